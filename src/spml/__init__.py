@@ -1,0 +1,56 @@
+"""Single-positive multi-label learning: one known label per sample in, every label out.
+
+    run = spml.train("photos/", output="runs/photos")
+    spml.load("runs/photos").predict("new/").labels
+
+Names are loaded when they are used, so that `import spml.losses` brings in nothing else.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .api import Predictions, Run, load, train
+    from .config import Config
+    from .contract import check_objective
+    from .errors import InputError, SpmlError
+    from .labels import ObservedLabels
+    from .objective import Objective, register
+
+__version__ = "0.1.0"
+
+_WHERE = {
+    "Config": "config",
+    "InputError": "errors",
+    "Objective": "objective",
+    "ObservedLabels": "labels",
+    "Predictions": "api",
+    "Run": "api",
+    "SpmlError": "errors",
+    "check_objective": "contract",
+    "load": "api",
+    "register": "objective",
+    "train": "api",
+}
+
+__all__ = [
+    "Config",
+    "InputError",
+    "Objective",
+    "ObservedLabels",
+    "Predictions",
+    "Run",
+    "SpmlError",
+    "check_objective",
+    "load",
+    "register",
+    "train",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _WHERE:
+        return getattr(importlib.import_module(f".{_WHERE[name]}", __name__), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,69 @@
+"""Files that are whole or not there: everything is written to a temporary name and renamed."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from .errors import SpmlError
+
+
+def write_with(path: Path, write: Callable[[BinaryIO], object]) -> None:
+    """Call `write(stream)` on a temporary file beside `path`, flush it to the disk, rename it to `path`.
+
+    Whatever goes wrong, a file that was at `path` stays as it was and the temporary file is removed.
+
+    Raises:
+        SpmlError: the file could not be written (disk full, no permission); the message names it.
+    """
+    path = Path(path)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with open(temporary, "wb") as stream:
+            write(stream)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(temporary, path)
+    except OSError as error:
+        raise SpmlError(
+            f"{path}: could not be written ({error.strerror or error}). What was there before is untouched. "
+            "Free some space or choose another folder, then run again."
+        ) from error
+    finally:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """Write `data` to `path`, whole or not at all."""
+    write_with(path, lambda stream: stream.write(data))
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write `text` to `path` in UTF-8, whole or not at all."""
+    write_bytes(path, text.encode())
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write `value` to `path` as indented JSON, whole or not at all. NaN is refused: it is not JSON."""
+    write_text(path, json.dumps(value, indent=1, allow_nan=False, ensure_ascii=False) + "\n")
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Remove temporary files that a killed process left in `folder`."""
+    for leftover in folder.glob(".*.tmp"):
+        leftover.unlink(missing_ok=True)
+
+
+def sha256_file(path: Path) -> str:
+    """The SHA-256 of a file's content, as hexadecimal digits."""
+    with open(path, "rb") as stream:
+        digest = hashlib.sha256()
+        while block := stream.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()

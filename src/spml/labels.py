@@ -1,0 +1,423 @@
+"""Observed labels: what the user gave. +1 known positive, -1 known negative, 0 unknown. Immutable.
+
+Stored compactly: one int64 per sample when every sample has exactly one known positive and nothing else is
+known; sparse rows otherwise. A dense matrix exists only for the rows of one batch, or when asked for.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+Unlisted = Literal["unknown", "negative"]
+IntArray = npt.NDArray[np.int64]
+Int8Array = npt.NDArray[np.int8]
+
+_MEANING: Mapping[str, int] = {"unknown": 0, "negative": -1}
+
+
+class LabelError(ValueError):
+    """Labels that can't be understood; the message names the row."""
+
+
+class ObservedLabels:
+    """Labels of N samples over C classes, each +1 (known positive), -1 (known negative) or 0 (unknown).
+
+    Make one with `from_index`, `from_multi_hot`, `from_ternary`, `from_nan`, `from_names` or `from_csr`.
+    Rows are `columns[indptr[i]:indptr[i + 1]]` with `values`; every entry that is not stored has the value
+    `unlisted` (0 or -1). Single-positive labels keep only `index`, int64 of shape (N,).
+
+    Example:
+        >>> labels = ObservedLabels.from_index([2, 0], num_classes=3)
+        >>> labels.to_ternary().tolist()
+        [[0, 0, 1], [1, 0, 0]]
+    """
+
+    __slots__ = ("_columns", "_index", "_indptr", "_num_classes", "_unlisted", "_values")
+
+    _index: IntArray | None
+    _indptr: IntArray
+    _columns: IntArray
+    _values: Int8Array
+    _num_classes: int
+    _unlisted: int
+
+    def __init__(
+        self, indptr: IntArray, columns: IntArray, values: Int8Array, num_classes: int, unlisted: int = 0
+    ) -> None:
+        """Take sparse rows as they are (the `from_*` constructors validate; this one checks only sizes)."""
+        if num_classes < 1:
+            raise LabelError(f"the number of classes must be at least 1, got {num_classes}")
+        single = (
+            unlisted == 0
+            and len(columns) == len(indptr) - 1
+            and bool((np.diff(indptr) == 1).all())
+            and bool((values == 1).all())
+        )
+        empty64, empty8 = np.empty(0, np.int64), np.empty(0, np.int8)
+        fields = {
+            "_index": _frozen(columns) if single else None,
+            "_indptr": empty64 if single else _frozen(indptr),
+            "_columns": empty64 if single else _frozen(columns),
+            "_values": empty8 if single else _frozen(values),
+            "_num_classes": int(num_classes),
+            "_unlisted": int(unlisted),
+        }
+        for name, value in fields.items():
+            object.__setattr__(self, name, value)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError("observed labels are immutable")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Data-loader workers that are spawned receive a copy; slots and immutability defeat the default way.
+        return (ObservedLabels, (*self._rows(), self._num_classes, self._unlisted))
+
+    # -- from what people have ---------------------------------------------------------------------------
+
+    @classmethod
+    def from_index(cls, index: npt.ArrayLike | torch.Tensor, num_classes: int) -> ObservedLabels:
+        """One known positive per sample: integers of shape (N,) in [0, num_classes).
+
+        Raises:
+            LabelError: not integers, not one-dimensional, or a value outside the range (names the row).
+        """
+        array = _array(index)
+        if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
+            raise LabelError(f"class indices must be integers of shape (N,), got {array.dtype} {array.shape}")
+        columns = array.astype(np.int64)
+        wrong = np.flatnonzero((columns < 0) | (columns >= num_classes))
+        if wrong.size:
+            row = int(wrong[0])
+            raise LabelError(
+                f"row {row}: class index {columns[row]} is outside 0 ... {num_classes - 1}"
+                + (f" ({wrong.size} such rows)" if wrong.size > 1 else "")
+            )
+        count = len(columns)
+        return cls(np.arange(count + 1, dtype=np.int64), columns, np.ones(count, np.int8), num_classes)
+
+    @classmethod
+    def from_multi_hot(
+        cls, matrix: npt.ArrayLike | torch.Tensor, *, unlisted: Unlisted = "unknown"
+    ) -> ObservedLabels:
+        """A {0, 1} matrix of shape (N, C). A 0 is unknown unless `unlisted="negative"`.
+
+        Raises:
+            LabelError: another shape, or a value that is neither 0 nor 1 (names row and column).
+        """
+        array = _matrix(matrix)
+        _only(array, (0, 1), "a multi-hot matrix")
+        return cls._from_dense(array, array == 1, _MEANING[unlisted])
+
+    @classmethod
+    def from_ternary(cls, matrix: npt.ArrayLike | torch.Tensor) -> ObservedLabels:
+        """A {-1, 0, +1} matrix of shape (N, C): known negative, unknown, known positive.
+
+        Raises:
+            LabelError: another shape or another value (names row and column).
+        """
+        array = _matrix(matrix)
+        _only(array, (-1, 0, 1), "a {-1, 0, +1} matrix")
+        return cls._from_known(array)
+
+    @classmethod
+    def from_nan(cls, matrix: npt.ArrayLike | torch.Tensor) -> ObservedLabels:
+        """A {0, 1, NaN} matrix of shape (N, C): known negative, known positive, unknown (as scikit-learn
+        users write missing labels).
+
+        Raises:
+            LabelError: another shape or another value (names row and column).
+        """
+        array = _matrix(matrix).astype(np.float64)
+        known = ~np.isnan(array)
+        ternary = np.where(known, np.where(known, array, 0) * 2 - 1, 0)
+        _only(np.where(known, array, 0), (0, 1), "a {0, 1, NaN} matrix")
+        return cls._from_known(ternary)
+
+    @classmethod
+    def from_names(
+        cls, rows: Iterable[Sequence[str]], classes: Sequence[str], *, unlisted: Unlisted = "unknown"
+    ) -> ObservedLabels:
+        """One list of class names per sample: the known positives. A repeated name counts once.
+
+        Raises:
+            LabelError: a name that is not in `classes`, a bare string in place of a list (names the row).
+        """
+        position = {name: column for column, name in enumerate(classes)}
+        if len(position) != len(classes):
+            raise LabelError("class names must be distinct")
+        indptr, columns = [0], []
+        for row, names in enumerate(rows):
+            if isinstance(names, str):
+                raise LabelError(f"row {row}: expected a list of class names, got the string {names!r}")
+            unknown = [name for name in names if name not in position]
+            if unknown:
+                raise LabelError(f"row {row}: {unknown[0]!r} is not one of the {len(classes)} classes")
+            columns.extend(sorted({position[name] for name in names}))
+            indptr.append(len(columns))
+        return cls(
+            np.asarray(indptr, np.int64),
+            np.asarray(columns, np.int64),
+            np.ones(len(columns), np.int8),
+            len(classes),
+            _MEANING[unlisted],
+        )
+
+    @classmethod
+    def from_csr(cls, matrix: Any, *, unlisted: Unlisted = "unknown") -> ObservedLabels:
+        """A SciPy sparse matrix of shape (N, C) with stored values +1 and -1; explicit zeros are unknown.
+
+        Raises:
+            LabelError: not a sparse matrix, or another stored value (names row and column).
+        """
+        if not hasattr(matrix, "tocsr"):
+            raise LabelError(f"expected a SciPy sparse matrix, got {type(matrix).__name__}")
+        csr = matrix.tocsr().copy()
+        csr.sum_duplicates()  # sorts each row, too
+        wrong = np.flatnonzero(~np.isin(csr.data, (-1, 0, 1)))
+        if wrong.size:
+            place = int(wrong[0])
+            row = int(np.searchsorted(csr.indptr, place, side="right")) - 1
+            raise LabelError(
+                f"row {row}, column {csr.indices[place]}: a sparse label must be +1 or -1, "
+                f"got {csr.data[place]}"
+            )
+        default = _MEANING[unlisted]
+        keep = csr.data != default
+        indptr = np.concatenate([[0], np.cumsum(keep)])[csr.indptr]
+        return cls(
+            indptr.astype(np.int64),
+            csr.indices[keep].astype(np.int64),
+            csr.data[keep].astype(np.int8),
+            csr.shape[1],
+            default,
+        )
+
+    @classmethod
+    def _from_known(cls, ternary: npt.NDArray[Any]) -> ObservedLabels:
+        """Sparse rows of a {-1, 0, +1} matrix; a matrix without unknowns stores its positives only."""
+        if ternary.size and (ternary != 0).all():
+            return cls._from_dense(ternary, ternary == 1, -1)
+        return cls._from_dense(ternary, ternary != 0, 0)
+
+    @classmethod
+    def _from_dense(
+        cls, array: npt.NDArray[Any], stored: npt.NDArray[np.bool_], unlisted: int
+    ) -> ObservedLabels:
+        rows, columns = np.nonzero(stored)
+        indptr = np.searchsorted(rows, np.arange(len(array) + 1)).astype(np.int64)
+        return cls(
+            indptr, columns.astype(np.int64), array[rows, columns].astype(np.int8), array.shape[1], unlisted
+        )
+
+    # -- what they say -----------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return len(self._index) if self._index is not None else len(self._indptr) - 1
+
+    @property
+    def num_classes(self) -> int:
+        """The number of classes C."""
+        return self._num_classes
+
+    @property
+    def index(self) -> IntArray | None:
+        """Class indices, int64 of shape (N,), if the labels are single-positive; None otherwise."""
+        return self._index
+
+    @property
+    def single_positive(self) -> bool:
+        """Whether every sample has exactly one known positive and nothing else is known."""
+        return self._index is not None
+
+    @property
+    def full(self) -> bool:
+        """Whether no entry is unknown."""
+        if self._unlisted == -1:
+            return bool(self._values.all())
+        stored = len(self._columns if self._index is None else self._index)
+        return stored == len(self) * self._num_classes
+
+    @property
+    def extent(self) -> str:
+        """How much is known, in a word: `single-positive`, `full` or `partial`."""
+        return "single-positive" if self.single_positive else "full" if self.full else "partial"
+
+    def positives_per_class(self) -> IntArray:
+        """Known positives of each class, int64 of shape (C,)."""
+        _, columns, values = self._rows()
+        return np.bincount(columns[values == 1], minlength=self._num_classes).astype(np.int64)
+
+    def negatives_per_class(self) -> IntArray:
+        """Known negatives of each class, int64 of shape (C,)."""
+        _, columns, values = self._rows()
+        if self._unlisted == -1:
+            return len(self) - np.bincount(columns, minlength=self._num_classes).astype(np.int64)
+        return np.bincount(columns[values == -1], minlength=self._num_classes).astype(np.int64)
+
+    def positives_per_sample(self) -> IntArray:
+        """Known positives of each sample, int64 of shape (N,)."""
+        if self._index is not None:
+            return np.ones(len(self), np.int64)
+        running = np.concatenate([[0], np.cumsum(self._values == 1)])
+        return np.diff(running[self._indptr]).astype(np.int64)
+
+    def positive_rows(self, column: int) -> IntArray:
+        """The samples in which class `column` is a known positive, ascending, int64."""
+        if self._index is not None:
+            return np.flatnonzero(self._index == column).astype(np.int64)
+        places = np.flatnonzero((self._columns == column) & (self._values == 1))
+        return np.searchsorted(self._indptr, places, side="right").astype(np.int64) - 1
+
+    def take(self, rows: npt.ArrayLike | torch.Tensor) -> ObservedLabels:
+        """The labels of some samples, in the order given; a negative number counts from the end.
+
+        Raises:
+            LabelError: not integers of shape (B,).
+            IndexError: a number outside the rows.
+        """
+        chosen = _positions(rows)
+        indptr, columns, values = self._rows()
+        starts = indptr[:-1][chosen]
+        lengths = indptr[1:][chosen] - starts
+        ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
+        places = np.arange(ends[-1]) + np.repeat(starts - ends[:-1], lengths)
+        return ObservedLabels(ends, columns[places], values[places], self._num_classes, self._unlisted)
+
+    def with_classes(self, columns: npt.ArrayLike, num_classes: int) -> ObservedLabels:
+        """The same labels over other classes: column c moves to `columns[c]`; new columns are unlisted.
+
+        Raises:
+            LabelError: `columns` are not C different integers in [0, num_classes).
+        """
+        moved = _positions(columns)
+        if len(moved) != self._num_classes or len(np.unique(moved)) != len(moved):
+            raise LabelError(f"expected {self._num_classes} different columns, got {moved.tolist()}")
+        if moved.min() < 0 or moved.max() >= num_classes:
+            raise LabelError(f"columns must be in 0 ... {num_classes - 1}, got {moved.tolist()}")
+        indptr, old, values = self._rows()
+        order = np.lexsort((moved[old], np.repeat(np.arange(len(self)), np.diff(indptr))))
+        return ObservedLabels(indptr, moved[old][order], values[order], num_classes, self._unlisted)
+
+    def target(self, rows: npt.ArrayLike | torch.Tensor) -> torch.Tensor:
+        """The target of a batch, as losses take it; `rows` as in `take`.
+
+        Returns:
+            int64 class indices of shape (B,) if the labels are single-positive, else int8 of shape (B, C) in
+            {-1, 0, +1}.
+        """
+        if self._index is not None:
+            return torch.from_numpy(self._index[_positions(rows)])
+        return torch.from_numpy(self.take(rows).to_ternary())
+
+    def fingerprint(self) -> str:
+        """SHA-256 over everything that the labels say; equal labels have equal fingerprints."""
+        full = self.full
+        digest = hashlib.sha256(f"{len(self)} {self._num_classes} {full}".encode())
+        for value in (1,) if full else (1, -1):  # where nothing is unknown, the positives say it all
+            rows, columns = self._where(value)
+            digest.update(f" {value:+d} {len(rows)} ".encode() + rows.tobytes() + columns.tobytes())
+        return digest.hexdigest()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ObservedLabels) and self.fingerprint() == other.fingerprint()
+
+    def __hash__(self) -> int:
+        return hash(self.fingerprint())
+
+    def __repr__(self) -> str:
+        return f"ObservedLabels({len(self)} samples, {self._num_classes} classes, {self.extent})"
+
+    # -- to what people use ------------------------------------------------------------------------------
+
+    def to_ternary(self) -> Int8Array:
+        """Dense {-1, 0, +1} matrix, int8 of shape (N, C)."""
+        indptr, columns, values = self._rows()
+        matrix = np.full((len(self), self._num_classes), self._unlisted, np.int8)
+        matrix[np.repeat(np.arange(len(self)), np.diff(indptr)), columns] = values
+        return matrix
+
+    def to_multi_hot(self) -> Int8Array:
+        """Dense {0, 1} matrix of the known positives, int8 of shape (N, C)."""
+        return np.asarray(self.to_ternary() == 1, np.int8)
+
+    def to_nan(self) -> npt.NDArray[np.float32]:
+        """Dense {0, 1, NaN} matrix, float32 of shape (N, C); NaN = unknown."""
+        ternary = self.to_ternary()
+        return np.asarray(np.where(ternary == 0, np.nan, ternary == 1), np.float32)
+
+    def to_names(self, classes: Sequence[str]) -> list[list[str]]:
+        """The names of each sample's known positives."""
+        indptr, columns, values = self._rows()
+        return [
+            [classes[c] for c, v in zip(columns[a:b].tolist(), values[a:b].tolist(), strict=True) if v == 1]
+            for a, b in zip(indptr[:-1].tolist(), indptr[1:].tolist(), strict=True)
+        ]
+
+    def to_csr(self) -> Any:
+        """SciPy CSR matrix of shape (N, C), int8: +1 and -1 stored, unknown not stored."""
+        from scipy.sparse import csr_matrix
+
+        if self._unlisted == -1:
+            return csr_matrix(self.to_ternary())
+        indptr, columns, values = self._rows()
+        return csr_matrix((values, columns, indptr), shape=(len(self), self._num_classes), copy=True)
+
+    def _where(self, value: int) -> tuple[IntArray, IntArray]:
+        """Rows and columns of the entries that are `value` (+1 or -1), row by row."""
+        if value == self._unlisted:
+            rows, columns = np.nonzero(self.to_ternary() == value)
+            return rows.astype(np.int64), columns.astype(np.int64)
+        indptr, columns, values = self._rows()
+        chosen = values == value
+        return np.repeat(np.arange(len(self)), np.diff(indptr))[chosen], columns[chosen]
+
+    def _rows(self) -> tuple[IntArray, IntArray, Int8Array]:
+        if self._index is None:
+            return self._indptr, self._columns, self._values
+        count = len(self._index)
+        return np.arange(count + 1, dtype=np.int64), self._index, np.ones(count, np.int8)
+
+
+def _frozen(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    copy = np.array(array)
+    copy.setflags(write=False)
+    return copy
+
+
+def _array(values: npt.ArrayLike | torch.Tensor) -> npt.NDArray[Any]:
+    return values.detach().cpu().numpy() if isinstance(values, torch.Tensor) else np.asarray(values)
+
+
+def _positions(values: npt.ArrayLike | torch.Tensor) -> IntArray:
+    array = _array(values)
+    if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
+        # A mask or a float would silently choose other ones.
+        raise LabelError(
+            f"rows and columns are chosen by integers of shape (B,), got {array.dtype} {array.shape}"
+        )
+    return array.astype(np.int64)
+
+
+def _matrix(values: npt.ArrayLike | torch.Tensor) -> npt.NDArray[Any]:
+    array = _array(values)
+    if array.ndim != 2:
+        raise LabelError(f"a label matrix must have shape (N, C), got {array.shape}")
+    if array.dtype.kind not in "biuf":
+        raise LabelError(f"a label matrix must hold numbers, got {array.dtype}")
+    return array
+
+
+def _only(array: npt.NDArray[Any], allowed: tuple[int, ...], what: str) -> None:
+    wrong = np.argwhere(~np.isin(array, allowed))
+    if len(wrong):
+        row, column = wrong[0].tolist()
+        raise LabelError(
+            f"row {row}, column {column}: {what} may hold only {', '.join(map(str, allowed))}, "
+            f"got {array[row, column]}"
+        )

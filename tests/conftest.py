@@ -1,0 +1,25 @@
+"""What every test shares."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+# Set before torch is imported: two threads on a busy two-core machine are far slower than one.
+for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+    os.environ.setdefault(variable, "1")
+
+import pytest  # noqa: E402
+import torch  # noqa: E402
+
+torch.set_num_threads(1)
+
+SHARED = Path(__file__).resolve().parents[1].parent / "shared"
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """The folder with real data and reference values that lies beside the checkout."""
+    if not SHARED.is_dir():
+        pytest.skip(f"{SHARED} is not there (real data and reference values are not part of the package)")
+    return SHARED
