@@ -1,0 +1,115 @@
+"""The generalised robust loss: soft pseudo-labels and instance weights for unknown labels."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+from torch import Tensor
+
+from . import terms
+from .elementwise import Reduction, elementwise
+from .terms import Number, Weight
+
+PseudoLabel: TypeAlias = Literal["logistic", "scar", "step", "constant"]
+InstanceWeight: TypeAlias = Literal["gaussian", "one"]
+
+
+def gr_loss(
+    logits: Tensor,
+    target: Tensor,
+    *,
+    k: PseudoLabel = "logistic",
+    w: Number = 2.0,
+    b: Number = -2.0,
+    a: float = 0.5,
+    tau: float = 0.5,
+    share: float = 0.5,
+    v: InstanceWeight = "gaussian",
+    mu: Number = 0.8,
+    sigma: Number = 0.5,
+    q1: float = 0.0,
+    q2: float = 0.01,
+    q3: float = 1.0,
+    eps: float = 0.0,
+    reduction: Reduction = "mean",
+) -> Tensor:
+    """Generalised robust (GR) loss: L1 on known positives, v(p) [k(p) L2 + (1 - k(p)) L3] on unknown labels.
+
+    L1 = (1 - p^q1) / q1, L2 = (1 - p^q2) / q2, L3 = (1 - (1 - p)^q3) / q3; a q of 0 is the limit, -log p
+    or -log(1 - p). k is a soft pseudo-label, v an instance weight; the gradient flows through neither.
+    Gradient on an unknown label: v [(1 - k) (1 - p)^q3 p - k p^q2 (1 - p)].
+
+    Args:
+        logits: (B, C).
+        target: int64 (B,) class indices, or integer (B, C) in {-1, 0, +1}; known negatives get -log(1 - p).
+        k: `logistic` = sigmoid(w p + b) (Eq. 7), `scar` = (1 - a) p / (1 - a p) (Eq. 6), `step` = [p > tau]
+            (Eq. 8), `constant` = share (Assumption 1).
+        w, b: of `logistic`. A tensor of shape () or (C,) that requires a gradient gets one.
+        a: of `scar`: probability that a positive is observed, 1 / mean labels per sample, in (0, 1].
+        tau: of `step`, in [0, 1].
+        share: of `constant`, in [0, 1].
+        v: `gaussian` = exp(-(p - mu)^2 / (2 sigma^2)) (Eq. 10), or `one`.
+        mu, sigma: of `gaussian`; sigma > 0. Numbers, or tensors as for w and b.
+        q1, q2, q3: >= 0. The paper has q1 = 0.01, the released code q1 = 0, which is the default here.
+        eps: added inside the logarithm of L1 when q1 = 0; 1e-7 reproduces the released code.
+        reduction: `mean` over B * C (released code), `sum` (the paper sums over classes), or `none`.
+
+    Returns:
+        A scalar, or (B, C) for `none`.
+
+    Raises:
+        ValueError, TypeError: an argument outside its domain; see also `elementwise`.
+
+    Example:
+        >>> import torch
+        >>> round(gr_loss(torch.zeros(1, 2), torch.tensor([0]), k="constant", share=0.0, v="one").item(), 4)
+        0.5966
+
+    Source: Chen et al., "Boosting Single Positive Multi-label Classification with Generalized Robust Loss",
+    IJCAI 2024, Eq. 4-10.
+    """
+    for name, value in (("q1", q1), ("q2", q2), ("q3", q3), ("eps", eps)):
+        if not value >= 0:
+            raise ValueError(f"{name} must be at least 0, got {value}")
+    weight = _instance_weight(v, mu, sigma)
+    return elementwise(
+        logits,
+        target,
+        positive=terms.positive_power_loss(q1) if q1 else terms.positive_eps_loss(eps),
+        unknown=terms.unified(
+            _pseudo_label(k, w, b, a, tau, share),
+            weight,
+            terms.positive_power_loss(q2),
+            terms.negative_power_loss(q3),
+        ),
+        reduction=reduction,
+        learned=(w, b, mu, sigma),
+    )
+
+
+def _pseudo_label(k: str, w: Number, b: Number, a: float, tau: float, share: float) -> Weight:
+    if k == "logistic":
+        return terms.logistic(w, b)
+    if k == "scar":
+        if not 0 < a <= 1:
+            raise ValueError(f"a must lie in (0, 1], got {a}")
+        return terms.selected_at_random(a)
+    if k == "step":
+        if not 0 <= tau <= 1:
+            raise ValueError(f"tau must lie in [0, 1], got {tau}")
+        return terms.step(tau)
+    if k == "constant":
+        if not 0 <= share <= 1:
+            raise ValueError(f"share must lie in [0, 1], got {share}")
+        return terms.constant(share)
+    raise ValueError(f"k must be 'logistic', 'scar', 'step' or 'constant', got {k!r}")
+
+
+def _instance_weight(v: str, mu: Number, sigma: Number) -> Weight | None:
+    if v == "one":
+        return None
+    if v != "gaussian":
+        raise ValueError(f"v must be 'gaussian' or 'one', got {v!r}")
+    if not isinstance(sigma, Tensor) and not sigma > 0:
+        raise ValueError(f"sigma must be greater than 0, got {sigma}")
+    return terms.gaussian(mu, sigma)

@@ -1,0 +1,339 @@
+"""The stable pieces that losses are made of.
+
+A *term* maps logits to `(value, slope)`, both of the shape of the logits: the loss of one element and its
+derivative with respect to the logit. Knowing the slope in closed form, `elementwise` (in `elementwise.py`)
+needs one pass over the logits and no autograd graph.
+
+A *weight* maps logits to a tensor that is held constant in the derivative (the paper's stop-gradient).
+
+Everything is computed from log-probabilities, so it is finite for |z| <= 1e4 and has no epsilon. Released
+implementations put one inside the logarithm; `eps=` reproduces them.
+
+Notation: z logit, p = sigmoid(z), l+ = -log p, l- = -log(1 - p).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import TypeAlias
+
+import torch
+from torch import Tensor
+
+Number: TypeAlias = float | Tensor
+
+
+class Point:
+    """Logits, and what terms need of them, each computed once and only when asked for.
+
+    Attributes:
+        z: logits, any shape, float32 or float64.
+        p: sigmoid(z).
+        not_p: 1 - p, without cancellation.
+        log_p: log p.
+        log_not_p: log(1 - p).
+        beside: further tensors of the same shape, by name.
+    """
+
+    def __init__(self, z: Tensor, beside: Mapping[str, Tensor] | None = None) -> None:
+        self.z, self.beside = z, beside or {}
+
+    @cached_property
+    def _log1p_exp(self) -> Tensor:
+        return self.z.abs().neg_().exp_().log1p_()
+
+    @cached_property
+    def p(self) -> Tensor:
+        return torch.sigmoid(self.z)
+
+    @cached_property
+    def not_p(self) -> Tensor:
+        return torch.sigmoid(-self.z)
+
+    @cached_property
+    def log_p(self) -> Tensor:
+        return self.z.clamp(max=0).sub_(self._log1p_exp)
+
+    @cached_property
+    def log_not_p(self) -> Tensor:
+        return self.z.clamp(min=0).neg_().sub_(self._log1p_exp)
+
+    def frozen_p(self) -> Tensor:
+        """p for use in a weight: constant in the derivative."""
+        return self.p.detach()
+
+
+Term: TypeAlias = Callable[[Point], tuple[Tensor, Tensor]]
+Weight: TypeAlias = Callable[[Point], Tensor]
+
+
+# -- terms -----------------------------------------------------------------------------------------------
+
+
+def positive_log_loss(x: Point) -> tuple[Tensor, Tensor]:
+    """l+ = -log p. Slope p - 1."""
+    return -x.log_p, -x.not_p
+
+
+def negative_log_loss(x: Point) -> tuple[Tensor, Tensor]:
+    """l- = -log(1 - p). Slope p."""
+    return -x.log_not_p, x.p
+
+
+def no_loss(x: Point) -> tuple[Tensor, Tensor]:
+    """Zero: the element is ignored."""
+    zero = torch.zeros_like(x.z)
+    return zero, zero
+
+
+def positive_eps_loss(eps: float) -> Term:
+    """-log(p + eps), as released implementations compute l+. Slope -p (1 - p) / (p + eps)."""
+    if eps == 0:
+        return positive_log_loss
+
+    def term(x: Point) -> tuple[Tensor, Tensor]:
+        shifted = x.p + eps
+        return -shifted.log(), -x.p * x.not_p / shifted
+
+    return term
+
+
+def negative_eps_loss(eps: float) -> Term:
+    """-log(1 - p + eps), as released implementations compute l-. Slope p (1 - p) / (1 - p + eps)."""
+    if eps == 0:
+        return negative_log_loss
+
+    def term(x: Point) -> tuple[Tensor, Tensor]:
+        shifted = x.not_p + eps
+        return -shifted.log(), x.p * x.not_p / shifted
+
+    return term
+
+
+def entropy(eps: float = 0.0) -> Term:
+    """Binary entropy H = -p log p - (1 - p) log(1 - p). Slope -p (1 - p) z.
+
+    With `eps`: -p log(p + eps) - (1 - p) log(1 - p + eps).
+    """
+
+    def exact(x: Point) -> tuple[Tensor, Tensor]:
+        spread = x.p * x.not_p
+        return -(x.p * x.log_p + x.not_p * x.log_not_p), -spread * x.z
+
+    def released(x: Point) -> tuple[Tensor, Tensor]:
+        log_p, log_not_p = (x.p + eps).log(), (x.not_p + eps).log()
+        slope = log_not_p - log_p + x.not_p / (x.not_p + eps) - x.p / (x.p + eps)
+        return -(x.p * log_p + x.not_p * log_not_p), x.p * x.not_p * slope
+
+    return released if eps else exact
+
+
+def positive_power_loss(q: float) -> Term:
+    """(1 - p^q) / q, the generalised cross-entropy towards 1; l+ for q = 0. Slope -p^q (1 - p)."""
+    if q == 0:
+        return positive_log_loss
+
+    def term(x: Point) -> tuple[Tensor, Tensor]:
+        exponent = x.log_p * q
+        return exponent.expm1() / -q, -exponent.exp() * x.not_p
+
+    return term
+
+
+def negative_power_loss(q: float) -> Term:
+    """(1 - (1 - p)^q) / q, the generalised cross-entropy towards 0; l- for q = 0. Slope (1 - p)^q p."""
+    if q == 0:
+        return negative_log_loss
+    if q == 1:
+        return lambda x: (x.p, x.p * x.not_p)
+
+    def term(x: Point) -> tuple[Tensor, Tensor]:
+        exponent = x.log_not_p * q
+        return exponent.expm1() / -q, exponent.exp() * x.p
+
+    return term
+
+
+def positive_focus(gamma: float) -> Term:
+    """(1 - p)^gamma, the focusing factor of a positive. Slope -gamma (1 - p)^gamma p."""
+
+    def term(x: Point) -> tuple[Tensor, Tensor]:
+        factor = x.not_p**gamma
+        return factor, -gamma * factor * x.p
+
+    return term
+
+
+def negative_focus(gamma: float, margin: float = 0.0) -> Term:
+    """p_m^gamma with p_m = max(p - margin, 0), the focusing factor of a negative.
+
+    Slope gamma p_m^(gamma - 1) p (1 - p); 0 where p <= margin.
+    """
+
+    def plain(x: Point) -> tuple[Tensor, Tensor]:
+        factor = x.p**gamma
+        return factor, gamma * factor * x.not_p
+
+    def shifted(x: Point) -> tuple[Tensor, Tensor]:
+        above = x.p > margin
+        excess = torch.where(above, x.p - margin, 1)
+        factor = excess**gamma
+        slope = gamma * factor / excess * x.p * x.not_p
+        return torch.where(above, factor, 0), torch.where(above, slope, 0)
+
+    return shifted if margin else plain
+
+
+def negative_margin_loss(margin: float) -> Term:
+    """-log(1 - p_m) with p_m = max(p - margin, 0). Slope p (1 - p) / (1 - p_m); 0 where p <= margin."""
+    if margin == 0:
+        return negative_log_loss
+
+    def term(x: Point) -> tuple[Tensor, Tensor]:
+        rest = (x.not_p + margin).clamp(max=1)
+        return -rest.log(), torch.where(x.p > margin, x.p * x.not_p / rest, 0)
+
+    return term
+
+
+def hill(lam: float) -> Term:
+    """(lam - p) p^2. Slope p^2 (1 - p) (2 lam - 3 p)."""
+
+    def term(x: Point) -> tuple[Tensor, Tensor]:
+        square = x.p.square()
+        return (lam - x.p) * square, square * x.not_p * (2 * lam - 3 + 3 * x.not_p)
+
+    return term
+
+
+# -- combining them --------------------------------------------------------------------------------------
+
+
+def scaled(factor: Number, term: Term) -> Term:
+    """`factor` times a term. `factor` is a number or a tensor that broadcasts over the logits."""
+
+    def product(x: Point) -> tuple[Tensor, Tensor]:
+        value, slope = term(x)
+        return factor * value, factor * slope
+
+    return product
+
+
+def unified(k: Weight, v: Weight | None, l2: Term, l3: Term) -> Term:
+    """The unknown part of the unified framework: v(p) [k(p) L2 + (1 - k(p)) L3]; v = 1 if None.
+
+    k and v are constant in the derivative. Source: Chen et al. (GR loss, IJCAI 2024), Eq. 4-5.
+    """
+
+    def term(x: Point) -> tuple[Tensor, Tensor]:
+        share = k(x)
+        value2, slope2 = l2(x)
+        value3, slope3 = l3(x)
+        value = value3 + share * (value2 - value3)
+        slope = slope3 + share * (slope2 - slope3)
+        if v is None:
+            return value, slope
+        weight = v(x)
+        return weight * value, weight * slope
+
+    return term
+
+
+def product(first: Term, second: Term) -> Term:
+    """Two terms multiplied; the derivative follows both."""
+
+    def term(x: Point) -> tuple[Tensor, Tensor]:
+        value1, slope1 = first(x)
+        value2, slope2 = second(x)
+        return value1 * value2, slope1 * value2 + value1 * slope2
+
+    return term
+
+
+def weighted(weight: Weight, term: Term) -> Term:
+    """A weight, constant in the derivative, times a term."""
+
+    def product(x: Point) -> tuple[Tensor, Tensor]:
+        factor = weight(x)
+        value, slope = term(x)
+        return factor * value, factor * slope
+
+    return product
+
+
+def shifted(margin: float, term: Term) -> Term:
+    """A term at the logit z - margin."""
+    return term if margin == 0 else lambda x: term(Point(x.z - margin, x.beside))
+
+
+def capped(eps: float, term: Term) -> Term:
+    """min(term, -log eps): released implementations clamp the argument of the logarithm to at least eps."""
+    if eps == 0:
+        return term
+    cap = -math.log(eps)
+
+    def minimum(x: Point) -> tuple[Tensor, Tensor]:
+        value, slope = term(x)
+        return value.clamp(max=cap), torch.where(value < cap, slope, 0)
+
+    return minimum
+
+
+def switched(condition: Weight, yes: Term, no: Term) -> Term:
+    """`yes` where the weight is not 0, else `no`."""
+
+    def term(x: Point) -> tuple[Tensor, Tensor]:
+        here = condition(x) != 0
+        value1, slope1 = yes(x)
+        value2, slope2 = no(x)
+        return torch.where(here, value1, value2), torch.where(here, slope1, slope2)
+
+    return term
+
+
+# -- weights ---------------------------------------------------------------------------------------------
+
+
+def logistic(w: Number, b: Number) -> Weight:
+    """sigmoid(w p + b). Source: GR, Eq. 7."""
+    return lambda x: torch.sigmoid(x.frozen_p() * w + b)
+
+
+def selected_at_random(a: float) -> Weight:
+    """(1 - a) p / (1 - a p): P(y = 1 | s = 0) if positives are observed with probability a.
+
+    Source: GR, Eq. 6.
+    """
+
+    def weight(x: Point) -> Tensor:
+        p = x.frozen_p()
+        return (1 - a) * p / (1 - a * p)
+
+    return weight
+
+
+def step(tau: float) -> Weight:
+    """1 where p > tau, else 0. Source: GR, Eq. 8."""
+    return lambda x: (x.frozen_p() > tau).to(x.z.dtype)
+
+
+def constant(value: float) -> Weight:
+    """The same weight everywhere. Source: GR, Assumption 1."""
+    return lambda x: torch.full_like(x.z, value)
+
+
+def gaussian(mu: Number, sigma: Number) -> Weight:
+    """exp(-(p - mu)^2 / (2 sigma^2)). Source: GR, Eq. 10."""
+    return lambda x: torch.exp((x.frozen_p() - mu).square() / (-2 * sigma**2))
+
+
+def beside(name: str) -> Weight:
+    """What lies beside the logits under this name, see `elementwise`."""
+    return lambda x: x.beside[name]
+
+
+def held(term: Term) -> Weight:
+    """The value of a term, constant in the derivative."""
+    return lambda x: term(x)[0].detach()

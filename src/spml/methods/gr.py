@@ -1,0 +1,142 @@
+"""GR loss (Chen et al. 2024)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from ..errors import InputError
+from ..losses import gr_loss
+from ..objective import Batch, Card, Facts, Objective, Outputs, Progress, register
+from ..schedules import SHAPES, Scheduled, at, ends
+
+_VOC = {"w": [0, 2], "b": [-2, -2], "mu": [0.5, 0.8], "sigma": [2, 0.5], "q2": 0.01, "q3": 1}
+_COCO = {**_VOC, "w": [0, 10], "b": [-2, -8]}
+
+
+@register("gr")
+class GeneralizedRobust(Objective):
+    """Soft pseudo-labels k(p) and instance weights v(p) for unknown labels, both on a schedule.
+
+    A scheduled hyper-parameter is a number or [start, end].
+
+    Args:
+        k: `logistic` (paper), `scar` (needs mean_labels), `step` at tau, `constant` share, or `learned`: one
+            (w, b) per class by gradient, starting at the start values.
+        v: `gaussian` (paper), `one`, or `learned`: one (mu, sigma) per class by gradient.
+        w, b: of k, scheduled.
+        mu, sigma: of v, scheduled.
+        tau: of `step`, scheduled.
+        share: of `constant`, scheduled.
+        q1, q2, q3: exponents of L1, L2, L3, scheduled; 0 = log loss.
+        schedule: `linear` (paper), `constant` (end values), `cosine`, `exponential`.
+        timing: fraction of the schedule in epoch e = 1 ... E. `released`: (e - 1) / E for w and b, e / E for
+            the rest, as the released code; `paper`: (e - 1) / (E - 1) for all.
+        lr_factor: learning rate of what is learned, relative to that of the model.
+    """
+
+    card = Card(
+        title="Generalised robust loss (GR)",
+        paper="Chen et al., Boosting Single Positive Multi-label Classification with Generalized Robust "
+        "Loss, IJCAI 2024",
+        year=2024,
+        equations="Eq. 4-10, Tables 1, 3 and 6",
+        state="none; per-class w, b, mu, sigma if learned",
+        defaults={"voc": _VOC, "coco": _COCO, "nus": _COCO, "cub": {**_COCO, "q3": 1.5}},
+        deviations=(
+            "L1: the paper has q1 = 0.01, the released code -log(p + 1e-7); default q1 = 0, the exact log",
+            "the paper sums over classes, the released code averages over batch and classes; default: mean",
+            "schedules: in the released code w and b never reach their end value; default timing: released",
+        ),
+    )
+
+    def __init__(
+        self,
+        *,
+        k: Literal["logistic", "scar", "step", "constant", "learned"] = "logistic",
+        v: Literal["gaussian", "one", "learned"] = "gaussian",
+        w: Scheduled = (0.0, 2.0),
+        b: Scheduled = (-2.0, -2.0),
+        mu: Scheduled = (0.5, 0.8),
+        sigma: Scheduled = (2.0, 0.5),
+        tau: Scheduled = 0.5,
+        share: Scheduled = 0.5,
+        q1: Scheduled = 0.0,
+        q2: Scheduled = 0.01,
+        q3: Scheduled = 1.0,
+        schedule: Literal["linear", "constant", "cosine", "exponential"] = "linear",
+        timing: Literal["released", "paper"] = "released",
+        lr_factor: float = 1.0,
+    ) -> None:
+        super().__init__()
+        _one_of("k", k, ("logistic", "scar", "step", "constant", "learned"))
+        _one_of("v", v, ("gaussian", "one", "learned"))
+        _one_of("schedule", schedule, SHAPES)
+        _one_of("timing", timing, ("released", "paper"))
+        self.k, self.v, self.schedule, self.timing, self.lr_factor = k, v, schedule, timing, lr_factor
+        scheduled = {"w": w, "b": b, "mu": mu, "sigma": sigma, "tau": tau, "share": share}
+        scheduled |= {"q1": q1, "q2": q2, "q3": q3}
+        self.ends = {name: ends(name, value) for name, value in scheduled.items()}
+        for name, allowed in _DOMAINS.items():
+            if not all(allowed(end) for end in self.ends[name]):
+                raise ValueError(f"{name} is outside its domain: {scheduled[name]}")
+        self.now: dict[str, float] = {}
+        self.a = 0.5
+        self.on_epoch_start(Progress(epoch=0, epochs=1))
+
+    def on_fit_start(self, facts: Facts) -> None:
+        if self.k == "scar":
+            if facts.mean_labels is None or facts.mean_labels < 1:
+                raise InputError(
+                    "method 'gr' with k = 'scar' needs the mean number of labels per sample, at least 1: "
+                    f"state it with --mean_labels (got {facts.mean_labels})."
+                )
+            self.a = 1 / facts.mean_labels
+        for name in self._learned():
+            start = torch.full((len(facts.classes),), self.ends[name][0])
+            self.register_parameter(f"learned_{name}", nn.Parameter(start))
+
+    def param_groups(self) -> list[dict[str, Any]]:
+        own = list(self.parameters())
+        return [{"params": own, "lr_factor": self.lr_factor}] if own else []
+
+    def on_epoch_start(self, progress: Progress) -> None:
+        done, epochs = progress.epoch, progress.epochs
+        for name, (start, end) in self.ends.items():
+            if name in self._learned():
+                continue
+            if self.timing == "paper":
+                fraction = done / max(epochs - 1, 1)
+            else:
+                fraction = (done if name in ("w", "b") else done + 1) / epochs
+            self.now[name] = at(start, end, fraction, self.schedule)
+
+    def forward(self, outputs: Outputs, batch: Batch) -> dict[str, Tensor]:
+        k: Any = "logistic" if self.k == "learned" else self.k
+        v: Any = "gaussian" if self.v == "learned" else self.v
+        learned = {name: getattr(self, f"learned_{name}") for name in self._learned()}
+        return {"gr": gr_loss(outputs.logits, batch.target, k=k, v=v, a=self.a, **self.now, **learned)}
+
+    def _learned(self) -> list[str]:
+        return [
+            *(["w", "b"] if self.k == "learned" else []),
+            *(["mu", "sigma"] if self.v == "learned" else []),
+        ]
+
+
+_DOMAINS: dict[str, Callable[[float], bool]] = {
+    "sigma": lambda value: value > 0,
+    "tau": lambda value: 0 <= value <= 1,
+    "share": lambda value: 0 <= value <= 1,
+    "q1": lambda value: value >= 0,
+    "q2": lambda value: value >= 0,
+    "q3": lambda value: value >= 0,
+}
+
+
+def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {value!r}")

@@ -1,0 +1,227 @@
+"""An objective is one published method: losses + schedule + memory + hooks, in one `nn.Module`.
+
+The engine calls, in this order: `on_fit_start`, `param_groups`, and then, for each epoch, `on_epoch_start`,
+for each step `forward` and `after_step`, and at the end `on_epoch_end`. A checkpoint is loaded after
+`on_fit_start`, so that buffers which it allocates receive their saved values. Nothing that an objective is
+given holds a true label that the user did not observe.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NamedTuple, TypeVar
+
+from torch import Tensor, nn
+
+from .errors import InputError, nearest
+from .labels import ObservedLabels
+
+
+class Outputs(NamedTuple):
+    """What a model gives for a batch.
+
+    Attributes:
+        logits: (B, C), float32.
+        features: (B, D), what the head was given.
+    """
+
+    logits: Tensor
+    features: Tensor
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What an objective knows of a batch.
+
+    Attributes:
+        target: int64 (B,) class indices, or int8 (B, C) in {-1, 0, +1}.
+        index: int64 (B,), the position of each sample in the training set.
+    """
+
+    target: Tensor
+    index: Tensor
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What an objective knows of the training set.
+
+    Attributes:
+        observed: labels as the user gave them (or as `observe` left them).
+        ids: one name per sample.
+        classes: class names.
+        mean_labels: mean labels per sample K, if the user stated it; never computed from hidden labels.
+    """
+
+    observed: ObservedLabels
+    ids: tuple[str, ...]
+    classes: tuple[str, ...]
+    mean_labels: float | None = None
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where training stands: `epoch` of `epochs`, counted from 0."""
+
+    epoch: int
+    epochs: int
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What an objective needs beyond a batch.
+
+    Attributes:
+        train_pass: `on_epoch_end` uses the model's predictions for the training set.
+        batch_coupled: a sample's loss depends on the rest of the batch, so that the outputs of all processes
+            are gathered before `forward`.
+    """
+
+    train_pass: bool = False
+    batch_coupled: bool = False
+
+
+@dataclass(frozen=True)
+class Card:
+    """What a reader wants to know of a method. Plain data.
+
+    Attributes:
+        title: name of the method.
+        paper: authors, title, venue.
+        year: of the paper.
+        equations: which equations of the paper are implemented.
+        state: what it keeps besides the model's weights; `none` if nothing.
+        head_bias: bias that the head starts with unless the user chooses, `zero` or `prior`.
+        defaults: published hyper-parameters per benchmark.
+        deviations: where paper and released code differ, and which of the two is the default.
+    """
+
+    title: str
+    paper: str
+    year: int
+    equations: str
+    state: str = "none"
+    head_bias: str = "zero"
+    defaults: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    deviations: tuple[str, ...] = ()
+
+
+class Objective(nn.Module):
+    """Base class of all methods. Hyper-parameters are the keyword arguments of `__init__`.
+
+    A subclass defines `card` and `forward`; everything else has a default that does nothing.
+    """
+
+    card: ClassVar[Card]
+    needs: Needs = Needs()
+
+    def param_groups(self) -> list[dict[str, Any]]:
+        """Parameters of the method's own, as `{"params": [...], "lr_factor": float}`."""
+        own = list(self.parameters())
+        return [{"params": own, "lr_factor": 1.0}] if own else []
+
+    def on_fit_start(self, facts: Facts) -> None:
+        """Check that the data suits the method, allocate buffers.
+
+        Raises:
+            InputError: the data or what the user stated does not suit; the message says what to do.
+        """
+
+    def on_epoch_start(self, progress: Progress) -> None:
+        """Set what is scheduled. A function of `progress` alone, so that a resumed run has the same."""
+
+    def forward(self, outputs: Outputs, batch: Batch) -> dict[str, Tensor]:
+        """Named scalar terms whose sum is the loss, each a mean over the samples of the batch.
+
+        Has no side effects. An empty batch gives zero.
+        """
+        raise NotImplementedError
+
+    def after_step(self, outputs: Outputs, batch: Batch) -> None:
+        """Write to the method's memory after a step; called without gradient."""
+
+    def on_epoch_end(self, progress: Progress, train_pass: Callable[[], Tensor] | None) -> None:
+        """Update what changes between epochs.
+
+        Args:
+            progress: the epoch that has just ended.
+            train_pass: gives the logits (N, C) of all training samples in evaluation mode, on the CPU, when
+                called; None unless `needs.train_pass`.
+        """
+
+
+# -- registry --------------------------------------------------------------------------------------------
+
+_REGISTRY: dict[str, type[Objective]] = {}
+_OBJECTIVE = TypeVar("_OBJECTIVE", bound=type[Objective])
+ENTRY_POINTS = "spml.methods"
+
+
+def register(name: str) -> Callable[[_OBJECTIVE], _OBJECTIVE]:
+    """Class decorator that makes an objective known as `name`.
+
+    A package of your own registers by being imported: name its module in the entry-point group
+    `spml.methods`.
+    """
+
+    def add(cls: _OBJECTIVE) -> _OBJECTIVE:
+        known = _REGISTRY.get(name)
+        if known is not None and known.__qualname__ != cls.__qualname__:
+            raise ValueError(
+                f"method {name!r} is registered already: {known.__module__}.{known.__qualname__}"
+            )
+        _REGISTRY[name] = cls
+        return cls
+
+    return add
+
+
+def methods() -> dict[str, type[Objective]]:
+    """All registered methods by name, those of installed packages included."""
+    import importlib
+    import pkgutil
+    from importlib.metadata import entry_points
+
+    package = importlib.import_module("spml.methods")
+    for module in pkgutil.iter_modules(package.__path__):
+        importlib.import_module(f"{package.__name__}.{module.name}")
+    for point in entry_points(group=ENTRY_POINTS):
+        point.load()
+    return dict(sorted(_REGISTRY.items()))
+
+
+def find(name: str) -> type[Objective]:
+    """The objective class registered as `name`.
+
+    Raises:
+        InputError: no such method; names the nearest.
+    """
+    known = methods()
+    if name not in known:
+        raise InputError(f"unknown method {name!r}. {nearest(name, known)} `spml methods` lists them all.")
+    return known[name]
+
+
+def hyper_parameters(cls: type[Objective]) -> dict[str, Any]:
+    """Names and defaults of a method's hyper-parameters, from the signature of `__init__`."""
+    parameters: Iterable[inspect.Parameter] = inspect.signature(cls).parameters.values()
+    return {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY}
+
+
+def create(name: str, hp: Mapping[str, Any] | None = None) -> Objective:
+    """An objective with these hyper-parameters; the rest have their defaults.
+
+    Raises:
+        InputError: unknown method, unknown hyper-parameter, or a value outside its domain.
+    """
+    cls = find(name)
+    known = hyper_parameters(cls)
+    for key in hp or {}:
+        if key not in known:
+            raise InputError(f"method {name!r} has no hyper-parameter {key!r}. {nearest(key, known)}")
+    try:
+        return cls(**(hp or {}))
+    except (ValueError, TypeError) as error:
+        raise InputError(f"method {name!r}: {error}") from error

@@ -1,0 +1,141 @@
+"""Compare our losses with reference values: `python -m tests.goldens FOLDER`.
+
+A folder holds `inputs.npz`, and `exact.json` + `exact.npz` (published formulas evaluated with 60 digits) and / or
+`released.json` + `released.npz` (what the authors' released code computes). Which loss a record belongs to
+is said by `GOLDENS` in the files of `tests/reference`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import pkgutil
+import re
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+
+TOLERANCE = {"exact": 1e-9, "released": 1e-6}
+
+
+def ternary(matrix: torch.Tensor, unlisted: int = 0) -> torch.Tensor:
+    """A {-1, 0, +1} target from a {0, 1} or {-1, 0, +1} matrix; 0 becomes `unlisted`."""
+    return torch.where(matrix == 0, unlisted, matrix).to(torch.int8)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One record with its inputs. `kind` is `exact` or `released`."""
+
+    kind: str
+    record: dict[str, Any]
+    inputs: dict[str, np.ndarray]
+    gradient: np.ndarray
+
+    @property
+    def name(self) -> str:
+        return str(self.record["grad_key"]).split("|")[0]
+
+    def tensor(self, name: str) -> torch.Tensor:
+        """An input; label matrices as int8."""
+        value = torch.from_numpy(self.inputs[name])
+        return value.to(torch.int8) if name in ("obs", "true", "pseudo", "neg_obs") else value.double()
+
+    def eps(self, released: float) -> float:
+        """The epsilon of the released code, or none for an exact record."""
+        return released if self.kind == "released" else 0.0
+
+
+Ours: TypeAlias = Callable[[Case], Callable[[torch.Tensor], torch.Tensor]]
+"""Gives our loss as a function of the tensor that a record's gradient is taken with respect to."""
+
+Corrected: TypeAlias = Callable[[Case], "tuple[float, np.ndarray] | None"]
+"""Gives loss and gradient to compare with instead of the record's, or None where the record is right. Its
+docstring says what is wrong with the record."""
+
+
+@dataclass(frozen=True)
+class Result:
+    case: Case
+    loss_error: float
+    gradient_error: float
+
+    @property
+    def passed(self) -> bool:
+        return max(self.loss_error, self.gradient_error) <= TOLERANCE[self.case.kind]
+
+
+def cases(folder: Path, kind: str) -> Iterator[Case]:
+    """The float64 records of `exact` or `released` in a folder."""
+    records = json.loads((folder / f"{kind}.json").read_text())
+    with np.load(folder / f"{kind}.npz", allow_pickle=False) as gradients, np.load(
+        folder / "inputs.npz", allow_pickle=False
+    ) as stored:
+        inputs: dict[str, dict[str, np.ndarray]] = {}
+        for key in stored.files:
+            name, part = key.split("/")
+            inputs.setdefault(name, {})[part] = stored[key]
+        for record in records.values():
+            if record["dtype"] == "f64":
+                yield Case(kind, record, inputs[record["input"]], gradients[record["grad_key"]])
+
+
+def ours() -> list[tuple[re.Pattern[str], Ours, Corrected | None]]:
+    """All patterns of `tests/reference`, with what computes our loss, and what corrects a record."""
+    package = importlib.import_module("tests.reference")
+    found = []
+    for module in pkgutil.iter_modules(package.__path__):
+        goldens = importlib.import_module(f"tests.reference.{module.name}").GOLDENS
+        found += [(re.compile(entry[0]), entry[1], entry[2] if len(entry) > 2 else None) for entry in goldens]
+    return found
+
+
+def compare(case: Case, function: Ours, corrected: Corrected | None = None) -> Result:
+    """Loss: |difference| / |reference|. Gradient: max |difference| / max |reference| over the array."""
+    reference = (corrected and corrected(case)) or (case.record["loss"], case.gradient)
+    variable = case.tensor(case.record["wrt"]).requires_grad_()
+    loss = function(case)(variable)
+    (gradient,) = torch.autograd.grad(loss, variable)
+    loss_error = abs(loss.item() - reference[0]) / max(abs(reference[0]), 1e-300)
+    scale = max(float(np.abs(reference[1]).max()), 1e-300)
+    return Result(case, loss_error, float(np.abs(gradient.numpy() - reference[1]).max()) / scale)
+
+
+def run(folder: Path) -> tuple[list[Result], list[Case]]:
+    """All results, and the records that no reference file claims."""
+    results, unclaimed, known = [], [], ours()
+    for kind in TOLERANCE:
+        if not (folder / f"{kind}.json").exists():
+            continue
+        for case in cases(folder, kind):
+            claim = next((entry[1:] for entry in known if entry[0].fullmatch(case.name)), None)
+            if claim is None:
+                unclaimed.append(case)
+            else:
+                results.append(compare(case, *claim))
+    return results, unclaimed
+
+
+def main() -> int:
+    folder = Path(sys.argv[1])
+    results, unclaimed = run(folder)
+    for result in results:
+        verdict = "ok" if result.passed else "MISS"
+        print(
+            f"{verdict:5} {result.case.kind:9} {result.case.record['grad_key']:44} "
+            f"loss {result.loss_error:.1e}  gradient {result.gradient_error:.1e}"
+        )
+    missed = sum(not result.passed for result in results)
+    names = sorted({case.name for case in unclaimed})
+    print(f"{len(results) - missed} of {len(results)} within tolerance; {len(unclaimed)} records of losses not built yet")
+    print("not built yet: " + ", ".join(names))
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,195 @@
+"""What holds for every loss that is a sum over elements."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from spml.losses import an_loss, em_loss, gr_loss
+from spml.losses import elementwise as module
+from spml.losses.elementwise import elementwise
+from spml.losses.terms import no_loss, positive_log_loss
+from tests.reference.baselines import an
+from tests.reference.em import em
+from tests.reference.gr import gr
+
+LOSSES = {"an": an_loss, "em": em_loss, "gr": gr_loss}
+GR = {"w": 2.0, "b": -2.0, "mu": 0.8, "sigma": 0.5, "q1": 0.0, "q2": 0.01, "q3": 1.0}
+GR |= {"a": 0.4, "tau": 0.6, "share": 0.3}
+TARGET = torch.tensor([[1, 0, -1, 0, 1], [0, 0, 0, 0, 0], [-1, -1, 1, 0, 0]], dtype=torch.int8)
+
+
+@pytest.fixture
+def logits() -> torch.Tensor:
+    return 3 * torch.randn(3, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+
+
+def test_an_equals_the_slow_reference(logits):
+    expected = an(logits.tolist(), TARGET.tolist())
+    assert an_loss(logits, TARGET).item() == pytest.approx(expected, rel=1e-12)
+
+
+def test_em_equals_the_slow_reference(logits):
+    expected = em(logits.tolist(), TARGET.tolist(), 0.3)
+    assert em_loss(logits, TARGET, alpha=0.3).item() == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("k", ["logistic", "scar", "step", "constant"])
+@pytest.mark.parametrize("v", ["gaussian", "one"])
+@pytest.mark.parametrize("q", [{}, {"q1": 0.01, "q2": 0.7, "q3": 1.5}, {"q2": 0.0, "q3": 0.0}])
+def test_gr_equals_the_slow_reference(logits, k, v, q):
+    hp = GR | q
+    expected = gr(logits.tolist(), TARGET.tolist(), k, v, hp)
+    assert gr_loss(logits, TARGET, k=k, v=v, **hp).item() == pytest.approx(expected, rel=1e-12)
+
+
+def test_gr_gives_learned_weights_the_gradient_of_autograd(logits):
+    start = {"w": 2.0, "b": -1.0, "mu": 0.7, "sigma": 0.6}
+    learned = {
+        n: torch.full((5,), value, dtype=torch.float64, requires_grad=True) for n, value in start.items()
+    }
+    gr_loss(logits, TARGET, **learned).backward()
+    step = 1e-6
+    for name, tensor in learned.items():
+        for column in range(5):
+            sides = []
+            for sign in (1, -1):
+                moved = {n: t.detach().clone() for n, t in learned.items()}
+                moved[name][column] += sign * step
+                sides.append(gr_loss(logits, TARGET, **moved).item())
+            assert tensor.grad[column].item() == pytest.approx((sides[0] - sides[1]) / (2 * step), abs=1e-9)
+
+
+def test_learned_and_constant_weights_give_the_same_gradient_on_logits(logits):
+    def gradient(w):
+        z = logits.clone().requires_grad_()
+        gr_loss(z, TARGET, w=w).backward()
+        return z.grad
+
+    assert torch.allclose(gradient(torch.tensor(2.0, requires_grad=True)), gradient(2.0), rtol=1e-12, atol=0)
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_chunks_do_not_change_loss_or_gradient(name, monkeypatch):
+    logits = torch.randn(37, 6, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    target = torch.randint(0, 6, (37,), generator=torch.Generator().manual_seed(2))
+
+    def run(size):
+        monkeypatch.setitem(module._CHUNK, "cpu", size)
+        z = logits.clone().requires_grad_()
+        loss = LOSSES[name](z, target)
+        loss.backward()
+        return loss.item(), z.grad
+
+    loss, gradient = run(10_000)
+    for size in (1, 6, 50):
+        assert run(size)[0] == pytest.approx(loss, rel=1e-13)
+        assert torch.allclose(run(size)[1], gradient, rtol=1e-13, atol=0)
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_reductions(name, logits):
+    loss = LOSSES[name]
+    each = loss(logits, TARGET, reduction="none")
+    assert each.shape == (3, 5)
+    assert loss(logits, TARGET, reduction="sum").item() == pytest.approx(each.sum().item(), rel=1e-13)
+    assert loss(logits, TARGET, reduction="mean").item() == pytest.approx(each.mean().item(), rel=1e-13)
+    z = logits.clone().requires_grad_()
+    weights = torch.rand(3, 5, dtype=torch.float64)
+    (loss(z, TARGET, reduction="none") * weights).sum().backward()
+    z2 = logits.clone().requires_grad_()
+    loss(z2, TARGET, reduction="sum").backward()
+    assert torch.allclose(z.grad, z2.grad * weights, rtol=1e-13)
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_known_negatives_get_the_true_negative_loss(name, logits):
+    each = LOSSES[name](logits, TARGET, reduction="none")
+    expected = -torch.nn.functional.logsigmoid(-logits)
+    assert torch.allclose(each[TARGET == -1], expected[TARGET == -1], rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_logits_are_computed_in_float32(name, dtype):
+    z = torch.linspace(-12, 12, 40).reshape(4, 10).to(dtype).requires_grad_()
+    target = torch.tensor([0, 3, 5, 9])
+    loss = LOSSES[name](z, target)
+    loss.backward()
+    wide = z.detach().float().requires_grad_()
+    expected = LOSSES[name](wide, target)
+    expected.backward()
+    assert loss.dtype == torch.float32
+    assert loss.item() == expected.item()
+    assert z.grad.dtype == dtype
+    assert torch.equal(z.grad, wide.grad.to(dtype))
+
+
+def test_an_ignored_element_has_no_loss_and_no_gradient(logits):
+    z = logits.clone().requires_grad_()
+    loss = elementwise(z, TARGET, positive=positive_log_loss, unknown=no_loss, reduction="sum")
+    loss.backward()
+    assert (z.grad[TARGET == 0] == 0).all()
+    assert (z.grad[TARGET != 0] != 0).all()
+
+
+def test_a_second_derivative_is_refused(logits):
+    z = logits.clone().requires_grad_()
+    (gradient,) = torch.autograd.grad(an_loss(z, TARGET), z, create_graph=True)
+    with pytest.raises(RuntimeError, match="second derivative is not supported"):
+        gradient.sum().backward()
+
+
+def test_gradcheck_through_a_foreign_graph():
+    weight = torch.randn(4, 5, dtype=torch.float64, requires_grad=True)
+    features = torch.randn(3, 4, dtype=torch.float64)
+    assert torch.autograd.gradcheck(lambda w: an_loss(features @ w, TARGET), weight)
+
+
+@pytest.mark.parametrize(
+    ("target", "error", "message"),
+    [
+        (torch.tensor([0, 1]), ValueError, r"shape \(3,\) or \(3, 5\)"),
+        (torch.tensor([0, 1, 5]), ValueError, "0 ... 4, got 0 ... 5"),
+        (torch.tensor([0, 1, -1]), ValueError, "0 ... 4, got -1 ... 1"),
+        (torch.tensor([0, 1, 2], dtype=torch.int32), TypeError, "int64"),
+        (torch.zeros(3, 5), TypeError, "Soft targets"),
+        (torch.zeros(3, 5, dtype=torch.bool), TypeError, "known negative is -1"),
+        (torch.full((3, 5), 2, dtype=torch.int8), ValueError, "-1 ... 1, got 2 ... 2"),
+    ],
+)
+def test_wrong_targets_are_refused(logits, target, error, message):
+    with pytest.raises(error, match=message):
+        an_loss(logits, target)
+
+
+def test_wrong_logits_and_arguments_are_refused(logits):
+    with pytest.raises(ValueError, match="floating point of shape"):
+        an_loss(logits[0], torch.tensor(0))
+    with pytest.raises(ValueError, match="reduction must be"):
+        an_loss(logits, TARGET, reduction="average")
+    with pytest.raises(ValueError, match="alpha must be greater than 0"):
+        em_loss(logits, TARGET, alpha=0)
+    for wrong in ({"k": "soft"}, {"v": "none"}, {"sigma": 0}, {"q2": -1}, {"k": "step", "tau": 2}):
+        with pytest.raises(ValueError, match="must"):
+            gr_loss(logits, TARGET, **wrong)
+
+
+def test_losses_import_no_other_part_of_the_package():
+    """Three lines in a foreign loop."""
+    script = (
+        "import sys, torch\n"
+        "from spml.losses import gr_loss\n"
+        "model = torch.nn.Linear(4, 6)\n"
+        "loss = gr_loss(model(torch.randn(8, 4)), torch.randint(6, (8,)))\n"
+        "loss.backward()\n"
+        "assert model.weight.grad.abs().sum() > 0\n"
+        "mine = sorted(m for m in sys.modules if m.split('.')[0] == 'spml')\n"
+        "assert all(m == 'spml' or m.startswith('spml.losses') for m in mine), mine\n"
+        "foreign = {'lightning', 'timm', 'torchvision', 'sklearn', 'matplotlib', 'jsonargparse', 'rich'}\n"
+        "assert not foreign & set(sys.modules), foreign & set(sys.modules)\n"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)

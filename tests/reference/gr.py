@@ -1,0 +1,51 @@
+"""Chen et al. 2024: GR."""
+
+from __future__ import annotations
+
+import math
+
+from spml.losses import gr_loss
+from tests.goldens import Case
+
+
+def gr_unknown(z: float, at: float, k: str, v: str, hp: dict[str, float]) -> float:
+    """Loss of one unknown label with logit z; pseudo-label and weight are taken at logit `at` (held constant)."""
+    p, held = 1 / (1 + math.exp(-z)), 1 / (1 + math.exp(-at))
+    share = {
+        "logistic": lambda: 1 / (1 + math.exp(-(hp["w"] * held + hp["b"]))),
+        "scar": lambda: (1 - hp["a"]) * held / (1 - hp["a"] * held),
+        "step": lambda: 1.0 if held > hp["tau"] else 0.0,
+        "constant": lambda: hp["share"],
+    }[k]()
+    weight = math.exp(-((held - hp["mu"]) ** 2) / (2 * hp["sigma"] ** 2)) if v == "gaussian" else 1.0
+    l2 = (1 - p ** hp["q2"]) / hp["q2"] if hp["q2"] else -math.log(p)
+    l3 = (1 - (1 - p) ** hp["q3"]) / hp["q3"] if hp["q3"] else -math.log(1 - p)
+    return weight * (share * l2 + (1 - share) * l3)
+
+
+def gr(logits: list[list[float]], target: list[list[int]], k: str, v: str, hp: dict[str, float]) -> float:
+    """Mean over B * C."""
+    total, count = 0.0, 0
+    for row, labels in zip(logits, target, strict=True):
+        for z, label in zip(row, labels, strict=True):
+            p = 1 / (1 + math.exp(-z))
+            if label == 1:
+                total += (1 - p ** hp["q1"]) / hp["q1"] if hp["q1"] else -math.log(p)
+            elif label == -1:
+                total += -math.log(1 - p)
+            else:
+                total += gr_unknown(z, z, k, v, hp)
+            count += 1
+    return total / count
+
+
+def _gr(case: Case) -> object:
+    hp = case.record["hp"]
+    q2, q3 = hp["q2q3"] if "q2q3" in hp else (hp["q2"], hp["q3"])
+    q1 = hp.get("q1", "log")
+    settings = {name: hp[name] for name in ("w", "b", "mu", "sigma")}
+    settings |= {"q1": q1 if isinstance(q1, float) else 0.0, "q2": q2, "q3": q3, "eps": case.eps(1e-7)}
+    return lambda logits: gr_loss(logits, case.tensor("obs"), **settings)
+
+
+GOLDENS = [(r"(exact_)?gr_(voc|coco_nus|cub)_ep[0-9]+(_q1.*)?", _gr)]

@@ -1,0 +1,23 @@
+"""Our losses equal the published formulas and what the authors' released code computes."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests import goldens
+
+
+@pytest.mark.shared
+def test_every_record_of_a_built_loss_is_within_tolerance(shared):
+    results, _ = goldens.run(shared / "goldens")
+    assert len(results) >= 111
+    missed = [result.case.record["grad_key"] for result in results if not result.passed]
+    assert not missed
+
+
+@pytest.mark.shared
+def test_a_wrong_loss_would_be_seen(shared):
+    case = next(c for c in goldens.cases(shared / "goldens", "exact") if c.name == "exact_an")
+    right = {entry[0].pattern: entry[1] for entry in goldens.ours()}[r"(exact_)?an"](case)
+    assert goldens.compare(case, lambda _: right).passed
+    assert not goldens.compare(case, lambda _: lambda logits: right(logits) * (1 + 1e-8)).passed
