@@ -1,0 +1,135 @@
+"""What every metric accepts: scores and labels as NumPy arrays or torch tensors, checked once."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+Scores = npt.NDArray[np.floating[Any]]
+BoolArray = npt.NDArray[np.bool_]
+IntArray = npt.NDArray[np.int64]
+FloatArray = npt.NDArray[np.float64]
+
+
+class Truth(NamedTuple):
+    """Labels as two masks of shape (N, C); `known` is None where no entry is unknown."""
+
+    positive: BoolArray
+    known: BoolArray | None
+
+
+def as_array(values: npt.ArrayLike | torch.Tensor) -> npt.NDArray[Any]:
+    """`values` as a NumPy array; bfloat16, which NumPy lacks, becomes float32 (exact)."""
+    if isinstance(values, torch.Tensor):
+        values = values.detach().cpu()
+        return (values.float() if values.dtype == torch.bfloat16 else values).numpy()
+    return np.asarray(values)
+
+
+def as_scores(scores: npt.ArrayLike | torch.Tensor) -> Scores:
+    """Scores as float32 or float64 of shape (N, C); other numbers are converted.
+
+    Raises:
+        ValueError: another shape, nothing in it, not real numbers, or a NaN (names row and column).
+    """
+    array = as_array(scores)
+    if array.ndim != 2 or array.size == 0:
+        raise ValueError(f"scores must have shape (N, C) with N, C >= 1, got {array.shape}")
+    if array.dtype.kind not in "biuf":
+        raise ValueError(f"scores must be real numbers, got {array.dtype}")
+    if array.dtype == np.float16:
+        array = array.astype(np.float32)
+    elif array.dtype not in (np.float32, np.float64):
+        array = array.astype(np.float64)
+    if np.isnan(array.min()):  # the minimum of anything with a NaN is NaN: no (N, C) mask in the usual case
+        row, column = np.argwhere(np.isnan(array))[0].tolist()
+        raise ValueError(f"scores: row {row}, column {column} is NaN; every score must be a number")
+    return array
+
+
+def as_truth(truth: npt.ArrayLike | torch.Tensor, shape: tuple[int, ...]) -> Truth:
+    """Labels of shape (N, C), read by their type.
+
+    bool or unsigned integers: {0, 1}, where 0 is negative. Signed integers or floats: {-1, 0, +1}, where 0 is
+    unknown. A signed matrix that has zeros and no -1 could be meant either way, so it is refused.
+
+    Raises:
+        ValueError: a shape other than that of the scores, another value (names row and column), or a matrix
+            that could be meant either way.
+    """
+    array = _label_matrix(truth, shape)
+    signed = array.dtype.kind in "if"
+    _only(array, (-1, 0, 1) if signed else (0, 1))
+    positive: BoolArray = array == 1
+    if not signed:
+        return Truth(positive, None)
+    known: BoolArray = array != 0
+    if known.all():
+        return Truth(positive, None)
+    if not (array == -1).any():
+        raise ValueError(
+            f"labels of type {array.dtype} are read as {{-1, 0, +1}} with 0 = unknown, but these hold no -1: "
+            "no known negative. If 0 means absent, pass `labels == 1`"
+        )
+    return Truth(positive, known)
+
+
+def as_known_positives(observed: npt.ArrayLike | torch.Tensor, shape: tuple[int, ...]) -> BoolArray:
+    """Where observed labels are +1, bool of shape (N, C).
+
+    Args:
+        observed: integers of shape (N,), the one known positive class of each sample; or a signed matrix
+            of shape (N, C) in {-1, 0, +1}.
+        shape: (N, C) of the scores.
+
+    Raises:
+        ValueError: another shape, type or value (names the row), or no known positive at all.
+    """
+    array = as_array(observed)
+    if array.ndim == 1:
+        if array.dtype.kind not in "iu" or len(array) != shape[0]:
+            raise ValueError(
+                f"observed classes must be integers of shape ({shape[0]},), got {array.dtype} {array.shape}"
+            )
+        wrong = np.flatnonzero((array < 0) | (array >= shape[1]))
+        if wrong.size:
+            row = int(wrong[0])
+            raise ValueError(f"row {row}: observed class {array[row]} is outside 0 ... {shape[1] - 1}")
+        positive: BoolArray = np.zeros(shape, np.bool_)
+        positive[np.arange(shape[0]), array] = True
+        return positive
+    array = _label_matrix(array, shape)
+    if array.dtype.kind not in "if":
+        raise ValueError(
+            f"observed labels must be signed, {{-1, 0, +1}} with 0 = unknown; {array.dtype} can't say which "
+            "entries are unknown"
+        )
+    _only(array, (-1, 0, 1))
+    positive = array == 1
+    if not positive.any():
+        raise ValueError("the observed labels hold no known positive, so there is nothing to measure")
+    return positive
+
+
+def _label_matrix(labels: npt.ArrayLike | torch.Tensor, shape: tuple[int, ...]) -> npt.NDArray[Any]:
+    array = as_array(labels)
+    if array.shape != shape:
+        raise ValueError(f"labels must have the shape of the scores, {shape}, got {array.shape}")
+    if array.dtype.kind not in "biuf":
+        raise ValueError(f"labels must be numbers, got {array.dtype}")
+    return array
+
+
+def _only(array: npt.NDArray[Any], allowed: tuple[int, ...]) -> None:
+    right = array == allowed[0]
+    for value in allowed[1:]:
+        right |= array == value
+    if not right.all():
+        row, column = np.argwhere(~right)[0].tolist()
+        raise ValueError(
+            f"labels: row {row}, column {column} must be one of {', '.join(map(str, allowed))}, "
+            f"got {array[row, column]}"
+        )

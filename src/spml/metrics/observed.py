@@ -1,0 +1,110 @@
+"""Which model is better, judged from observed labels alone."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from .arrays import FloatArray, as_array
+from .ranks import Ranks, observed_ranks
+
+KAPPA = 5.0  # a class with this many known positives weighs half as much as one with very many
+LEAST_A = 0.01  # keeps the score positive for a model that ranks worse than at random
+
+
+class SPScore(NamedTuple):
+    """SP-score and its two parts. Only differences between models mean something: none of them is a mAP.
+
+    Attributes:
+        score: `p * max(a, 0.01)`.
+        p: precision around the known positives, each standing for its share of hidden ones, in [0, 1].
+        a: AUC of known positives against the rest, hidden positives' share taken out; 1/2 for a constant
+            model.
+    """
+
+    score: float
+    p: float
+    a: float
+
+
+def sp_score(
+    scores: npt.ArrayLike | torch.Tensor,
+    observed: npt.ArrayLike | torch.Tensor,
+    mean_labels: float = 2.0,
+) -> SPScore:
+    """SP-score: ranks models when every validation sample has one known positive label.
+
+    For class c, O_c are the samples where c is known positive and n_c their number. For i in O_c:
+    ge_i, gt_i = samples with a score >= and > that of i (i included in ge), a_i = others in O_c among ge_i;
+    p_i = min(1, (1 + K a_i) / ge_i), U_i = 1 - (ge_i + gt_i) / (2N). With pi_c = min(1/2, n_c K / N):
+    AP_c = mean p_i, A_c = (mean U_i - pi_c / 2) / (1 - pi_c). P and A are their means over classes with
+    weights n_c / (n_c + 5); the score is P * max(A, 0.01). O(N C log N).
+
+    With one known positive in every sample K is `mean_labels`. Otherwise each of the M known positives stands
+    for K = max(1, mean_labels * N / M) positives, so that the total stays mean_labels * N; fully labelled
+    data with the true `mean_labels` have K = 1 and AP_c is the average precision. A known negative counts
+    fully in ge and gt, as an unknown entry does.
+
+    Args:
+        scores: (N, C), on any scale that is monotone within a class: raw float32 logits, no sigmoid, no half
+            precision.
+        observed: integers of shape (N,), the known positive class of each sample; or a signed matrix of shape
+            (N, C) in {-1, 0, +1}, 0 = unknown.
+        mean_labels: mean labels per sample; rather too high than too low.
+
+    Raises:
+        ValueError: shapes differ, no samples, a NaN score, a wrong label (each names its place), no known
+            positive, or `mean_labels` that is not above 0 and finite.
+    """
+    ranks = observed_ranks(scores, observed)
+    alone = np.ones((1, len(as_array(observed))))
+    return SPScore(*sp_scores(ranks, alone, mean_labels)[0].tolist())
+
+
+def sp_scores(ranks: Ranks, multiplicity: npt.NDArray[Any], mean_labels: float = 2.0) -> FloatArray:
+    """SP-score and its parts on B resamples of the samples that were ranked (for a multinomial bootstrap).
+
+    Ranks among all samples (ge, gt) stay as they are; how often a sample was drawn weighs a_i, the means and
+    n_c. Further copies of i itself do not count in a_i: they would raise its expectation above a_i.
+
+    Args:
+        ranks: from `observed_ranks`.
+        multiplicity: (B, N), how often each sample was drawn; a row of ones gives `sp_score`.
+        mean_labels: as in `sp_score`.
+
+    Returns:
+        float64 of shape (B, 3): score, p, a; NaN in a row that drew no known positive.
+
+    Raises:
+        ValueError: `mean_labels` is not above 0 and finite.
+    """
+    if not 0 < mean_labels < np.inf:
+        raise ValueError(f"mean_labels must be above 0 and finite, got {mean_labels}")
+    samples = multiplicity.shape[1]
+    stands_for = max(1.0, mean_labels * samples / len(ranks.rows))
+    counts = ranks.counts[ranks.counts > 0]
+    starts = np.cumsum(counts) - counts
+    start = np.repeat(starts, counts)
+    u = 1.0 - (ranks.ge + ranks.gt) / (2.0 * samples)
+    result = np.full((len(multiplicity), 3), np.nan)
+    for draw, drawn in enumerate(multiplicity):
+        weight = drawn[ranks.rows].astype(np.float64)
+        running = np.concatenate([[0.0], np.cumsum(weight)])
+        above = running[start + ranks.positives_ge] - running[start] - weight
+        p = np.minimum(1.0, (1.0 + stands_for * above) / ranks.ge)
+        known = np.add.reduceat(weight, starts)
+        importance = known / (known + KAPPA)
+        if not importance.any():
+            continue
+        importance /= importance.sum()
+        known_or_one = np.maximum(known, 1.0)  # a class that was not drawn has importance 0, not 0 / 0
+        mean_p = np.add.reduceat(weight * p, starts) / known_or_one
+        mean_u = np.add.reduceat(weight * u, starts) / known_or_one
+        share = np.minimum(0.5, known * stands_for / samples)
+        total_p = importance @ mean_p
+        total_a = importance @ ((mean_u - share / 2.0) / (1.0 - share))
+        result[draw] = total_p * max(total_a, LEAST_A), total_p, total_a
+    return result

@@ -1,0 +1,84 @@
+"""Which epoch, which model: judged on validation samples that often have one known label each."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from .data import Samples
+from .errors import InputError
+from .labels import ObservedLabels
+from .metrics import mean_average_precision, naive_map, sp_score
+
+DEFAULT_MEAN_LABELS = 2.0
+"""K where the user has not stated it (SELECTION.md: it hardly changes the ranking)."""
+
+
+class Judge:
+    """Scores a model's logits on the validation samples and says by which number models are compared.
+
+    Args:
+        samples: validation samples with their observed labels.
+        truth: full labels, if the user has them.
+        select: `observed` compares by the SP-score, `oracle` by mAP on `truth`; `auto` is `oracle` only if
+            the observed labels themselves are full.
+        mean_labels: K of the SP-score; 2 if None.
+
+    Raises:
+        InputError: `oracle` without full labels; validation samples without any known positive.
+    """
+
+    def __init__(
+        self,
+        samples: Samples,
+        truth: ObservedLabels | None,
+        select: Literal["auto", "observed", "oracle"],
+        mean_labels: float | None,
+    ) -> None:
+        if not samples.observed.positives_per_class().any():
+            raise InputError(
+                f"none of the {len(samples)} validation samples has a known positive label, so no model can "
+                "be chosen. Label some of them, or hold out more (--data.val_share)."
+            )
+        if select == "oracle" and truth is None:
+            raise InputError(
+                "--select oracle needs validation samples with full labels, but these have unknown ones. If "
+                "a label that is not listed is absent in your data, say --data.unlisted negative; otherwise "
+                "use --select observed."
+            )
+        oracle = select == "oracle" or (select == "auto" and samples.observed.full)
+        self.metric = "val/mAP" if oracle else "val/SP"
+        self._observed: npt.NDArray[Any] | None = samples.observed.index
+        if self._observed is None:
+            self._observed = samples.observed.to_ternary()
+        self._truth = None if truth is None else truth.to_ternary()
+        self._mean_labels = mean_labels
+
+    @property
+    def mean_labels(self) -> float:
+        """K as it is used."""
+        return DEFAULT_MEAN_LABELS if self._mean_labels is None else self._mean_labels
+
+    def describe(self) -> dict[str, Any]:
+        """How models are compared, for the summary."""
+        if self.metric == "val/mAP":
+            return {"mode": "oracle", "metric": self.metric, "labels": "fully labelled validation samples"}
+        return {
+            "mode": "observed",
+            "metric": self.metric,
+            "labels": "observed labels only (SP-score)",
+            "mean_labels": self.mean_labels,
+            "mean_labels_source": "default" if self._mean_labels is None else "stated",
+        }
+
+    def __call__(self, scores: npt.NDArray[np.float32]) -> dict[str, float]:
+        """All validation metrics of logits (N, C). True labels are used for `val/mAP` only."""
+        assert self._observed is not None
+        sp = sp_score(scores, self._observed, mean_labels=self.mean_labels)
+        found = {"val/SP": sp.score, "val/P": sp.p, "val/A": sp.a}
+        found["val/naive_mAP"] = naive_map(scores, self._observed)
+        if self._truth is not None:
+            found["val/mAP"] = mean_average_precision(scores, self._truth)
+        return found

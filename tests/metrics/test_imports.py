@@ -1,0 +1,26 @@
+"""Metrics stand at the bottom: torch, numpy and nothing else of the package."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+SCRIPT = """
+import sys
+import torch, numpy  # whatever these bring in is theirs
+before = set(sys.modules)
+import spml.metrics
+for name in sorted(set(sys.modules) - before):
+    print(name)
+"""
+
+
+def test_metrics_import_torch_and_numpy_only():
+    run = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=True)
+    brought = run.stdout.split()
+    assert "spml.metrics.average_precision" in brought
+    assert [name for name in brought if name.startswith("spml") and not name.startswith("spml.metrics")] == [
+        "spml"
+    ]
+    others = {name.split(".")[0] for name in brought} - {"spml"} - set(sys.stdlib_module_names)
+    assert others <= {"numpy", "torch"}
