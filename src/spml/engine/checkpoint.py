@@ -1,0 +1,133 @@
+"""The whole state of a run in one safetensors file: tensors as they are, everything else as JSON beside them.
+
+A checkpoint is written to a temporary name and renamed, and the one before it is kept, so that a run that is
+killed at any moment can go on. Nothing in the file is ever executed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor
+
+from ..errors import InputError
+from ..files import write_bytes
+
+CURRENT = "checkpoint.safetensors"
+PREVIOUS = "checkpoint.previous.safetensors"
+_VERSION = 1
+
+
+def save_checkpoint(folder: Path, state: dict[str, Any]) -> None:
+    """Write `state` (nested dicts, lists, tuples, tensors, numbers, strings, None) to `folder`.
+
+    Raises:
+        SpmlError: it could not be written; the checkpoint that was there is untouched.
+    """
+    tensors: dict[str, Tensor] = {}
+    tree = _encode(state, "", tensors)
+    data = save(tensors, {"format": "spml checkpoint", "version": str(_VERSION), "state": json.dumps(tree)})
+    fresh = folder / "checkpoint.new.safetensors"
+    write_bytes(fresh, data)
+    if (folder / CURRENT).exists():
+        os.replace(folder / CURRENT, folder / PREVIOUS)
+    os.replace(fresh, folder / CURRENT)
+
+
+def load_checkpoint(folder: Path) -> dict[str, Any]:
+    """The latest state in `folder`; where that file is damaged, the one before it.
+
+    Raises:
+        InputError: there is no checkpoint, none can be read, or it is from a newer version.
+    """
+    reasons = []
+    for name in (CURRENT, PREVIOUS):
+        path = folder / name
+        if not path.exists():
+            continue
+        try:
+            with safe_open(path, framework="pt") as stored:
+                header = stored.metadata() or {}
+                if int(header.get("version", 0)) > _VERSION:
+                    raise InputError(f"{path}: written by a newer version of spml; update spml to resume.")
+                tensors = {key: stored.get_tensor(key) for key in stored.keys()}  # noqa: SIM118
+            state = _decode(json.loads(header["state"]), tensors)
+            assert isinstance(state, dict)
+            return state
+        except (SafetensorError, KeyError, ValueError, TypeError, OSError) as error:
+            if isinstance(error, InputError):
+                raise
+            reasons.append(f"{path}: damaged ({error})")
+    if reasons:
+        raise InputError(
+            "no checkpoint can be read. " + "; ".join(reasons) + ". Start anew with --overwrite."
+        )
+    raise InputError(f"{folder}: holds no checkpoint, so there is nothing to resume.")
+
+
+def has_checkpoint(folder: Path) -> bool:
+    """Whether there is something to resume from."""
+    return any((folder / name).exists() for name in (CURRENT, PREVIOUS))
+
+
+def random_state() -> dict[str, Any]:
+    """The random states of this process: torch (CPU and accelerators), NumPy, Python."""
+    _, keys, position, has_gauss, cached = np.random.get_state(legacy=True)  # noqa: NPY002
+    version, internal, gauss = random.getstate()
+    return {
+        "torch": torch.get_rng_state(),
+        "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
+        "numpy": [torch.from_numpy(keys.astype(np.int64)), int(position), int(has_gauss), float(cached)],
+        "python": [version, list(internal), gauss],
+    }
+
+
+def set_random_state(state: dict[str, Any]) -> None:
+    """Put the random states of this process back to `state`."""
+    torch.set_rng_state(state["torch"])
+    if state["cuda"] and torch.cuda.is_available():
+        torch.cuda.set_rng_state_all(state["cuda"])
+    keys, position, has_gauss, cached = state["numpy"]
+    np.random.set_state(("MT19937", keys.numpy().astype(np.uint32), position, has_gauss, cached))  # noqa: NPY002
+    version, internal, gauss = state["python"]
+    random.setstate((version, tuple(internal), gauss))
+
+
+def _encode(value: Any, path: str, tensors: dict[str, Tensor]) -> Any:
+    """JSON for a nested value. Dicts become pairs, because an optimiser's state has integers as keys."""
+    if isinstance(value, Tensor):
+        # Clones, because safetensors refuses tensors that share memory (tied weights).
+        tensors[path] = value.detach().to("cpu", copy=True).contiguous()
+        return {"tensor": path}
+    if isinstance(value, dict):
+        return {"dict": [[key, _encode(item, f"{path}/{key}", tensors)] for key, item in value.items()]}
+    if isinstance(value, (list, tuple)):
+        kind = "list" if isinstance(value, list) else "tuple"
+        return {kind: [_encode(item, f"{path}/{place}", tensors) for place, item in enumerate(value)]}
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    raise TypeError(f"{path}: a checkpoint can't hold a {type(value).__name__}")
+
+
+def _decode(value: Any, tensors: dict[str, Tensor]) -> Any:
+    if not isinstance(value, dict):
+        return value
+    (kind, content), *rest = value.items()
+    if rest:
+        raise ValueError("not a checkpoint of spml")
+    if kind == "tensor":
+        return tensors[content]
+    if kind == "dict":
+        return {key: _decode(item, tensors) for key, item in content}
+    if kind in ("list", "tuple"):
+        items = [_decode(item, tensors) for item in content]
+        return items if kind == "list" else tuple(items)
+    raise ValueError(f"not a checkpoint of spml: unknown part {kind!r}")

@@ -1,0 +1,83 @@
+"""Optimiser, learning rate of a step, average of weights."""
+
+from __future__ import annotations
+
+import copy
+import math
+from typing import Any
+
+import torch
+from torch import nn
+
+from ..config import OptimConfig
+
+
+def make_optimizer(config: OptimConfig, model: nn.Module, head: nn.Module, own: list[dict[str, Any]]) -> Any:
+    """The optimiser over the model's weights, with its own rate for the head, and the objective's own.
+
+    Each group has `lr_factor`, its learning rate relative to that of the step. Biases and norms
+    (one-dimensional weights) and the objective's own parameters are not decayed.
+    """
+    in_head = {id(parameter) for parameter in head.parameters()}
+    factor = config.head_lr_factor or 1.0
+    groups: list[dict[str, Any]] = []
+    for is_head in (False, True):
+        for decayed in (True, False):
+            chosen = [
+                parameter
+                for parameter in model.parameters()
+                if parameter.requires_grad
+                and (id(parameter) in in_head) == is_head
+                and (parameter.ndim > 1) == decayed
+            ]
+            decay = config.weight_decay if decayed else 0.0
+            groups.append({"params": chosen, "lr_factor": factor if is_head else 1.0, "weight_decay": decay})
+    groups += [{"weight_decay": 0.0, **group} for group in own]
+    groups = [group for group in groups if group["params"]]
+    lr = config.lr or 0.0
+    if config.name == "sgd":
+        return torch.optim.SGD(groups, lr=lr, momentum=0.9)
+    return {"adamw": torch.optim.AdamW, "adam": torch.optim.Adam}[config.name](groups, lr=lr)
+
+
+def learning_rate(config: OptimConfig, step: int, steps_per_epoch: int, epochs: int) -> float:
+    """The learning rate of step `step` (from 0): linear warm-up, then constant or half a cosine to zero."""
+    base = config.lr or 0.0
+    warmup = config.warmup_epochs * steps_per_epoch
+    if step < warmup:
+        return base * (step + 1) / warmup
+    if config.schedule == "constant":
+        return base
+    fraction = (step - warmup) / max(epochs * steps_per_epoch - warmup, 1)
+    return base * (1 + math.cos(math.pi * fraction)) / 2
+
+
+def set_learning_rate(optimizer: Any, lr: float) -> None:
+    """Give each group the rate `lr` times its own factor."""
+    for group in optimizer.param_groups:
+        group["lr"] = lr * group["lr_factor"]
+
+
+class WeightAverage:
+    """Exponential moving average of a model's weights and buffers, as a model in evaluation mode.
+
+    Args:
+        model: whose weights are averaged; the average starts as a copy of them.
+        decay: share of the old average that is kept at each step, in (0, 1).
+    """
+
+    def __init__(self, model: nn.Module, decay: float) -> None:
+        self.decay = decay
+        self.model = copy.deepcopy(model).eval().requires_grad_(False)
+
+    @torch.no_grad()
+    def update(self, model: nn.Module) -> None:
+        """Move the average towards the model's present weights."""
+        pairs = list(zip(self.model.state_dict().values(), model.state_dict().values(), strict=True))
+        floats = [(mine, theirs) for mine, theirs in pairs if mine.is_floating_point()]
+        torch._foreach_lerp_(
+            [mine for mine, _ in floats], [new.detach() for _, new in floats], 1 - self.decay
+        )
+        for mine, theirs in pairs:
+            if not mine.is_floating_point():
+                mine.copy_(theirs)

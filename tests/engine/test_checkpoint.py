@@ -1,0 +1,118 @@
+"""Checkpoints are whole, keep their predecessor, and hold everything."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+import torch
+
+from spml.engine.checkpoint import (
+    CURRENT,
+    PREVIOUS,
+    load_checkpoint,
+    random_state,
+    save_checkpoint,
+    set_random_state,
+)
+from spml.errors import InputError, SpmlError
+
+STATE = {
+    "numbers": [1, 2.5, None, True, "text", -1e300],
+    "pair": (1, (2, 3)),
+    "by integer": {0: {"step": torch.tensor(3.0)}, 7: {}},
+    "tensors": {"a": torch.arange(6).reshape(2, 3), "half": torch.ones(2, dtype=torch.bfloat16)},
+}
+
+
+def same(one, other):
+    if isinstance(one, torch.Tensor):
+        return one.dtype == other.dtype and torch.equal(one, other)
+    if isinstance(one, dict):
+        return list(one) == list(other) and all(same(one[key], other[key]) for key in one)
+    if isinstance(one, (list, tuple)):
+        return type(one) is type(other) and len(one) == len(other) and all(map(same, one, other))
+    return type(one) is type(other) and one == other
+
+
+def test_a_nested_state_comes_back_as_it_was(tmp_path):
+    save_checkpoint(tmp_path, STATE)
+    assert same(load_checkpoint(tmp_path), STATE)
+
+
+def test_optimiser_state_comes_back(tmp_path):
+    model = torch.nn.Linear(3, 2)
+    optimiser = torch.optim.AdamW(model.parameters(), lr=0.1)
+    model(torch.ones(4, 3)).sum().backward()
+    optimiser.step()
+    save_checkpoint(tmp_path, {"optimiser": optimiser.state_dict()})
+    restored = load_checkpoint(tmp_path)["optimiser"]
+    assert same(restored, optimiser.state_dict())
+    torch.optim.AdamW(model.parameters()).load_state_dict(restored)
+
+
+def test_tied_and_sliced_tensors_are_stored(tmp_path):
+    weight = torch.arange(12.0).reshape(3, 4)
+    save_checkpoint(tmp_path, {"a": weight, "b": weight, "slice": weight[:, 1]})
+    restored = load_checkpoint(tmp_path)
+    assert torch.equal(restored["b"], weight)
+    assert restored["slice"].tolist() == [1, 5, 9]
+
+
+def test_random_states_come_back(tmp_path):
+    torch.manual_seed(1)
+    np.random.seed(2)
+    random.seed(3)
+    np.random.standard_normal()  # leaves a cached value
+    save_checkpoint(tmp_path, random_state())
+
+    def draw():
+        return torch.rand(3).tolist(), np.random.standard_normal(3).tolist(), random.random()
+
+    expected = draw()
+    set_random_state(load_checkpoint(tmp_path))
+    assert draw() == expected
+
+
+def test_the_one_before_is_kept_and_used_when_the_current_one_is_damaged(tmp_path):
+    save_checkpoint(tmp_path, {"step": 1})
+    save_checkpoint(tmp_path, {"step": 2})
+    assert load_checkpoint(tmp_path) == {"step": 2}
+    data = (tmp_path / CURRENT).read_bytes()
+    for damaged in (data[: len(data) // 2], b"", b"\xff" * 100, data[:9] + b"\x00" + data[10:]):
+        (tmp_path / CURRENT).write_bytes(damaged)
+        assert load_checkpoint(tmp_path) == {"step": 1}
+    (tmp_path / PREVIOUS).write_bytes(b"")
+    with pytest.raises(InputError, match="damaged"):
+        load_checkpoint(tmp_path)
+
+
+def test_nothing_to_load_and_newer_versions_are_said(tmp_path):
+    with pytest.raises(InputError, match="holds no checkpoint"):
+        load_checkpoint(tmp_path)
+    from safetensors.torch import save_file
+
+    save_file({"a": torch.ones(1)}, tmp_path / CURRENT, {"version": "99", "state": "{}"})
+    with pytest.raises(InputError, match="newer version"):
+        load_checkpoint(tmp_path)
+
+
+def test_a_full_disk_leaves_what_was_there(tmp_path, monkeypatch):
+    """The write fails half-way, as on a full disk."""
+    save_checkpoint(tmp_path, {"step": 1})
+    import spml.files as files
+
+    def full(fd):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(files.os, "fsync", full)
+    with pytest.raises(SpmlError, match="No space left on device.*untouched"):
+        save_checkpoint(tmp_path, {"step": 2})
+    assert load_checkpoint(tmp_path) == {"step": 1}
+    assert sorted(path.name for path in tmp_path.iterdir()) == [CURRENT]
+
+
+def test_what_can_not_be_stored_is_refused(tmp_path):
+    with pytest.raises(TypeError, match=r"/a/1: a checkpoint can't hold a set"):
+        save_checkpoint(tmp_path, {"a": [1, {2}]})

@@ -1,0 +1,133 @@
+"""Trains with every method of interest on as many processes as asked: `two_processes.py DEVICES OUTPUT`.
+
+Run as a script, because Fabric starts the other processes by running the same command again.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import torch
+from lightning.fabric import Fabric
+from lightning.fabric.strategies import DDPStrategy
+from safetensors.torch import save_file
+from torch import nn
+
+from spml.config import from_dict
+from spml.engine import Trainer
+from spml.engine.loading import EpochBatches, make_loader
+from spml.engine.train import TrainingStep
+from spml.objective import Card, Facts, Needs, Objective, Outputs, Progress, create, register
+from spml.selection import Judge
+from tests.engine.test_train import make_data
+
+BATCH = 16
+
+
+@register("coupled")
+class Coupled(Objective):
+    """A loss that is not a mean over samples, and a memory of what it saw."""
+
+    card = Card(title="Coupled", paper="-", year=2026, equations="-")
+    needs = Needs(batch_coupled=True)
+
+    def on_fit_start(self, facts: Facts) -> None:
+        self.register_buffer("seen", torch.zeros(len(facts.observed)))
+
+    def forward(self, outputs, batch):
+        count = torch.sigmoid(outputs.logits).sum(1).mean()
+        return {"count": (count - 1.5).square(), "spread": outputs.logits.std()}
+
+    def after_step(self, outputs, batch):
+        self.seen[batch.index] += outputs.logits[:, 0]
+
+
+class Net(nn.Module):
+    """No batch normalisation, no dropout; float64, so that differences are not rounding."""
+
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Sequential(nn.Linear(12, 16), nn.Tanh())
+        self.head = nn.Linear(16, 4)
+
+    def forward(self, inputs):
+        features = self.body(inputs.double())
+        return Outputs(self.head(features), features)
+
+
+METHODS = {
+    "an": ("an", {}),
+    "em": ("em", {}),
+    "gr": ("gr", {}),
+    "gr_learned": ("gr", {"k": "learned", "v": "learned"}),
+    "coupled": ("coupled", {}),
+}
+
+
+def gradients(fabric, name, found):
+    """Loss and gradients of the first and of the uneven last batch."""
+    method, hp = METHODS[name]
+    data = make_data(n=147)
+    train = data.splits["train"].inputs.take(range(97))
+    from spml.data import Samples
+
+    part = data.splits["train"]
+    part = Samples(part.ids[:97], train, part.observed.take(range(97)))
+    torch.manual_seed(0)
+    model, objective = Net(), create(method, hp)
+    objective.on_fit_start(Facts(part.observed, part.ids, data.classes))
+    objective.on_epoch_start(Progress(2, 5))
+    module = fabric.setup(TrainingStep(model, objective, fabric))
+    batches = EpochBatches(97, BATCH, 5, fabric.global_rank, fabric.world_size)
+    for place, (inputs, batch) in enumerate(make_loader(part, batches, 5, 0, False)):
+        if place not in (0, 6):
+            continue
+        rows = batches.rows(place)
+        assert rows == (BATCH if place == 0 else 1)
+        terms, _ = module(inputs, batch.target, batch.index, rows)
+        loss = torch.stack(list(terms.values())).sum()
+        fabric.backward(loss)
+        found[f"{name}/{place}/loss"] = fabric.all_reduce(loss.detach(), reduce_op="mean").reshape(1)
+        for key, parameter in [*model.named_parameters(), *objective.named_parameters()]:
+            found[f"{name}/{place}/{key}"] = parameter.grad.clone()
+            parameter.grad = None
+
+
+def training(fabric, name, found):
+    """Weights and memory after three epochs with plain gradient descent."""
+    method, hp = METHODS[name]
+    data = make_data(n=147)
+    config = from_dict({"method": method, "hp": hp, "epochs": 3, "batch_size": BATCH})
+    config.optim.name, config.optim.lr, config.optim.clip = "sgd", 0.1, 1.0
+    torch.manual_seed(0)
+    model = Net()
+    judge = Judge(data.splits["val"], None, "observed", None)
+    trainer = Trainer(config, fabric, model, model.head, create(method, hp), data, judge)
+    loop = trainer.fit()
+    for key, value in [*model.state_dict().items(), *trainer.objective.state_dict().items()]:
+        found[f"{name}/trained/{key}"] = value.clone()
+    found[f"{name}/trained/train loss"] = torch.tensor([r["train/loss"] for r in loop.history])
+    found[f"{name}/trained/SP"] = torch.tensor([r["val/SP"] for r in loop.history])
+
+
+def main(devices: int, output: Path) -> None:
+    torch.set_num_threads(1)
+    torch.set_default_dtype(torch.float64)
+    fabric = Fabric(
+        accelerator="cpu",
+        devices=devices,
+        precision="64-true",
+        strategy=DDPStrategy(broadcast_buffers=False) if devices > 1 else "auto",
+    )
+    fabric.launch()
+    found: dict[str, torch.Tensor] = {}
+    for name in METHODS:
+        gradients(fabric, name, found)
+        training(fabric, name, found)
+    if fabric.is_global_zero:
+        save_file(found, output)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), Path(sys.argv[2]))
