@@ -1,0 +1,231 @@
+"""Images in files: which are opened, how they are checked, and how they become pixels."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from PIL import Image, UnidentifiedImageError
+
+from ..errors import InputError, SpmlError
+from .dataset import Kind, Rows
+from .draws import raw
+
+# Formats that are opened, whatever a file is called. Others have decoders that few people test, or run other
+# programs (EPS).
+FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF")
+SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff"})
+INTERPOLATIONS = {
+    "nearest": Image.Resampling.NEAREST,
+    "bilinear": Image.Resampling.BILINEAR,
+    "bicubic": Image.Resampling.BICUBIC,
+    "lanczos": Image.Resampling.LANCZOS,
+}
+T = TypeVar("T")
+_EXIF_ORIENTATION = 0x0112
+_TURN = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
+
+
+class UnreadableImageError(Exception):
+    """An image that can't be used; the message is the reason, without the file's name."""
+
+
+class ImageFiles:
+    """Image files, decoded and resized when a batch asks for them.
+
+    Args:
+        paths: the files.
+        digests: SHA-256 of each file's content, as `check_images` returns them.
+        size: side of the square to which images are resized (the aspect ratio is not kept), in pixels.
+        interpolation: `nearest`, `bilinear`, `bicubic` or `lanczos`.
+        flip: mirror half of the images at random in training.
+        max_pixels: an image with more pixels is not decoded.
+
+    Raises:
+        InputError: an interpolation of another name.
+    """
+
+    kind: Kind = "image"
+
+    def __init__(
+        self,
+        paths: Sequence[Path | str],
+        digests: Sequence[str],
+        *,
+        size: int,
+        interpolation: str = "bilinear",
+        flip: bool = False,
+        max_pixels: int = 100_000_000,
+    ) -> None:
+        if interpolation not in INTERPOLATIONS:
+            raise InputError(f"interpolation {interpolation!r} is none of {', '.join(INTERPOLATIONS)}.")
+        self._paths = [str(path) for path in paths]
+        self._digests = list(digests)
+        self._settings: dict[str, Any] = {
+            "size": size,
+            "interpolation": interpolation,
+            "flip": flip,
+            "max_pixels": max_pixels,
+        }
+
+    def __len__(self) -> int:
+        return len(self._paths)
+
+    def fetch(self, rows: Rows, augment: tuple[int, int] | None = None) -> torch.Tensor:
+        """Images of a batch, uint8 RGB of shape (B, 3, size, size).
+
+        Raises:
+            SpmlError: a file changed or vanished since it was checked.
+        """
+        size = self._settings["size"]
+        batch = np.empty((len(rows), 3, size, size), np.uint8)
+        for place, row in enumerate(rows):
+            try:
+                pixels = self._pixels(self._paths[row])
+            except UnreadableImageError as error:
+                raise SpmlError(
+                    f"{self._paths[row]}: {error}. It could be read when the data was opened: do not change "
+                    "the data during a run."
+                ) from error
+            if augment and self._settings["flip"] and raw(1, "flip", *augment, row)[0] >> np.uint64(63):
+                pixels = pixels[:, ::-1]
+            batch[place] = pixels.transpose(2, 0, 1)
+        return torch.from_numpy(batch)
+
+    def take(self, rows: Rows) -> ImageFiles:
+        """Some of the images, in the order given."""
+        return ImageFiles(
+            [self._paths[row] for row in rows], [self._digests[row] for row in rows], **self._settings
+        )
+
+    def resized(self, size: int, interpolation: str) -> ImageFiles:
+        """The same images at another size, in pixels."""
+        changed = {**self._settings, "size": size, "interpolation": interpolation}
+        return ImageFiles(self._paths, self._digests, **changed)
+
+    def fingerprint(self) -> str:
+        """SHA-256 over the content of the files, the size and the interpolation."""
+        settings = f"{self._settings['size']} {self._settings['interpolation']}"
+        return hashlib.sha256("\n".join(["files", settings, *self._digests]).encode()).hexdigest()
+
+    def _pixels(self, path: str) -> npt.NDArray[np.uint8]:
+        size, resampling = self._settings["size"], INTERPOLATIONS[self._settings["interpolation"]]
+
+        def resize(image: Image.Image) -> npt.NDArray[np.uint8]:
+            return np.asarray(_to_rgb(_upright(image)).resize((size, size), resampling))
+
+        return _decode(_read(path), self._settings["max_pixels"], resize)
+
+
+def check_images(
+    paths: Sequence[Path], *, max_pixels: int, workers: int = -1
+) -> tuple[list[str], dict[int, str]]:
+    """Decode every image once, fast, to find those that can't be used.
+
+    JPEGs are decoded at an eighth of their size: all of the file is read, so truncation shows, but few pixels
+    are made.
+
+    Returns:
+        The SHA-256 of each file's content, and the reason for each row that can't be used.
+    """
+
+    def check(path: Path) -> tuple[str, str]:
+        try:
+            data = _read(path)
+            _decode(data, max_pixels, _look)
+            return hashlib.sha256(data).hexdigest(), ""
+        except UnreadableImageError as error:
+            return "", str(error)
+
+    threads = min(8, os.cpu_count() or 1) if workers < 0 else max(1, workers)
+    pool = ThreadPoolExecutor(threads)
+    try:
+        results = list(pool.map(check, paths))
+    finally:
+        pool.shutdown(cancel_futures=True)  # Ctrl-C need not wait for the images that are left
+    digests = [digest for digest, _ in results]
+    return digests, {row: reason for row, (_, reason) in enumerate(results) if reason}
+
+
+def _read(path: Path | str) -> bytes:
+    try:
+        data = Path(path).read_bytes()
+    except OSError as error:
+        raise UnreadableImageError(f"can't be read: {error.strerror or error}") from error
+    if not data:
+        raise UnreadableImageError("the file is empty")
+    return data
+
+
+def _decode(data: bytes, max_pixels: int, use: Callable[[Image.Image], T]) -> T:
+    """What `use` makes of an encoded image; the size in the header is looked at before any pixel.
+
+    Raises:
+        UnreadableImageError: no image of a known format, damaged, or too large.
+    """
+    try:
+        with Image.open(io.BytesIO(data), formats=FORMATS) as image:
+            if image.width * image.height > max_pixels:
+                raise UnreadableImageError(
+                    f"{image.width} x {image.height} = {image.width * image.height:,} pixels, more than "
+                    f"data.max_pixels = {max_pixels:,}"
+                )
+            return use(image)
+    except UnreadableImageError:
+        raise
+    except UnidentifiedImageError as error:
+        raise UnreadableImageError(f"not an image of a known format ({', '.join(FORMATS)})") from error
+    except Image.DecompressionBombError as error:  # Pillow's own limit, which data.max_pixels does not lift
+        raise UnreadableImageError(str(error)) from error
+    except Exception as error:  # decoders of damaged files raise nearly anything, KeyError included
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise UnreadableImageError(f"damaged: {reason}") from error
+
+
+def _look(image: Image.Image) -> None:
+    image.draft(None, (1, 1))
+    image.load()
+    _refuse_unknown_range(image)
+
+
+def _upright(image: Image.Image) -> Image.Image:
+    """Turn the image as its EXIF orientation says; damaged EXIF data is no reason to lose an image."""
+    try:
+        turn = _TURN.get(image.getexif().get(_EXIF_ORIENTATION, 1))
+    except Exception:
+        turn = None
+    return image if turn is None else image.transpose(turn)
+
+
+def _refuse_unknown_range(image: Image.Image) -> None:
+    if image.mode == "F" or (image.mode == "I" and np.asarray(image).max() > 65535):
+        raise UnreadableImageError(
+            f"pixels of mode {image.mode}, whose range is not known: save 8 or 16 bits"
+        )
+
+
+def _to_rgb(image: Image.Image) -> Image.Image:
+    """8-bit RGB: 16-bit grey is scaled (Pillow alone would clip it), transparency is laid over white."""
+    if image.mode.startswith("I"):
+        grey = np.clip(np.asarray(image).astype(np.int64), 0, 65535) >> 8
+        return Image.fromarray(grey.astype(np.uint8)).convert("RGB")
+    if "a" in image.mode.lower().replace("lab", "") or "transparency" in image.info:
+        colours = image.convert("RGBA")
+        return Image.alpha_composite(Image.new("RGBA", colours.size, "white"), colours).convert("RGB")
+    return image.convert("RGB")

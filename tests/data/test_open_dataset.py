@@ -1,0 +1,232 @@
+"""From a path to a data set: recognition, splits, hidden labels, skipped images."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from spml.config import DataConfig
+from spml.data import open_dataset, open_inputs
+from spml.errors import InputError
+
+
+@pytest.fixture
+def features(tmp_path):
+    def write(name="x.npz", rows=40, **arrays):
+        generator = np.random.default_rng(0)
+        labels = generator.integers(0, 2, (rows, 3))
+        given = {
+            "X": generator.normal(size=(rows, 5)),
+            "Y": labels,
+            "classes": np.array(["a", "b", "c"]),
+            **arrays,
+        }
+        np.savez(tmp_path / name, **given)
+        return str(tmp_path / name), given
+
+    return write
+
+
+def test_hidden_labels_and_truth(features):
+    path, given = features()
+    config = DataConfig(path=path, unlisted="negative", observe="single", observe_seed=4)
+    data = open_dataset(config)
+    kept = int((given["Y"].sum(axis=1) > 0).sum())
+    assert kept < 40
+    assert len(data.splits["train"]) + len(data.splits["val"]) == kept
+    assert len(data.splits["val"]) == round(0.2 * kept)
+    assert f"{40 - kept} samples with no known label were left out" in " ".join(data.notes)
+    assert data.splits["train"].observed.single_positive
+    for name, samples in data.splits.items():
+        rows = [int(row) for row in samples.ids]
+        assert (data.truth[name].to_multi_hot() == given["Y"][rows]).all()
+        assert np.allclose(samples.inputs.fetch(range(len(rows)), None), given["X"][rows])
+    again = open_dataset(
+        DataConfig(path=path, unlisted="negative", observe="single", observe_seed=4, split_seed=1)
+    )
+    assert again.splits["val"].ids != data.splits["val"].ids
+    assert observed(again) == observed(data), "the split must not change what is observed"
+    other = open_dataset(DataConfig(path=path, unlisted="negative", observe="single", observe_seed=5))
+    assert other.splits["val"].ids == data.splits["val"].ids
+    assert observed(other) != observed(data)
+
+
+def observed(data):
+    return {
+        sample: label
+        for samples in data.splits.values()
+        for sample, label in zip(samples.ids, samples.observed.index.tolist(), strict=True)
+    }
+
+
+def test_truth_is_there_for_fully_labelled_data_only(features):
+    path, _ = features()
+    assert open_dataset(DataConfig(path=path)).truth == {}
+    full = open_dataset(DataConfig(path=path, unlisted="negative"))
+    assert set(full.truth) == {"train", "val"}
+    assert len(full.splits["train"]) == 32, "rows without a positive are known to be negative, so they stay"
+    with pytest.raises(
+        InputError, match=r"not listed is unknown\. If every true label is listed, say --data.unlisted"
+    ):
+        open_dataset(DataConfig(path=path, observe="single"))
+    partial, _ = features("p.npz", Y=np.where(np.arange(120).reshape(40, 3) % 7 == 0, -1, 1))
+    assert open_dataset(DataConfig(path=partial)).splits["train"].observed.full
+    ternary, _ = features("t.npz", Y=np.arange(120).reshape(40, 3) % 3 - 1)
+    assert open_dataset(DataConfig(path=ternary, unlisted="negative")).truth == {}
+
+
+def test_test_rows_without_label_stay(features):
+    labels = np.tile([[1, 0, 1], [0, 1, 0], [0, 0, 0]], (10, 1))
+    path, _ = features(rows=30, Y=labels, test=np.arange(30) >= 15)
+    data = open_dataset(DataConfig(path=path, unlisted="negative", observe="single"))
+    assert {name: len(samples) for name, samples in data.splits.items()} == {"train": 8, "val": 2, "test": 15}
+    assert (data.truth["test"].to_multi_hot() == labels[15:]).all()
+
+
+def test_given_validation_split_is_kept(features):
+    split = np.array(["train"] * 30 + ["val"] * 6 + ["test"] * 4)
+    path, _ = features(split=split, Y=np.ones((40, 3), int))
+    data = open_dataset(DataConfig(path=path))
+    assert data.splits["val"].ids == tuple(str(row) for row in range(30, 36))
+    assert not any("held out" in note for note in data.notes)
+
+
+def test_classes_that_can_not_be_learnt(features):
+    labels = np.zeros((40, 3), int)
+    labels[:, 0] = 1
+    labels[39, 2] = 1
+    path, _ = features(Y=labels, test=np.arange(40) >= 30)
+    notes = " ".join(open_dataset(DataConfig(path=path)).notes)
+    assert "2 classes have no known positive in training and can't be learnt: b, c." in notes
+
+
+def test_no_positive_at_all_and_one_class(features):
+    path, _ = features(Y=np.zeros((40, 3), int))
+    with pytest.raises(InputError, match="no sample has a known positive"):
+        open_dataset(DataConfig(path=path))
+    path, _ = features(Y=np.ones((40, 1), int), classes=np.array(["a"]))
+    with pytest.raises(InputError, match="there is only one class, 'a'"):
+        open_dataset(DataConfig(path=path))
+    path, _ = features(test=np.ones(40, bool))
+    with pytest.raises(InputError, match="no training sample is left"):
+        open_dataset(DataConfig(path=path))
+
+
+def test_class_of_the_test_set_only(table):
+    path = table("file,label,split", "a.png,cat,train", "b.png,dog,train", "c.png,cow,test", "d.png,cat,val")
+    with pytest.raises(
+        InputError, match=r"data\.csv: c\.png in the test split has the label 'cow', which no training"
+    ):
+        open_dataset(DataConfig(path=str(path)), size=8)
+    data = open_dataset(DataConfig(path=str(path)), size=8, purpose="evaluate")
+    assert {name: samples.ids for name, samples in data.splits.items()} == {
+        "train": ("a.png", "b.png"), "val": ("d.png",), "test": ("c.png",),
+    }  # fmt: skip
+
+
+def test_evaluation_takes_data_as_it_is(table):
+    path = table("file,label", "a.png,cat", "b.png,cat")
+    data = open_dataset(DataConfig(path=str(path), unlisted="negative"), size=8, purpose="evaluate")
+    assert {name: samples.ids for name, samples in data.splits.items()} == {"test": ("a.png", "b.png")}
+    assert data.kind == "image"
+    assert len(data.truth["test"]) == 2
+
+
+def test_unreadable_images(tmp_path, picture):
+    for place in range(19):
+        picture(f"{'cat' if place % 2 else 'dog'}/{place:02}.jpg", (64, 64))
+    damaged, large = tmp_path / "cat/05.jpg", picture("dog/18.jpg", (80, 80))
+    clean = {name: label for name, label in observed(opened(tmp_path)).items() if name != "cat/05.jpg"}
+    damaged.write_bytes(damaged.read_bytes()[:-100])
+    with pytest.raises(
+        InputError, match=r"1 of 19 images can't be used, more than data\.max_unreadable = 0.01"
+    ) as caught:
+        opened(tmp_path, max_unreadable=0.01)
+    assert "cat/05.jpg (damaged: image file is truncated" in str(caught.value)
+    data = opened(tmp_path)
+    assert [name for name, _ in data.skipped] == ["cat/05.jpg"]
+    assert any(
+        "1 of 19 images can't be used and were skipped: cat/05.jpg (damaged" in note for note in data.notes
+    )
+    assert observed(data) == clean
+    data = opened(tmp_path, max_pixels=6000)
+    assert (
+        dict(data.skipped)[f"dog/{large.name}"] == "80 x 80 = 6,400 pixels, more than data.max_pixels = 6,000"
+    )
+    assert sum(len(samples) for samples in data.splits.values()) == 17
+
+
+def opened(path, **options):
+    config = {"unlisted": "negative", "observe": "single", "max_unreadable": 0.2, **options}
+    return open_dataset(DataConfig(path=str(path), **config), size=8)
+
+
+def test_size_flip_and_report(tmp_path, picture):
+    for name in "abcdef":
+        picture(f"{'cat' if name in 'abc' else 'dog'}/{name}.png")
+    told: list[str] = []
+    data = open_dataset(DataConfig(path=str(tmp_path), size=12), size=8, report=told.append)
+    assert told == [f"{tmp_path}: checking 6 images"]
+    train = data.splits["train"].inputs
+    assert train.fetch([0], None).shape == (1, 3, 12, 12)
+    assert any(not train.fetch([0], (0, epoch)).equal(train.fetch([0], None)) for epoch in range(9))
+    still = open_dataset(DataConfig(path=str(tmp_path), flip=False), size=8).splits["train"].inputs
+    assert all(still.fetch([0], (0, epoch)).equal(still.fetch([0], None)) for epoch in range(9))
+    larger = data.resized(20, "bicubic")
+    assert larger.splits["val"].inputs.fetch([0], None).shape == (1, 3, 20, 20)
+    assert larger.splits["val"].observed == data.splits["val"].observed
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("", "No data given. Say --data.path"),
+        ("nowhere/at/all", "no such file or folder. There is no folder nowhere/at either"),
+        ("{}/dta.csv", r"dta\.csv: no such file or folder\. Did you mean data\.csv\?"),
+        ("{}/" + "x" * 5000, "can't be opened|no such file"),
+    ],
+)
+@pytest.mark.parametrize(
+    "call", [lambda path: open_dataset(DataConfig(path=path)), lambda path: open_inputs([path])]
+)
+def test_bad_paths(tmp_path, path, message, call):
+    (tmp_path / "data.csv").write_text("")
+    with pytest.raises(InputError, match=message):
+        call(path.format(tmp_path))
+
+
+def test_unknown_kind_of_file(tmp_path):
+    (tmp_path / "data.xlsx").write_text("")
+    with pytest.raises(InputError, match=r"data\.xlsx: \.xlsx is no known kind of data\. Give a folder"):
+        open_dataset(DataConfig(path=f"{tmp_path}/data.xlsx"))
+
+
+def test_inputs_for_prediction(tmp_path, picture):
+    for name in ("in/b.png", "in/sub/a.jpg", "in/.hidden/c.png", "in/.x.png", "one.png"):
+        picture(name)
+    (tmp_path / "in" / "notes.txt").write_text("x")
+    (tmp_path / "in" / "broken.png").write_bytes(b"broken")
+    one, folder = f"{tmp_path}/one.png", f"{tmp_path}/in"
+    ids, inputs, notes = open_inputs([one, folder, one], size=8)
+    assert ids == (one, f"{folder}/b.png", f"{folder}/sub/a.jpg")
+    assert inputs.fetch(range(3), None).shape == (3, 3, 8, 8)
+    assert inputs.fetch([1], (0, 0)).equal(open_inputs([f"{folder}/b.png"], size=8)[1].fetch([0], None))
+    assert len(notes) == 1
+    assert notes[0].startswith(f"1 images were skipped: {folder}/broken.png (not an image of a known format")
+
+
+def test_bad_inputs_for_prediction(tmp_path, picture, features):
+    with pytest.raises(InputError, match="Nothing to predict"):
+        open_inputs([])
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match="empty: holds no image"):
+        open_inputs([f"{tmp_path}/empty"])
+    (tmp_path / "x.png").write_bytes(b"broken")
+    with pytest.raises(InputError, match=r"None of 1 images can be used: .*x\.png \(not an image"):
+        open_inputs([f"{tmp_path}/x.png"])
+    path, given = features()
+    with pytest.raises(InputError, match=r"x\.npz: a \.npz file must be given alone"):
+        open_inputs([path, str(picture("y.png"))])
+    ids, inputs, notes = open_inputs([path])
+    assert (len(ids), notes) == (40, ())
+    assert np.allclose(inputs.fetch([3], None), given["X"][[3]])
