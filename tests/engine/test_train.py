@@ -22,7 +22,7 @@ from spml.engine.optim import WeightAverage, learning_rate, make_optimizer
 from spml.errors import InputError, SpmlError
 from spml.labels import ObservedLabels
 from spml.losses import an_loss
-from spml.objective import Card, Needs, Objective, Outputs, create
+from spml.objective import Card, Facts, Needs, Objective, Outputs, create
 from spml.selection import Judge
 
 
@@ -54,10 +54,14 @@ def make_data(n=150, width=12, classes=4, seed=0):
         name: Samples(tuple(f"s{r}" for r in part), matrix.take(part), observed.take(part))
         for name, part in rows.items()
     }
-    return Dataset("made", tuple("abcd"[:classes]), splits, {name: full.take(part) for name, part in rows.items()})
+    return Dataset(
+        "made", tuple("abcd"[:classes]), splits, {name: full.take(part) for name, part in rows.items()}
+    )
 
 
-CONFIG = from_dict({"method": "gr", "epochs": 4, "batch_size": 16, "optim": {"lr": 0.01, "ema": 0.9}, "seed": 3})
+CONFIG = from_dict(
+    {"method": "gr", "epochs": 4, "batch_size": 16, "optim": {"lr": 0.01, "ema": 0.9}, "seed": 3}
+)
 FABRIC = Fabric(accelerator="cpu", devices=1)
 
 
@@ -67,6 +71,8 @@ def make_trainer(folder=None, config=CONFIG, objective=None, data=None, select="
     model = Net()
     judge = Judge(data.splits["val"], data.truth.get("val"), select, None)
     objective = objective or create(config.method, config.hp)
+    train = data.splits["train"]
+    objective.on_fit_start(Facts(train.observed, train.ids, data.classes))
     return Trainer(config, FABRIC, model, model.head, objective, data, judge, folder=folder, **options)
 
 
@@ -92,7 +98,9 @@ def test_the_best_epoch_is_that_of_the_named_metric_and_its_weights_are_kept():
 
 
 def test_patience_stops_early():
-    config = dataclasses.replace(CONFIG, epochs=50, patience=3, optim=dataclasses.replace(CONFIG.optim, lr=0.1))
+    config = dataclasses.replace(
+        CONFIG, epochs=50, patience=3, optim=dataclasses.replace(CONFIG.optim, lr=0.1)
+    )
     loop = make_trainer(config=config).fit()
     assert len(loop.history) == loop.best_epoch + 4 < 50
 
@@ -232,7 +240,9 @@ def _reachable(thing, seen, depth=0):
     elif isinstance(thing, (list, tuple, set)):
         children = list(thing)
     elif type(thing).__module__.startswith(("spml", "tests")):
-        slots = [getattr(thing, name, None) for c in type(thing).__mro__ for name in getattr(c, "__slots__", ())]
+        slots = [
+            getattr(thing, name, None) for c in type(thing).__mro__ for name in getattr(c, "__slots__", ())
+        ]
         children = [*vars(thing).values(), *slots] if hasattr(thing, "__dict__") else slots
     for child in children:
         _reachable(child, seen, depth + 1)
@@ -316,7 +326,9 @@ def test_the_optimiser_has_a_rate_for_the_head_and_spares_biases():
     extra = nn.Parameter(torch.zeros(3, 3))
     groups = make_optimizer(optim, model, model.head, [{"params": [extra], "lr_factor": 4.0}]).param_groups
     found = {
-        (group["lr_factor"], group["weight_decay"], tuple(p.shape)) for group in groups for p in group["params"]
+        (group["lr_factor"], group["weight_decay"], tuple(p.shape))
+        for group in groups
+        for p in group["params"]
     }
     assert found == {
         (1.0, 0.5, (16, 12)),
@@ -341,7 +353,9 @@ def test_the_average_of_weights_is_the_exponential_one():
 def test_records_are_json_and_hold_what_the_tables_need():
     loop = make_trainer().fit()
     record = json.loads(json.dumps(loop.history[-1], allow_nan=False))
-    assert {"epoch", "step", "lr", "train/loss", "train/gr", "val/SP", "val/P", "val/A", "val/mAP"} <= set(record)
+    assert {"epoch", "step", "lr", "train/loss", "train/gr", "val/SP", "val/P", "val/A", "val/mAP"} <= set(
+        record
+    )
     assert record["epoch"] == 4
     assert record["step"] == 4 * 7
 

@@ -103,7 +103,9 @@ def training(fabric, name, found):
     torch.manual_seed(0)
     model = Net()
     judge = Judge(data.splits["val"], None, "observed", None)
-    trainer = Trainer(config, fabric, model, model.head, create(method, hp), data, judge)
+    objective, train = create(method, hp), data.splits["train"]
+    objective.on_fit_start(Facts(train.observed, train.ids, data.classes))
+    trainer = Trainer(config, fabric, model, model.head, objective, data, judge)
     loop = trainer.fit()
     for key, value in [*model.state_dict().items(), *trainer.objective.state_dict().items()]:
         found[f"{name}/trained/{key}"] = value.clone()

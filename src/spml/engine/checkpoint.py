@@ -80,7 +80,8 @@ def has_checkpoint(folder: Path) -> bool:
 
 def random_state() -> dict[str, Any]:
     """The random states of this process: torch (CPU and accelerators), NumPy, Python."""
-    _, keys, position, has_gauss, cached = np.random.get_state(legacy=True)  # noqa: NPY002
+    numpy_state: Any = np.random.get_state(legacy=True)  # noqa: NPY002
+    _, keys, position, has_gauss, cached = numpy_state
     version, internal, gauss = random.getstate()
     return {
         "torch": torch.get_rng_state(),

@@ -7,19 +7,21 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch.utils.data import DataLoader, Dataset, Sampler
 
 from ..data import Samples
+from ..data.draws import permutation
 from ..objective import Batch
 
 Place = tuple[int, int]
 """(epoch, row): a worker learns the epoch with every row, so that workers may outlive an epoch."""
 
 
-def epoch_order(count: int, seed: int, epoch: int) -> np.ndarray[Any, np.dtype[np.int64]]:
+def epoch_order(count: int, seed: int, epoch: int) -> npt.NDArray[np.int64]:
     """The order of `count` samples in an epoch, int64 (count,)."""
-    return np.random.Generator(np.random.PCG64([seed, epoch])).permutation(count)
+    return permutation(count, "order", seed, epoch)
 
 
 class EpochBatches(Sampler[list[Place]]):

@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from ..config import Config
 from ..data import Dataset, Samples
 from ..errors import SpmlError
-from ..objective import Batch, Facts, Objective, Outputs, Progress
+from ..objective import Batch, Objective, Outputs, Progress
 from ..selection import Judge
 from .checkpoint import load_checkpoint, random_state, save_checkpoint, set_random_state
 from .distributed import gather_rows
@@ -102,8 +102,8 @@ class Trainer:
         fabric: launched Lightning Fabric.
         model: inputs to `Outputs`; its weights are changed in place.
         head: the part of the model that has its own learning rate.
-        objective: the method.
-        data: what to learn from; only observed labels of `train` reach the objective.
+        objective: the method, started (`on_fit_start` was called).
+        data: what to learn from; true labels are not looked at.
         judge: scores the validation samples.
         folder: where checkpoints go; None = none are written.
         workers: processes that decode images.
@@ -133,8 +133,6 @@ class Trainer:
         self.on_epoch, self.on_step = on_epoch, on_step
         self.train, self.val = data.splits["train"], data.splits["val"]
         self.loop = Loop()
-        facts = Facts(self.train.observed, self.train.ids, data.classes, config.mean_labels)
-        objective.on_fit_start(facts)
         optimizer = make_optimizer(config.optim, model, head, objective.param_groups())
         self.model, self.objective = model, objective
         self.module, self.optimizer = fabric.setup(TrainingStep(model, objective, fabric), optimizer)
@@ -195,6 +193,8 @@ class Trainer:
             train_pass = lambda: torch.from_numpy(self._predict(self.train))  # noqa: E731
         self.objective.on_epoch_end(progress, train_pass)
         scores = self._predict(self.val)
+        if not np.isfinite(scores).all():
+            raise self._not_finite("the model's scores became NaN or infinite: weights", loop.step - 1)
         loop.seconds += time.perf_counter() - started
         self._record(self.judge(scores))
         loop.epoch, loop.batch, loop.sums = loop.epoch + 1, 0, {}
@@ -268,12 +268,14 @@ class Trainer:
         if not bad:
             return
         step, name = min(bad)
-        lr = learning_rate(self.config.optim, int(step), self.steps_per_epoch, self.config.epochs)
-        raise SpmlError(
-            f"the loss became NaN or infinite: term {name!r}, step {int(step)}, epoch {self.loop.epoch + 1}, "
-            f"learning rate {lr:g}. Try a smaller one (--optim.lr {lr / 10:g}), a warm-up "
-            "(--optim.warmup_epochs 1) or gradient clipping (--optim.clip 1). The last checkpoint is from "
-            "before that step."
+        raise self._not_finite(f"the loss became NaN or infinite: term {name!r}", int(step))
+
+    def _not_finite(self, what: str, step: int) -> SpmlError:
+        lr = learning_rate(self.config.optim, step, self.steps_per_epoch, self.config.epochs)
+        return SpmlError(
+            f"{what}, step {step}, epoch {self.loop.epoch + 1}, learning rate {lr:g}. Try a smaller one "
+            f"(--optim.lr {lr / 10:g}), a warm-up (--optim.warmup_epochs 1) or gradient clipping "
+            "(--optim.clip 1). The last checkpoint is from before that step."
         )
 
     def _record(self, metrics: dict[str, float]) -> None:

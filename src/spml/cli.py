@@ -1,0 +1,252 @@
+"""The command `spml`. Imports what a sub-command needs when it runs, so that `--help` is quick."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from jsonargparse import ArgumentParser, Namespace
+
+from . import __version__
+from .config import Config, DataConfig, from_dict
+from .errors import InputError, SpmlError
+
+if TYPE_CHECKING:
+    from .api import Predictions
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run one command. Exit code 0, or 2 for wrong usage or input, 1 for a failure, 130 when interrupted."""
+    parser = _parser()
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if not given:
+        parser.print_help()
+        sys.exit(2)
+    parsed = parser.parse_args(given)
+    command = parsed.subcommand
+    try:
+        _COMMANDS[command](parsed[command])
+    except SpmlError as error:
+        print(f"spml {command}: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        print(f"spml {command}: interrupted", file=sys.stderr)
+        sys.exit(130)
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(1)
+
+
+def _parser() -> ArgumentParser:
+    parser = ArgumentParser(
+        prog="spml",
+        description="Single-positive multi-label learning: one known label per sample in, every label out.",
+        version=__version__,
+    )
+    commands = parser.add_subcommands(required=True)
+
+    demo = ArgumentParser(description="Compare methods on embedded scenes of digits and draw the results.")
+    demo.add_argument("--output", default="demo", help="folder for the results")
+    demo.add_argument("--processes", type=int, default=0, help="runs at a time; 0 = one per core")
+    commands.add_subcommand("demo", demo, help="compare methods on embedded data")
+
+    train = ArgumentParser(description="Train a model on one known label per sample.")
+    train.add_argument(
+        "path", nargs="?", default="", help="folder with one sub-folder per class, CSV, .npz, or `digits`"
+    )
+    train.add_argument(
+        "--config", action="config", help="YAML file with settings, such as a run's config.yaml"
+    )
+    train.add_class_arguments(Config, as_group=False)
+    train.add_argument("--resume", action="store_true", help="go on with the run in --output")
+    train.add_argument("--overwrite", action="store_true", help="replace the run in --output")
+    commands.add_subcommand("train", train, help="train a model")
+
+    predict = ArgumentParser(description="Label new samples with a trained model.")
+    predict.add_argument("run", help="folder of the run")
+    predict.add_argument("paths", nargs="+", help="images, folders of images, or feature files")
+    predict.add_argument("--output", default="", help="file to write; standard output if not given")
+    predict.add_argument(
+        "--format",
+        type=Literal["csv", "jsonl"],
+        default="csv",
+        help="one column per class, or one object per line",
+    )
+    _add_engine_arguments(predict)
+    commands.add_subcommand("predict", predict, help="label new samples")
+
+    evaluate = ArgumentParser(description="Measure a trained model on labelled data.")
+    evaluate.add_argument("run", help="folder of the run")
+    evaluate.add_argument("path", nargs="?", default="", help="labelled data, as for `spml train`")
+    evaluate.add_class_arguments(DataConfig, "data")
+    evaluate.add_argument("--split", default="test", help="which part of the data")
+    evaluate.add_argument(
+        "--mean_labels", type=float | None, default=None, help="mean labels per sample K; 2 if unknown"
+    )
+    evaluate.add_argument(
+        "--output", default="", help="JSON file; default: evaluation.json in the run's folder"
+    )
+    _add_engine_arguments(evaluate)
+    commands.add_subcommand("evaluate", evaluate, help="measure a model on labelled data")
+
+    methods = ArgumentParser(description="List the registered methods, or show the card of one.")
+    methods.add_argument("name", nargs="?", default="", help="a method")
+    commands.add_subcommand("methods", methods, help="list methods")
+    return parser
+
+
+def _add_engine_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("--batch_size", type=int, default=64, help="samples per step")
+    parser.add_argument("--workers", type=int, default=0, help="processes that decode images")
+    parser.add_argument("--device", default="auto", help="auto, cpu, cuda or mps")
+
+
+def _train(arguments: Namespace) -> None:
+    from .engine import Interrupted
+    from .pipeline import run_training
+
+    settings = arguments.as_dict()
+    resume, overwrite = settings.pop("resume"), settings.pop("overwrite")
+    settings.pop("config", None)
+    path = settings.pop("path")
+    if path and settings["data"]["path"] not in ("", path):
+        raise InputError(f"the data is named twice: {path} and --data.path {settings['data']['path']}")
+    settings["data"]["path"] = path or settings["data"]["path"]
+    config = from_dict(settings)
+    try:
+        run_training(config, resume=resume, overwrite=overwrite)
+    except Interrupted as stop:
+        raise Interrupted(
+            f"{stop}; everything up to here is saved. Go on with the same command and --resume."
+        ) from stop
+
+
+def _predict(arguments: Namespace) -> None:
+    from .api import load
+    from .console import Console
+    from .files import write_text
+
+    console = Console()
+    predictions = load(arguments.run).predict(
+        arguments.paths,
+        batch_size=arguments.batch_size,
+        workers=arguments.workers,
+        device=arguments.device,
+        console=console,
+    )
+    for note in predictions.notes:
+        console.line(note)
+    text = _as_csv(predictions) if arguments.format == "csv" else _as_jsonl(predictions)
+    if arguments.output:
+        write_text(Path(arguments.output), text)
+        console.line(f"{arguments.output}: {len(predictions.ids)} samples")
+    else:
+        sys.stdout.write(text)
+
+
+def _as_csv(predictions: Predictions) -> str:
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(["file", "labels", *predictions.classes])
+    for name, labels, scores in zip(predictions.ids, predictions.labels, predictions.scores, strict=True):
+        writer.writerow([name, ";".join(labels), *(f"{score:.6g}" for score in scores)])
+    return stream.getvalue()
+
+
+def _as_jsonl(predictions: Predictions) -> str:
+    lines = []
+    for name, labels, scores in zip(predictions.ids, predictions.labels, predictions.scores, strict=True):
+        by_class = {c: float(f"{score:.6g}") for c, score in zip(predictions.classes, scores, strict=True)}
+        lines.append(json.dumps({"file": name, "labels": labels, "scores": by_class}, ensure_ascii=False))
+    return "".join(line + "\n" for line in lines)
+
+
+def _evaluate(arguments: Namespace) -> None:
+    from .api import load
+    from .console import Console
+    from .files import write_json
+
+    settings: dict[str, Any] = arguments.data.as_dict()
+    settings["path"] = arguments.path or settings["path"]
+    if not settings["path"]:
+        raise InputError("name the labelled data to evaluate on, after the folder of the run")
+    config = from_dict({"data": settings}).data
+    found = load(arguments.run).evaluate(
+        config,
+        split=arguments.split,
+        mean_labels=arguments.mean_labels,
+        batch_size=arguments.batch_size,
+        workers=arguments.workers,
+        device=arguments.device,
+        console=Console(),
+    )
+    output = Path(arguments.output or Path(arguments.run) / "evaluation.json")
+    write_json(output, found)
+    _print_evaluation(found)
+    print(f"{output}: written")
+
+
+def _print_evaluation(found: dict[str, Any]) -> None:
+    print(f"{found['data']}, {found['split']}: {found['samples']} samples, labels: {found['labels']}")
+    if found["labels"] != "full":
+        print(
+            f"SP-score {100 * found['SP']:.2f} (P {100 * found['P']:.2f}, A {100 * found['A']:.2f}), "
+            f"K = {found['mean_labels']:g}. It ranks models; it is not mAP."
+        )
+        return
+    print(f"mAP {100 * found['mAP']:.2f}")
+    for average in ("micro", "macro", "samples"):
+        row = found[average]
+        print(
+            f"{average:<8} precision {100 * row['precision']:.2f}  recall {100 * row['recall']:.2f}  "
+            f"F1 {100 * row['f1']:.2f}"
+        )
+    for name, ap in found["AP"].items():
+        print(f"  AP {100 * ap:6.2f}  {name}")
+
+
+def _methods(arguments: Namespace) -> None:
+    from .objective import find, hyper_parameters, methods
+
+    if arguments.name:
+        cls = find(arguments.name)
+        card = cls.card
+        print(f"{arguments.name}: {card.title}\n{card.paper}\n{card.equations}")
+        print(f"state: {card.state}\nhead bias: {card.head_bias}")
+        for name, default in hyper_parameters(cls).items():
+            print(f"  --hp.{name}  (default {default})")
+        for benchmark, values in card.defaults.items():
+            print(f"{benchmark}: " + ", ".join(f"{k} = {v}" for k, v in values.items()))
+        for deviation in card.deviations:
+            print(f"note: {deviation}")
+        print(f"\n{(cls.__doc__ or '').strip()}")
+        return
+    from rich.console import Console as RichConsole
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    for column in ("name", "method", "year", "state", "paper"):
+        table.add_column(column, no_wrap=column in ("name", "year"))
+    for name, cls in methods().items():
+        table.add_row(name, cls.card.title, str(cls.card.year), cls.card.state, cls.card.paper)
+    RichConsole(width=None if sys.stdout.isatty() else 160).print(table)
+
+
+def _demo(arguments: Namespace) -> None:
+    from .demo import run_demo
+
+    run_demo(Path(arguments.output), processes=arguments.processes)
+
+
+_COMMANDS = {
+    "demo": _demo,
+    "train": _train,
+    "predict": _predict,
+    "evaluate": _evaluate,
+    "methods": _methods,
+}

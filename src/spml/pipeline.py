@@ -1,0 +1,397 @@
+"""A training run from its configuration to its folder: data, model, method, loop, results."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import resource
+import sys
+import time
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from . import __version__, models, plots, recipes, runfolder
+from .config import Config, DataConfig, ModelConfig, OptimConfig, check, differences, read_yaml, to_yaml
+from .console import Console
+from .data import Dataset, Samples, cached_features, open_dataset
+from .engine import Trainer, predict_logits
+from .errors import InputError
+from .files import write_json, write_text
+from .metrics import mean_average_precision
+from .objective import Facts, Objective, create, find
+from .selection import DEFAULT_MEAN_LABELS, Judge
+from .thresholds import global_threshold
+
+_EXAMPLES = 12
+
+
+def run_training(
+    config: Config, *, resume: bool = False, overwrite: bool = False, console: Console | None = None
+) -> Path:
+    """Train as `config` says and write the run's folder, which is returned.
+
+    Raises:
+        InputError: a setting, the data or the folder does not suit; nothing was written.
+        SpmlError: training failed; the last checkpoint is in the folder.
+    """
+    first = os.environ.get("RANK", os.environ.get("LOCAL_RANK", "0")) == "0"
+    console = (console or Console()) if first else Console(silent=True)
+    if resume and not config.data.path:
+        config = read_yaml(_named_output(config) / runfolder.CONFIG)
+    config = _with_defaults(config)
+    folder = Path(config.output)
+    if first:
+        runfolder.check_free(folder, resume=resume, overwrite=overwrite)
+    before = torch.get_num_threads()
+    if config.threads:
+        torch.set_num_threads(config.threads)
+    try:
+        with torch.random.fork_rng():
+            return _Run(config, folder, console).train(resume)
+    finally:
+        torch.set_num_threads(before)
+
+
+def _named_output(config: Config) -> Path:
+    if not config.output:
+        raise InputError("--resume needs the folder of the run: --output FOLDER.")
+    folder = Path(config.output)
+    if not (folder / runfolder.CONFIG).exists():
+        raise InputError(f"{folder}: holds no run to resume ({runfolder.CONFIG} is missing).")
+    return folder
+
+
+def _with_defaults(config: Config) -> Config:
+    """What can be filled in before the data is read."""
+    if not config.data.path:
+        raise InputError(
+            "nothing to learn from: name a folder with one sub-folder per class, a CSV file, a .npz feature "
+            "file, or `digits`."
+        )
+    method = config.method or recipes.read("default")["method"]
+    find(method)
+    name = Path(config.data.path).resolve().stem or "run"
+    config = replace(config, method=method, output=config.output or f"runs/{name}-{method}")
+    check(config)
+    return config
+
+
+class _Run:
+    """One run in progress."""
+
+    def __init__(self, config: Config, folder: Path, console: Console) -> None:
+        self.folder, self.console = folder, console
+        self.started = time.perf_counter()
+        self.features: dict[str, float] | None = None
+        self.data = open_dataset(config.data, report=console.line)
+        self.spec = models.describe_backbone(config.model, self.data, size=config.data.size)
+        self.config = self._resolve(config)
+        self.objective: Objective = create(self.config.method, self.config.hp)
+        train = self.data.splits["train"]
+        facts = Facts(train.observed, train.ids, self.data.classes, config.mean_labels)
+        self.objective.on_fit_start(facts)
+        self.data = self.data.resized(self.config.data.size, self.spec.interpolation)
+        self.judge = Judge(
+            self.data.splits["val"], self.data.truth.get("val"), self.config.select, self.config.mean_labels
+        )
+        for note in self.data.notes:
+            console.line(note)
+        torch.manual_seed(config.seed)
+        self.backbone = models.build_backbone(self.spec, self.config.model, report=console.line)
+        self.fabric = make_fabric(config)
+
+    @property
+    def frozen(self) -> bool:
+        """Whether only the head is trained, on features computed once."""
+        return self.config.model.frozen == "yes"
+
+    def _resolve(self, config: Config) -> Config:
+        """Settings in which nothing is left open, so that config.yaml repeats the run."""
+        card = find(config.method).card
+        pretrained = self.spec.weights in ("pretrained", "file")
+        frozen = config.model.frozen
+        if frozen == "auto":
+            frozen = "yes" if pretrained and self.data.kind == "image" else "no"
+        if self.data.kind == "feature":
+            frozen = "no"
+        fine_tuned = pretrained and frozen == "no" and self.data.kind == "image"
+        optim = OptimConfig(**asdict(config.optim))
+        optim.lr = config.optim.lr or (1e-4 if fine_tuned else 1e-3)
+        optim.head_lr_factor = config.optim.head_lr_factor or (10.0 if fine_tuned else 1.0)
+        model = ModelConfig(**asdict(config.model))
+        model.backbone, model.frozen = self.spec.name, frozen
+        model.head_bias = card.head_bias if model.head_bias == "auto" else model.head_bias  # type: ignore[assignment]
+        data = DataConfig(**asdict(config.data))
+        data.size = config.data.size or self.spec.size
+        workers = config.data.workers
+        data.workers = min(os.cpu_count() or 1, 8) if workers < 0 else workers
+        if not self.data.decoded:
+            data.workers = 0
+        return replace(config, data=data, model=model, optim=optim)
+
+    def train(self, resume: bool) -> Path:
+        config, fabric = self.config, self.fabric
+        if config.devices > 1:
+            fabric.launch()
+        if fabric.is_global_zero:
+            self._prepare_folder(resume)
+        fabric.barrier()
+        classifier, data = self._model()
+        trained = classifier.top if self.frozen else classifier
+        total = len(data.splits["train"]) * config.epochs
+        with self.console.progress(total, config.method) as advance:
+            trainer = Trainer(
+                config,
+                fabric,
+                trained,
+                classifier.top.head,
+                self.objective,
+                data,
+                self.judge,
+                folder=self.folder,
+                workers=0 if self.frozen else config.data.workers,
+                identity=self._identity(),
+                on_epoch=self._epoch_done,
+                on_step=advance,
+            )
+            loop = trainer.fit(resume)
+        scores = {
+            name: predict_logits(
+                trained,
+                samples,
+                fabric,
+                batch_size=4 * config.batch_size,
+                workers=0 if self.frozen else config.data.workers,
+            )
+            for name, samples in data.splits.items()
+            if name != "train"
+        }
+        if fabric.is_global_zero:
+            self._finish(classifier, loop, scores)
+        fabric.barrier()
+        return self.folder
+
+    def _prepare_folder(self, resume: bool) -> None:
+        if resume:
+            saved = read_yaml(self.folder / runfolder.CONFIG)
+            changed = [key for key in differences(saved, self.config) if key != "output"]
+            if changed:
+                raise InputError(
+                    f"{self.folder}: can't be resumed with other settings; these differ from its "
+                    f"{runfolder.CONFIG}: {', '.join(changed)}. Resume with the same ones (or only "
+                    f"`--output {self.folder} --resume`), or start anew in another folder."
+                )
+        else:
+            runfolder.clear(self.folder)
+            write_text(self.folder / runfolder.CONFIG, to_yaml(self.config))
+        if self.data.skipped:
+            runfolder.write_rows(self.folder / runfolder.SKIPPED, ("file", "reason"), self.data.skipped)
+
+    def _model(self) -> tuple[models.Classifier, Dataset]:
+        """The model on the device, and the data as its trained part takes it."""
+        config, fabric = self.config, self.fabric
+        backbone, data = self.backbone.to(fabric.device), self.data
+        if self.frozen:
+            data = self._features(backbone)
+        torch.manual_seed(config.seed)
+        top = models.Top(
+            backbone.num_features,
+            len(data.classes),
+            head=config.model.head,
+            hidden=config.model.hidden,
+            dropout=config.model.dropout,
+            standardise=config.model.standardise and (self.frozen or data.kind == "feature"),
+        )
+        top.fit_standardise(data.splits["train"].inputs)
+        mean_labels = config.mean_labels or min(DEFAULT_MEAN_LABELS, len(data.classes) / 2)
+        models.start_bias(top.head, config.model.head_bias, mean_labels)
+        classifier = models.Classifier(backbone, top, frozen=self.frozen).to(fabric.device)
+        return classifier, data
+
+    def _features(self, backbone: models.Backbone) -> Dataset:
+        cache = Path(self.config.data.cache or self.folder / "features")
+        started, splits = time.perf_counter(), {}
+        for name, samples in self.data.splits.items():
+            with self.console.progress(len(samples), f"features of {name}") as advance:
+                for first in (True, False):
+                    # One process computes, the others read what it wrote.
+                    if first == self.fabric.is_global_zero:
+                        inputs = cached_features(
+                            backbone,
+                            samples.inputs,
+                            cache,
+                            key=backbone.key(),
+                            batch_size=self.config.batch_size,
+                            workers=self.config.data.workers,
+                            report=self.console.line,
+                            progress=advance,
+                        )
+                    self.fabric.barrier()
+            splits[name] = replace(samples, inputs=inputs)
+        seconds = time.perf_counter() - started
+        self.features = {
+            "seconds": round(seconds, 2),
+            "samples_per_second": round(self._count() / seconds, 1),
+        }
+        return replace(self.data, splits=splits)
+
+    def _count(self) -> int:
+        return sum(len(samples) for samples in self.data.splits.values())
+
+    def _identity(self) -> str:
+        digest = hashlib.sha256()
+        for name, samples in self.data.splits.items():
+            digest.update(f"{name} {samples.observed.fingerprint()} {samples.inputs.fingerprint()}".encode())
+        return digest.hexdigest()
+
+    def _epoch_done(self, history: list[dict[str, Any]]) -> None:
+        runfolder.write_lines(self.folder / runfolder.METRICS, history)
+        last, metric = history[-1], self.judge.metric
+        shown = f"loss {last['train/loss']:.4f}  {metric} {100 * last[metric]:.2f}"
+        if metric != "val/mAP" and "val/mAP" in last:
+            shown += f"  (true val/mAP {100 * last['val/mAP']:.2f}, not used)"
+        self.console.line(f"epoch {last['epoch']:>3}/{self.config.epochs}  {shown}  {last['seconds']:.1f} s")
+
+    # -- results -------------------------------------------------------------------------------------------
+
+    def _finish(self, classifier: models.Classifier, loop: Any, scores: dict[str, Any]) -> None:
+        config = self.config
+        mean_labels, source = self._mean_labels()
+        threshold = global_threshold(scores["val"], mean_labels)
+        card = {
+            "classes": list(self.data.classes),
+            "method": {"name": config.method, "hp": config.hp},
+            "threshold": {"logit": threshold, "labels_per_sample": mean_labels, "source": source},
+            "spml": __version__,
+        }
+        models.save_classifier(self.folder, classifier, self.spec, card)
+        best = loop.history[loop.best_epoch]
+        summary = {
+            "method": config.method,
+            "hp": config.hp,
+            "selected": {**self.judge.describe(), "epoch": best["epoch"], "of": len(loop.history)},
+            "validation": {key: value for key, value in best.items() if key.startswith("val/")},
+            "test": self._test(scores),
+            "head_bias": config.model.head_bias,
+            "threshold": card["threshold"],
+            "data": self._describe_data(),
+            "cost": self._cost(loop),
+            "versions": versions(),
+        }
+        write_json(self.folder / runfolder.SUMMARY, summary)
+        plots.learning_curves(
+            self.folder / runfolder.CURVES, loop.history, metric=self.judge.metric, best_epoch=best["epoch"]
+        )
+        if self.data.kind == "image":
+            self._draw_examples(scores, threshold)
+        self.console.line(_closing(self.folder, summary))
+
+    def _mean_labels(self) -> tuple[float, str]:
+        """Labels per sample that the threshold aims at, and where the number comes from."""
+        observed = self.data.splits["val"].observed
+        if self.config.mean_labels is not None:
+            return self.config.mean_labels, "stated"
+        if observed.full:
+            return float(observed.positives_per_sample().mean()), "validation labels"
+        return min(DEFAULT_MEAN_LABELS, len(self.data.classes)), "default"
+
+    def _test(self, scores: dict[str, Any]) -> dict[str, Any] | None:
+        truth = self.data.truth.get("test")
+        if truth is None or "test" not in scores:
+            return None
+        return {"mAP": mean_average_precision(scores["test"], truth.to_ternary())}
+
+    def _describe_data(self) -> dict[str, Any]:
+        return {
+            "name": self.data.name,
+            "classes": len(self.data.classes),
+            "samples": {name: len(samples) for name, samples in self.data.splits.items()},
+            "observed": {name: samples.observed.extent for name, samples in self.data.splits.items()},
+            "skipped": len(self.data.skipped),
+            "fingerprint": self._identity(),
+        }
+
+    def _cost(self, loop: Any) -> dict[str, Any]:
+        unit = 1 if sys.platform == "darwin" else 1024
+        seen = loop.step * self.config.batch_size
+        seen = min(seen, len(loop.history) * len(self.data.splits["train"]))
+        return {
+            "seconds": round(time.perf_counter() - self.started, 2),
+            "training_seconds": round(loop.seconds, 2),
+            "samples_per_second": round(seen / max(loop.seconds, 1e-9), 1),
+            "peak_memory_mib": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**20, 1),
+            "features": self.features,
+            "device": str(self.fabric.device),
+            "devices": self.config.devices,
+        }
+
+    def _draw_examples(self, scores: dict[str, Any], threshold: float) -> None:
+        split = "test" if "test" in scores else "val"
+        samples: Samples = self.data.splits[split]
+        rows = np.linspace(0, len(samples) - 1, min(_EXAMPLES, len(samples))).round().astype(int)
+        classes = self.data.classes
+        truth = self.data.truth.get(split)
+        plots.example_sheet(
+            self.folder / runfolder.EXAMPLES,
+            samples.inputs.fetch(rows, None).numpy(),
+            samples.observed.take(rows).to_names(classes),
+            [[classes[c] for c in np.flatnonzero(row >= threshold)] for row in scores[split][rows]],
+            truth.take(rows).to_names(classes) if truth is not None else None,
+        )
+
+
+def make_fabric(config: Config) -> Any:
+    """Lightning Fabric as `config` says, not yet launched.
+
+    Raises:
+        InputError: no such accelerator here, or not so many devices.
+    """
+    from lightning.fabric import Fabric
+    from lightning.fabric.strategies.ddp import DDPStrategy
+
+    try:
+        return Fabric(
+            accelerator=config.accelerator,
+            devices=config.devices,
+            # A memory is the same on all processes already, or differs on purpose.
+            strategy=DDPStrategy(broadcast_buffers=False) if config.devices > 1 else "auto",
+            precision=config.precision,
+        )
+    except (RuntimeError, ValueError, TypeError) as error:
+        raise InputError(
+            f"--accelerator {config.accelerator} with --devices {config.devices} is not possible here "
+            f"({error})"
+        ) from error
+
+
+def versions() -> dict[str, str]:
+    """What a result was computed with."""
+    import timm
+    import torchvision
+
+    return {
+        "spml": __version__,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "torchvision": torchvision.__version__,
+        "timm": timm.__version__,
+        "numpy": np.__version__,
+        "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
+    }
+
+
+def _closing(folder: Path, summary: dict[str, Any]) -> str:
+    selected, cost = summary["selected"], summary["cost"]
+    value = summary["validation"][selected["metric"]]
+    text = (
+        f"best epoch {selected['epoch']} of {selected['of']}, selected by {selected['metric']} "
+        f"{100 * value:.2f} ({selected['labels']})"
+    )
+    if summary["test"]:
+        text += f"; test mAP {100 * summary['test']['mAP']:.2f}"
+    return f"{text}; {cost['seconds']:.0f} s, {cost['peak_memory_mib']:.0f} MiB\n{folder}: done"

@@ -1,0 +1,263 @@
+"""Figures of a run and of the demo, as PNG files. Colours are told apart by colour-blind readers too."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .files import write_with
+
+# Okabe and Ito's palette, without yellow, which is too light for lines and text.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+RIGHT, WRONG, MISSED, GIVEN = "#00795A", "#C44601", "#757575", "#0067A3"
+_NAMES = {"train/loss": "training loss", "val/SP": "validation SP-score, %", "val/mAP": "validation mAP, %"}
+_GRID = "#DDDDDD"
+_MOST_LINES = 7
+
+
+def learning_curves(
+    path: Path, history: Sequence[Mapping[str, Any]], *, metric: str, best_epoch: int
+) -> None:
+    """Training loss, the validation metric that selects, and, if known, the true mAP, per epoch.
+
+    Args:
+        path: PNG to write.
+        history: one record per epoch: `epoch` (from 1), `train/loss`, `metric`, perhaps `val/mAP`.
+        metric: name of the metric by which the epoch was selected, in [0, 1].
+        best_epoch: the selected epoch.
+
+    Raises:
+        SpmlError: the file could not be written.
+    """
+    keys = ["train/loss", metric]
+    if metric != "val/mAP" and "val/mAP" in history[0]:
+        keys.append("val/mAP")
+    figure = _figure(3.4 * len(keys), 2.9)
+    epochs = [record["epoch"] for record in history]
+    for key, axes in zip(keys, figure.subplots(1, len(keys), squeeze=False)[0], strict=True):
+        loss = key == "train/loss"
+        values = [(1 if loss else 100) * record[key] for record in history]
+        best = values[epochs.index(best_epoch)]
+        _style(axes)
+        axes.axvline(best_epoch, color=MISSED, linewidth=0.8, linestyle=(0, (4, 3)))
+        axes.plot(epochs, values, color=COLOURS[0], linewidth=1.8, marker="o", markersize=3.2)
+        axes.plot([best_epoch], [best], marker="o", markersize=8, color=COLOURS[1], markeredgecolor="white")
+        axes.annotate(
+            f"{best:.3g}" if loss else f"{best:.2f}",
+            (best_epoch, best),
+            xytext=(0, 9 if loss else -9),
+            textcoords="offset points",
+            ha="center",
+            va="bottom" if loss else "top",
+            color=COLOURS[1],
+            fontweight="bold",
+            fontsize=9,
+            bbox={"facecolor": "white", "edgecolor": "none", "pad": 1},
+        )
+        axes.set_xlim(epochs[0] - 0.5, epochs[-1] + 0.5)
+        axes.margins(y=0.12)
+        role = {"train/loss": "", metric: f" (selects epoch {best_epoch})"}.get(key, " (only shown)")
+        axes.set_title(_NAMES.get(key, key) + role, fontsize=9.5, loc="left")
+        axes.set_xlabel("epoch", fontsize=9)
+    figure.get_layout_engine().set(wspace=0.06)
+    _save(figure, path)
+
+
+def compare_curves(path: Path, curves: Mapping[str, Sequence[tuple[float, float]]], *, ylabel: str) -> None:
+    """One line per method with a band of one standard deviation, named at its right end.
+
+    Args:
+        path: PNG to write.
+        curves: for each method, (mean, standard deviation) per epoch, in [0, 1]; drawn in percent.
+        ylabel: what is drawn.
+
+    Raises:
+        SpmlError: the file could not be written.
+    """
+    figure = _figure(7.2, 4.2)
+    axes = figure.subplots()
+    _style(axes)
+    ends = {}
+    for number, (label, points) in enumerate(curves.items()):
+        mean, deviation = 100 * np.asarray(points, np.float64).T
+        epochs = np.arange(1, len(mean) + 1)
+        colour = COLOURS[number % len(COLOURS)]
+        style = ("-", "--", ":")[number // len(COLOURS) % 3]
+        axes.fill_between(epochs, mean - deviation, mean + deviation, color=colour, alpha=0.15, linewidth=0)
+        axes.plot(epochs, mean, style, color=colour, linewidth=2)
+        ends[label] = (len(mean), mean[-1], colour)
+    axes.margins(x=0)
+    axes.set_xlabel("epoch")
+    axes.set_ylabel(f"{ylabel}, %")
+    low, high = axes.get_ylim()
+    places = _apart([value for _, value, _ in ends.values()], 0.055 * (high - low))
+    for (label, (last, value, colour)), place in zip(ends.items(), places, strict=True):
+        axes.annotate(
+            f"{label}  {value:.1f}",
+            (last, place),
+            xytext=(8, 0),
+            textcoords="offset points",
+            va="center",
+            color=colour,
+            fontweight="bold",
+            fontsize=9,
+            annotation_clip=False,
+            parse_math=False,
+        )
+    _save(figure, path)
+
+
+def example_sheet(
+    path: Path,
+    images: npt.NDArray[np.uint8],
+    observed: Sequence[Sequence[str]],
+    predicted: Sequence[Sequence[str]],
+    truth: Sequence[Sequence[str]] | None,
+) -> None:
+    """Samples with the observed labels, what is predicted and, if known, whether it is right.
+
+    Args:
+        path: PNG to write.
+        images: (n, channels, H, W), grey or RGB; n at least 1.
+        observed: known positive labels of each sample.
+        predicted: predicted labels of each sample.
+        truth: true labels of each sample, if they are known.
+
+    Raises:
+        SpmlError: the file could not be written.
+    """
+    count = len(images)
+    cells = [_lines(observed[i], predicted[i], None if truth is None else truth[i]) for i in range(count)]
+    columns = min(max(count, 4), 6)  # four, so that the legend has room
+    rows = -(-count // columns)
+    side, line, gap, top = 1.5, 0.165, 0.14, 0.42  # inches
+    height = side + line * max(map(len, cells)) + 0.22
+    figure = _figure(columns * (side + gap) + gap, rows * height + top)
+    width, whole = figure.get_size_inches()
+    figure.set_layout_engine("none")
+    _legend(figure, gap / width, 1 - 0.2 / whole, truth is not None)
+    for number, (image, cell) in enumerate(zip(images, cells, strict=True)):
+        x = gap + number % columns * (side + gap)
+        y = whole - top - number // columns * height
+        axes = figure.add_axes((x / width, (y - side) / whole, side / width, side / whole))
+        axes.set_axis_off()
+        pixels = image.transpose(1, 2, 0)
+        axes.imshow(
+            pixels[..., 0] if pixels.shape[2] == 1 else pixels,
+            cmap="gray",
+            vmin=0,
+            vmax=255,
+            interpolation="nearest" if image.shape[2] < 100 else "antialiased",
+        )
+        for place, (text, colour, weight) in enumerate(cell):
+            figure.text(
+                x / width,
+                (y - side - 0.05 - line * place) / whole,
+                text,
+                color=colour,
+                weight=weight,
+                fontsize=8.5,
+                va="top",
+                parse_math=False,
+            )
+    _save(figure, path)
+
+
+def _legend(figure: Any, x: float, y: float, truth: bool) -> None:
+    entries = [("observed label", GIVEN, "bold"), ("\N{BULLET} predicted", "black", "normal")]
+    if truth:
+        entries[1:] = [
+            ("\N{CHECK MARK} predicted, true", RIGHT, "normal"),
+            ("\N{BALLOT X} predicted, not true", WRONG, "normal"),
+            ("\N{EN DASH} missed", MISSED, "normal"),
+        ]
+    axes = figure.add_axes((0, 0, 1, 1))
+    axes.set_axis_off()
+    before: Any = "axes fraction"
+    for text, colour, weight in entries:
+        # Each entry starts where the one before it ends.
+        first = before == "axes fraction"
+        before = axes.annotate(
+            text,
+            (x, y) if first else (1, 0.5),
+            xycoords=before,
+            xytext=(0 if first else 16, 0),
+            textcoords="offset points",
+            color=colour,
+            weight=weight,
+            fontsize=9.5,
+            va="center",
+        )
+
+
+def _lines(
+    observed: Sequence[str], predicted: Sequence[str], truth: Sequence[str] | None
+) -> list[tuple[str, str, str]]:
+    """(text, colour, weight) of the lines under a sample; lines that would be too many are counted."""
+    lines = [(_cut(name), GIVEN, "bold") for name in observed] or [("no observed label", GIVEN, "normal")]
+    if truth is None:
+        lines += [(f"\N{BULLET} {_cut(name)}", "black", "normal") for name in predicted]
+    else:
+        known = set(truth)
+        lines += [(f"\N{CHECK MARK} {_cut(n)}", RIGHT, "normal") for n in predicted if n in known]
+        lines += [(f"\N{BALLOT X} {_cut(n)}", WRONG, "normal") for n in predicted if n not in known]
+        lines += [(f"\N{EN DASH} {_cut(n)}", MISSED, "normal") for n in truth if n not in set(predicted)]
+    if len(lines) > _MOST_LINES:
+        left = len(lines) - _MOST_LINES + 1
+        lines[_MOST_LINES - 1 :] = [(f"... {left} more", MISSED, "normal")]
+    return lines
+
+
+def _cut(name: str, most: int = 20) -> str:
+    return name if len(name) <= most else name[: most - 1] + "\N{HORIZONTAL ELLIPSIS}"
+
+
+def _apart(values: Sequence[float], least: float) -> list[float]:
+    """The values, moved so that neighbours differ by at least `least`; their order stays."""
+    order = np.argsort(values, kind="stable")
+    placed = np.array(values, np.float64)[order]
+    groups = [[value] for value in placed]
+    # Neighbours that are too close become one group, spread evenly around its mean.
+    place = 0
+    while place + 1 < len(groups):
+        here, after = groups[place], groups[place + 1]
+        reach = least * (len(here) + len(after)) / 2
+        if np.mean(after) - np.mean(here) < reach:
+            groups[place : place + 2] = [here + after]
+            place = max(place - 1, 0)
+        else:
+            place += 1
+    spread = np.concatenate([np.mean(g) + least * (np.arange(len(g)) - (len(g) - 1) / 2) for g in groups])
+    result = np.empty(len(values))
+    result[order] = spread
+    return [float(value) for value in result]
+
+
+def _figure(width: float, height: float) -> Any:
+    from matplotlib.figure import Figure
+
+    return Figure((width, height), dpi=150, layout="constrained", facecolor="white")
+
+
+def _style(axes: Any) -> None:
+    from matplotlib.ticker import MaxNLocator
+
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+    axes.grid(axis="y", color=_GRID, linewidth=0.7)
+    axes.set_axisbelow(True)
+    axes.tick_params(labelsize=8.5, length=0)
+    for side, spine in axes.spines.items():
+        spine.set_visible(side == "bottom")
+
+
+def _save(figure: Any, path: Path) -> None:
+    with warnings.catch_warnings():
+        # Names in scripts that the font lacks become boxes; nothing else is worth a line on the terminal.
+        warnings.simplefilter("ignore", UserWarning)
+        # Without matplotlib's version in the file, equal figures are equal files.
+        write_with(path, lambda stream: figure.savefig(stream, format="png", metadata={"Software": None}))

@@ -1,0 +1,288 @@
+"""A user's mistake: exit code 2, one clear message, nothing written, nothing lost."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+import torch
+import yaml
+from safetensors.torch import load_file, save_file
+
+from spml.cli import main
+from tests.faults.test_kill import make_photos
+
+FAST = [
+    "--model.backbone",
+    "resnet10t",
+    "--model.weights",
+    "random",
+    "--data.size",
+    "32",
+    "--data.workers",
+    "0",
+]
+FAST += ["--epochs", "1", "--threads", "1"]
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory):
+    return make_photos(tmp_path_factory.mktemp("data") / "photos", per_class=10)
+
+
+@pytest.fixture(scope="module")
+def features(tmp_path_factory):
+    """A feature file with two known labels per row."""
+    generator = np.random.default_rng(0)
+    path = tmp_path_factory.mktemp("data") / "features.npz"
+    labels = np.eye(3, dtype=np.uint8)[generator.integers(0, 3, 60)]
+    np.savez(
+        path, X=generator.normal(size=(60, 8)).astype(np.float32), Y=labels, classes=np.array(list("abc"))
+    )
+    return path
+
+
+@pytest.fixture(scope="module")
+def run(features, tmp_path_factory):
+    """A finished run on features."""
+    output = tmp_path_factory.mktemp("runs") / "run"
+    main(["train", str(features), "--epochs", "2", "--threads", "1", "--output", str(output)])
+    return output
+
+
+def fails(capsys, *arguments, code=2):
+    """Run the command; it must exit with `code` and one message without a traceback, which is returned."""
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as caught:
+        main([str(argument) for argument in arguments])
+    said = capsys.readouterr().err
+    assert caught.value.code == code, said
+    assert "Traceback" not in said
+    return said
+
+
+def train_fails(capsys, tmp_path, *arguments, code=2):
+    output = tmp_path / "out"
+    said = fails(capsys, "train", *arguments, "--output", output, code=code)
+    assert not output.exists(), "something was written"
+    return said
+
+
+def test_nothing_named(capsys, tmp_path):
+    assert "nothing to learn from" in train_fails(capsys, tmp_path)
+
+
+def test_missing_file(capsys, tmp_path):
+    assert "no such file or folder" in train_fails(capsys, tmp_path, tmp_path / "nowhere")
+
+
+def test_unknown_method(capsys, tmp_path, photos):
+    assert "Did you mean gr" in train_fails(capsys, tmp_path, photos, *FAST, "--method", "grr")
+
+
+def test_unknown_backbone(capsys, tmp_path, photos):
+    said = train_fails(capsys, tmp_path, photos, "--model.backbone", "resnet51", "--model.weights", "random")
+    assert "resnet50" in said
+
+
+def test_unknown_hyper_parameter_and_value(capsys, tmp_path, photos):
+    said = train_fails(capsys, tmp_path, photos, *FAST, "--method", "em", "--hp.alpa", "0.1")
+    assert "no hyper-parameter 'alpa'. Did you mean alpha?" in said
+    said = train_fails(capsys, tmp_path, photos, *FAST, "--method", "em", "--hp.alpha", "-1")
+    assert "alpha must be greater than 0, got -1" in said
+    said = train_fails(capsys, tmp_path, photos, *FAST, "--method", "gr", "--hp.sigma", "[1, 2, 3]")
+    assert "sigma must be a number or [start, end]" in said
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "message"),
+    [
+        ("--epochs", "0", "--epochs must be at least 1, got 0"),
+        ("--batch_size", "-4", "--batch_size must be at least 1"),
+        ("--optim.lr", "0", "--optim.lr must be greater than 0"),
+        ("--optim.ema", "1", "--optim.ema must be in [0, 1)"),
+        ("--data.val_share", "1.5", "--data.val_share must be between 0 and 1"),
+        ("--epochs", "many", "epochs"),
+        ("--no_such_setting", "1", "no_such_setting"),
+    ],
+)
+def test_settings_outside_their_domain(capsys, tmp_path, photos, setting, value, message):
+    assert message in train_fails(capsys, tmp_path, photos, *FAST, setting, value)
+
+
+def test_configuration_file_with_an_unknown_setting(capsys, tmp_path, photos):
+    config = tmp_path / "config.yaml"
+    config.write_text(yaml.safe_dump({"optim": {"learning_rate": 1}}))
+    said = fails(capsys, "train", photos, "--config", config, "--output", tmp_path / "out")
+    assert "learning_rate" in said
+
+
+def test_empty_folder_and_one_class_only(capsys, tmp_path, photos):
+    (tmp_path / "empty").mkdir()
+    assert "no" in train_fails(capsys, tmp_path, tmp_path / "empty").lower()
+    (tmp_path / "one").mkdir()
+    shutil.copytree(photos / "red", tmp_path / "one" / "red")
+    assert "only one class, 'red'" in train_fails(capsys, tmp_path, tmp_path / "one", *FAST)
+
+
+def test_ceiling_without_full_labels(capsys, tmp_path, photos):
+    said = train_fails(capsys, tmp_path, photos, *FAST, "--method", "bce")
+    assert "--data.unlisted negative" in said
+
+
+def test_oracle_without_full_labels(capsys, tmp_path, photos):
+    assert "--select oracle needs" in train_fails(capsys, tmp_path, photos, *FAST, "--select", "oracle")
+
+
+def test_scar_without_mean_labels(capsys, tmp_path, features):
+    assert "--mean_labels" in train_fails(capsys, tmp_path, features, "--method", "gr", "--hp.k", "scar")
+
+
+def test_weights_that_do_not_fit_name_the_keys(capsys, tmp_path, photos):
+    import timm
+
+    state = timm.create_model("resnet10t", pretrained=False).state_dict()
+    state["conv1.extra"] = torch.ones(1)
+    del state["bn1.weight"]
+    save_file(state, tmp_path / "weights.safetensors")
+    options = ["--model.backbone", "resnet10t", "--model.weights", tmp_path / "weights.safetensors"]
+    said = train_fails(capsys, tmp_path, photos, *options)
+    assert "bn1.weight" in said
+    assert "conv1.extra" in said
+    (tmp_path / "weights.safetensors").write_bytes(b"not weights")
+    assert "weights.safetensors" in train_fails(capsys, tmp_path, photos, *options)
+    (tmp_path / "weights.safetensors").unlink()
+    assert "weights.safetensors" in train_fails(capsys, tmp_path, photos, *options)
+
+
+def test_an_output_folder_that_holds_a_run(capsys, run, features):
+    before = {path.name: path.read_bytes() for path in run.iterdir() if path.is_file()}
+    said = fails(capsys, "train", features, "--output", run)
+    assert "--resume" in said
+    assert "--overwrite" in said
+    assert {path.name: path.read_bytes() for path in run.iterdir() if path.is_file()} == before
+
+
+def test_an_output_that_is_a_file(capsys, tmp_path, features):
+    (tmp_path / "file").write_text("mine")
+    assert "is a file" in fails(capsys, "train", features, "--output", tmp_path / "file")
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_overwrite_replaces_the_run_and_keeps_other_files(tmp_path, features):
+    output = tmp_path / "run"
+    output.mkdir()
+    (output / "mine.txt").write_text("mine")
+    options = ["train", str(features), "--threads", "1", "--output", str(output), "--epochs"]
+    main([*options, "1"])
+    main([*options, "2", "--overwrite"])
+    assert len((output / "metrics.jsonl").read_text().splitlines()) == 2
+    assert (output / "mine.txt").read_text() == "mine"
+
+
+def test_resume_without_a_run_or_with_other_settings(capsys, tmp_path, run, features):
+    assert "holds no run to resume" in fails(
+        capsys, "train", features, "--output", tmp_path / "new", "--resume"
+    )
+    said = fails(capsys, "train", features, "--output", run, "--resume", "--epochs", "9")
+    assert "epochs" in said
+    assert "threads" in said
+
+
+def test_resume_when_the_data_changed(capsys, tmp_path, features):
+    copy = tmp_path / "features.npz"
+    shutil.copy(features, copy)
+    options = ["train", str(copy), "--epochs", "1", "--threads", "1", "--output", str(tmp_path / "run")]
+    main(options)
+    with np.load(copy) as stored:
+        arrays = dict(stored)
+    arrays["X"][0, 0] += 1
+    np.savez(copy, **arrays)
+    assert "the data changed" in fails(capsys, *options, "--resume")
+
+
+def test_features_of_another_width_or_kind(capsys, tmp_path, run, photos):
+    np.savez(tmp_path / "wide.npz", X=np.zeros((3, 9), np.float32))
+    assert "takes 8 features per sample, but the data has 9" in fails(
+        capsys, "predict", run, tmp_path / "wide.npz"
+    )
+    assert "takes features, but the data holds images" in fails(capsys, "predict", run, photos)
+
+
+def test_classes_that_the_model_does_not_know(capsys, tmp_path, run):
+    path = tmp_path / "other.npz"
+    labels = np.eye(3, dtype=np.uint8)[[0, 1, 2, 0]]
+    np.savez(path, X=np.zeros((4, 8), np.float32), Y=labels, classes=np.array(["a", "b", "bb"]))
+    assert "has the class 'bb', which the model" in fails(capsys, "evaluate", run, path)
+
+
+def test_a_split_that_is_not_there(capsys, run, features):
+    assert "has no 'val' split" in fails(capsys, "evaluate", run, features, "--split", "val")
+
+
+def test_a_folder_that_holds_no_run(capsys, tmp_path, features):
+    assert str(tmp_path) in fails(capsys, "predict", tmp_path, features)
+
+
+def test_damaged_model_files(capsys, tmp_path, run, features):
+    for name, content in (("model.safetensors", b"xx"), ("model.json", b"{"), ("model.json", b"[]")):
+        copy = tmp_path / "copy"
+        shutil.copytree(run, copy)
+        (copy / name).write_bytes(content)
+        assert name in fails(capsys, "predict", copy, features)
+        shutil.rmtree(copy)
+    shutil.copytree(run, tmp_path / "copy")
+    state = load_file(run / "model.safetensors")
+    key = next(iter(state))
+    state["renamed"] = state.pop(key)
+    save_file(state, tmp_path / "copy" / "model.safetensors")
+    assert "damaged, or from another run" in fails(capsys, "predict", tmp_path / "copy", features)
+
+
+def test_unreadable_images_are_skipped_counted_and_named(capsys, tmp_path, photos):
+    copy = tmp_path / "photos"
+    shutil.copytree(photos, copy)
+    (copy / "red" / "broken.png").write_bytes(b"not an image")
+    said = train_fails(capsys, tmp_path, copy, *FAST)
+    assert "broken.png" in said
+    main(["train", str(copy), *FAST, "--data.max_unreadable", "0.1", "--output", str(tmp_path / "run")])
+    assert "broken.png" in capsys.readouterr().err
+    assert "broken.png" in (tmp_path / "run" / "skipped.csv").read_text()
+    assert json.loads((tmp_path / "run" / "summary.json").read_text())["data"]["skipped"] == 1
+
+
+def test_a_full_disk_in_training_exits_with_1_and_keeps_the_last_checkpoint(
+    capsys, tmp_path, features, monkeypatch
+):
+    from spml import files
+    from spml.engine.checkpoint import load_checkpoint
+
+    output = tmp_path / "run"
+    options = ["train", str(features), "--epochs", "4", "--threads", "1", "--output", str(output)]
+    written, fsync = [], files.os.fsync
+
+    def full(fd):
+        written.append(fd)
+        if len(written) > 4:
+            raise OSError(28, "No space left on device")
+        fsync(fd)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(files.os, "fsync", full)
+        said = fails(capsys, *options, code=1)
+    assert "No space left on device" in said
+    epoch = load_checkpoint(output)["loop"]["epoch"]
+    assert epoch >= 1
+    main([*options, "--resume"])
+    assert len((output / "metrics.jsonl").read_text().splitlines()) == 4
+
+
+def test_a_loss_that_explodes_exits_with_1(capsys, tmp_path, features):
+    said = fails(
+        capsys, "train", features, "--optim.name", "sgd", "--optim.lr", "1e38", "--threads", "1",
+        "--epochs", "3", "--output", tmp_path / "run", code=1,
+    )  # fmt: skip
+    assert "NaN or infinite" in said
+    assert "learning rate 1e+38" in said

@@ -1,0 +1,90 @@
+"""kill -9 at random moments, resumed each time: the weights are those of a run that was never touched."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+KILLS = 20
+
+
+def make_photos(folder: Path, per_class: int = 40) -> Path:
+    """Three classes of noise with a colour of their own."""
+    generator = np.random.default_rng(0)
+    for channel, name in enumerate(("blue", "green", "red")):
+        (folder / name).mkdir(parents=True)
+        for place in range(per_class):
+            pixels = generator.integers(0, 160, (40, 48, 3), dtype=np.uint8)
+            pixels[..., 2 - channel] += 80
+            Image.fromarray(pixels).save(folder / name / f"{place:02}.png")
+    return folder
+
+
+def command(photos: Path, output: Path, *more: str) -> list[str]:
+    settings = {
+        "--method": "gr",
+        "--model.backbone": "resnet10t",
+        "--model.weights": "random",
+        "--model.dropout": "0.2",
+        "--data.size": "32",
+        "--data.workers": "1",
+        "--optim.ema": "0.9",
+        "--optim.schedule": "cosine",
+        "--epochs": "14",
+        "--batch_size": "16",
+        "--checkpoint_steps": "1",
+        "--threads": "1",
+        "--output": str(output),
+    }
+    return [
+        sys.executable,
+        "-m",
+        "spml",
+        "train",
+        str(photos),
+        *(x for pair in settings.items() for x in pair),
+        *more,
+    ]
+
+
+def without_times(path: Path) -> list[dict]:
+    records = [json.loads(line) for line in path.read_text().splitlines()]
+    return [{key: value for key, value in record.items() if key != "seconds"} for record in records]
+
+
+@pytest.mark.long
+def test_killed_twenty_times(tmp_path):
+    photos = make_photos(tmp_path / "photos")
+    subprocess.run(command(photos, tmp_path / "whole"), check=True, timeout=300)
+    output, kills = tmp_path / "killed", 0
+    checkpoint = output / "checkpoint.safetensors"
+    moments = random.Random(0)
+    while kills < KILLS:
+        before = checkpoint.stat().st_mtime_ns if checkpoint.exists() else 0
+        process = subprocess.Popen(
+            command(photos, output, *(["--resume"] if kills else [])), stderr=subprocess.PIPE
+        )
+        while process.poll() is None and (not checkpoint.exists() or checkpoint.stat().st_mtime_ns == before):
+            time.sleep(0.005)
+        # Within the first steps of this attempt, checkpoints are written at each step: many kills hit one.
+        time.sleep(moments.uniform(0, 0.25))
+        if process.poll() is not None:
+            break
+        process.kill()
+        process.wait()
+        kills += 1
+    assert kills == KILLS, f"the run ended after {kills} kills"
+    subprocess.run(command(photos, output, "--resume"), check=True, timeout=300)
+    whole = tmp_path / "whole"
+    assert (output / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
+    assert without_times(output / "metrics.jsonl") == without_times(whole / "metrics.jsonl")
+    leftovers = [path.name for path in output.iterdir() if path.name.startswith(".")]
+    assert not leftovers
