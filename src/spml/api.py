@@ -23,7 +23,8 @@ from .selection import DEFAULT_MEAN_LABELS
 
 
 def train(
-    data: str | Path | Config,
+    source: str | Path | Config,
+    /,
     *,
     resume: bool = False,
     overwrite: bool = False,
@@ -33,7 +34,7 @@ def train(
     """Train a model and write its run folder.
 
     Args:
-        data: a folder with one sub-folder per class, a CSV file, a .npz feature file, `digits`, or a complete
+        source: a folder with one sub-folder per class, a CSV file, a .npz feature file, `digits`, or a complete
             `Config`.
         resume: go on with the run in `output`.
         overwrite: replace the run in `output`.
@@ -52,12 +53,12 @@ def train(
         run = spml.train("photos/", epochs=10, output="runs/photos")
         run.predict(["new.jpg"]).labels
     """
-    if isinstance(data, Config):
+    if isinstance(source, Config):
         if settings:
             raise InputError("give either a Config or settings by name, not both")
-        config = data
+        config = source
     else:
-        merged = {**settings, "data": {**settings.get("data", {}), "path": str(data)}}
+        merged = {**settings, "data": {**settings.get("data", {}), "path": str(source)}}
         config = from_dict(merged)
     console = Console(silent=quiet)
     return load(run_training(config, resume=resume, overwrite=overwrite, console=console))
@@ -141,7 +142,7 @@ class Run:
 
     def evaluate(
         self,
-        data: str | DataConfig,
+        data: str | Path | DataConfig,
         *,
         split: str = "test",
         mean_labels: float | None = None,
@@ -149,14 +150,16 @@ class Run:
         workers: int = 0,
         device: str = "auto",
         console: Console | None = None,
+        **settings: Any,
     ) -> dict[str, Any]:
         """Metrics on labelled data: full-label metrics if the data is fully labelled, else the SP-score.
 
         Args:
-            data: path, or what `--data.*` can say.
+            data: path, or all that `--data.*` can say.
             split: `train`, `val` or `test`.
             mean_labels: K of the SP-score, 2 if None.
             batch_size, workers, device, console: as for `predict`.
+            settings: fields of `DataConfig`, for example `unlisted="negative"`.
 
         Returns:
             A JSON-able dict. Metrics lie in [0, 1].
@@ -164,7 +167,7 @@ class Run:
         Raises:
             InputError: the data can't be read, has no such split, or a class that the model does not know.
         """
-        config = DataConfig(path=data) if isinstance(data, str) else data
+        config = data if isinstance(data, DataConfig) else _data_config(data, settings)
         report = (console or Console(silent=True)).line
         dataset = open_dataset(config, purpose="evaluate", report=report)
         spec = self._classifier.spec
@@ -254,6 +257,10 @@ class Run:
             [self.classes[c] for c in ranked if row[c] >= self.threshold]
             for row, ranked in zip(logits, order, strict=True)
         ]
+
+
+def _data_config(path: str | Path, settings: dict[str, Any]) -> DataConfig:
+    return from_dict({"data": {**settings, "path": str(path)}}).data
 
 
 def _sigmoid(logits: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:

@@ -9,6 +9,7 @@ given holds a true label that the user did not observe.
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple, TypeVar
@@ -188,7 +189,10 @@ def methods() -> dict[str, type[Objective]]:
     for module in pkgutil.iter_modules(package.__path__):
         importlib.import_module(f"{package.__name__}.{module.name}")
     for point in entry_points(group=ENTRY_POINTS):
-        point.load()
+        try:
+            point.load()
+        except Exception as error:  # whatever a foreign package raises must not stop the program
+            warnings.warn(f"{ENTRY_POINTS}: {point.value} can't be imported ({error})", stacklevel=2)
     return dict(sorted(_REGISTRY.items()))
 
 

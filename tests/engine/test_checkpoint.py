@@ -107,7 +107,7 @@ def test_a_full_disk_leaves_what_was_there(tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(files.os, "fsync", full)
-    with pytest.raises(SpmlError, match="No space left on device.*untouched"):
+    with pytest.raises(SpmlError, match=r"No space left on device.*untouched"):
         save_checkpoint(tmp_path, {"step": 2})
     assert load_checkpoint(tmp_path) == {"step": 1}
     assert sorted(path.name for path in tmp_path.iterdir()) == [CURRENT]

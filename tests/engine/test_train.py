@@ -269,7 +269,7 @@ def test_true_labels_can_not_be_reached_from_what_an_objective_is_given():
     seen = {}
     for thing in received:
         _reachable(thing, seen)
-    truth = [labels for labels in data.truth.values()]
+    truth = list(data.truth.values())
     assert not any(labels is thing for labels in truth for thing in seen.values())
     for thing in seen.values():
         if isinstance(thing, ObservedLabels):

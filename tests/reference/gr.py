@@ -9,7 +9,7 @@ from tests.goldens import Case
 
 
 def gr_unknown(z: float, at: float, k: str, v: str, hp: dict[str, float]) -> float:
-    """Loss of one unknown label with logit z; pseudo-label and weight are taken at logit `at` (held constant)."""
+    """Loss of one unknown label with logit z; pseudo-label and weight are taken at logit `at` (constant)."""
     p, held = 1 / (1 + math.exp(-z)), 1 / (1 + math.exp(-at))
     share = {
         "logistic": lambda: 1 / (1 + math.exp(-(hp["w"] * held + hp["b"]))),

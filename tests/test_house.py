@@ -1,0 +1,128 @@
+"""The rules of the house that a machine can check."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from spml.objective import methods
+
+ROOT = Path(__file__).resolve().parents[1]
+SOURCE = ROOT / "src" / "spml"
+FILES = sorted(SOURCE.rglob("*.py"))
+MAY_NAME_METHODS = ("losses", "methods", "recipes")
+
+# What a part may import of the others (DESIGN: dependencies run one way).
+ALLOWED = {
+    "losses": {"losses"},
+    "labels": set(),
+    "metrics": {"metrics"},
+    "errors": set(),
+    "objective": {"errors", "labels"},
+    "methods": {"errors", "labels", "losses", "memory", "methods", "objective", "schedules"},
+    "engine": {
+        "config", "data", "engine", "errors", "files", "labels", "objective", "selection",
+    },
+    "data": {"config", "data", "errors", "files", "labels"},
+    "models": {"config", "data", "errors", "files", "models", "objective"},
+}  # fmt: skip
+
+
+def part_of(path: Path) -> str:
+    return path.relative_to(SOURCE).parts[0].removesuffix(".py")
+
+
+def imported_parts(path: Path) -> set[str]:
+    """The parts of the package that a file imports, at any place in it."""
+    depth = len(path.relative_to(SOURCE).parts)
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if not isinstance(node, ast.ImportFrom) or not node.level:
+            continue
+        inside = list(path.relative_to(SOURCE).parts[: depth - node.level])
+        names = (node.module or "").split(".") if node.module else []
+        full = [*inside, *names]
+        found |= {full[0]} if full else {alias.name for alias in node.names}
+    return found
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(SOURCE)))
+def test_dependencies_run_one_way(path):
+    part = part_of(path)
+    if part in ALLOWED:
+        assert imported_parts(path) <= ALLOWED[part], f"{part} may not import these"
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(SOURCE)))
+def test_only_losses_methods_and_recipes_name_methods(path):
+    if part_of(path) in MAY_NAME_METHODS:
+        return
+    names = set(methods()) - {"iu"}  # also what NumPy calls integer types
+    literals = {
+        node.value for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    }  # fmt: skip
+    assert not literals & names
+
+
+def test_every_file_of_methods_has_its_slow_reference():
+    """Adding a method touches two files: methods/NAME.py and tests/reference/NAME.py."""
+    files = {path.stem for path in (SOURCE / "methods").glob("*.py") if not path.stem.startswith("_")}
+    references = {path.stem for path in (ROOT / "tests" / "reference").glob("*.py")}
+    assert files <= references
+
+
+def test_bottom_parts_import_torch_and_numpy_only():
+    outside = {"torch", "numpy", "__future__", "scipy"}
+    standard = {
+        "collections", "functools", "typing", "hashlib", "math", "dataclasses", "itertools",
+    }  # fmt: skip
+    for path in FILES:
+        if part_of(path) not in ("losses", "labels", "metrics"):
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = []
+            if isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom) and not node.level:
+                names = [node.module]
+            for name in names:
+                assert name.split(".")[0] in outside | standard, f"{path}: {name}"
+            # Labels convert to SciPy matrices when asked; nothing at the bottom needs SciPy to be imported.
+            if any(name.startswith("scipy") for name in names):
+                assert node.col_offset > 0
+
+
+def test_nothing_is_executed_from_files():
+    for path in FILES:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, (ast.Import, ast.ImportFrom)):
+                names = [alias.name for alias in node.names] + [getattr(node, "module", "") or ""]
+                assert not {"pickle", "cloudpickle", "dill", "joblib"} & set(names), path
+            if isinstance(node, ast.Call):
+                called = ast.unparse(node.func)
+                assert called not in ("eval", "exec", "torch.load", "torch.save"), f"{path}: {called}"
+                if called in ("np.load", "numpy.load"):
+                    text = ast.unparse(node)
+                    assert "allow_pickle=False" in text or "mmap_mode" in text, f"{path}: {text}"
+
+
+def test_files_are_of_a_size_to_read():
+    long = {str(path.relative_to(SOURCE)): len(path.read_text().splitlines()) for path in FILES}
+    assert not {name: lines for name, lines in long.items() if lines > 450}
+
+
+def test_public_functions_and_classes_have_docstrings():
+    missing = []
+    for path in FILES:
+        tree = ast.parse(path.read_text())
+        for node in tree.body:
+            if (
+                isinstance(node, (ast.FunctionDef, ast.ClassDef))
+                and not node.name.startswith("_")
+                and not ast.get_docstring(node)
+            ):
+                missing.append(f"{path.relative_to(SOURCE)}: {node.name}")
+    assert not missing
