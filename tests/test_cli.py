@@ -17,7 +17,7 @@ from spml.cli import main
 from spml.config import from_dict, read_yaml
 from tests.faults.test_kill import make_photos
 
-SMALL = {"backbone": "resnet10t", "weights": "random"}
+SMALL = {"backbone": "test_efficientnet", "weights": "random"}
 
 
 @pytest.fixture(scope="module")

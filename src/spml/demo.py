@@ -175,7 +175,8 @@ def _write(
     from .plots import compare_curves
 
     write_text(output / "table.md", _as_text(table) + "\n")
-    write_json(output / "table.json", {"rows": table, "recipe": recipe, "versions": versions()})
+    made = {"date": time.strftime("%Y-%m-%d"), "versions": versions(), "rows": table, "recipe": recipe}
+    write_json(output / "table.json", made)
     curves = {}
     for label, pick in chosen.items():
         runs = [

@@ -88,6 +88,7 @@ class _Run:
         self.folder, self.console = folder, console
         self.started = time.perf_counter()
         self.features: dict[str, float] | None = None
+        self.start_labels = DEFAULT_MEAN_LABELS
         self.data = open_dataset(config.data, report=console.line)
         self.spec = models.describe_backbone(config.model, self.data, size=config.data.size)
         self.config = self._resolve(config)
@@ -208,8 +209,8 @@ class _Run:
             standardise=config.model.standardise and (self.frozen or data.kind == "feature"),
         )
         top.fit_standardise(data.splits["train"].inputs)
-        mean_labels = config.mean_labels or min(DEFAULT_MEAN_LABELS, len(data.classes) / 2)
-        models.start_bias(top.head, config.model.head_bias, mean_labels)
+        self.start_labels = config.mean_labels or min(DEFAULT_MEAN_LABELS, len(data.classes) / 2)
+        models.start_bias(top.head, config.model.head_bias, self.start_labels)
         classifier = models.Classifier(backbone, top, frozen=self.frozen).to(fabric.device)
         return classifier, data
 
@@ -277,7 +278,11 @@ class _Run:
             "selected": {**self.judge.describe(), "epoch": best["epoch"], "of": len(loop.history)},
             "validation": {key: value for key, value in best.items() if key.startswith("val/")},
             "test": self._test(scores),
-            "head_bias": config.model.head_bias,
+            "head_bias": {
+                "start": config.model.head_bias,
+                "mean_labels": self.start_labels,
+                "source": "default" if config.mean_labels is None else "stated",
+            },
             "threshold": card["threshold"],
             "data": self._describe_data(),
             "cost": self._cost(loop),

@@ -16,7 +16,7 @@ from tests.faults.test_kill import make_photos
 
 FAST = [
     "--model.backbone",
-    "resnet10t",
+    "test_efficientnet",
     "--model.weights",
     "random",
     "--data.size",
@@ -143,14 +143,14 @@ def test_scar_without_mean_labels(capsys, tmp_path, features):
 def test_weights_that_do_not_fit_name_the_keys(capsys, tmp_path, photos):
     import timm
 
-    state = timm.create_model("resnet10t", pretrained=False).state_dict()
-    state["conv1.extra"] = torch.ones(1)
+    state = timm.create_model("test_efficientnet", pretrained=False).state_dict()
+    state["conv_stem.extra"] = torch.ones(1)
     del state["bn1.weight"]
     save_file(state, tmp_path / "weights.safetensors")
-    options = ["--model.backbone", "resnet10t", "--model.weights", tmp_path / "weights.safetensors"]
+    options = ["--model.backbone", "test_efficientnet", "--model.weights", tmp_path / "weights.safetensors"]
     said = train_fails(capsys, tmp_path, photos, *options)
     assert "bn1.weight" in said
-    assert "conv1.extra" in said
+    assert "conv_stem.extra" in said
     (tmp_path / "weights.safetensors").write_bytes(b"not weights")
     assert "weights.safetensors" in train_fails(capsys, tmp_path, photos, *options)
     (tmp_path / "weights.safetensors").unlink()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import signal
 import subprocess
 import sys
 import time
@@ -31,7 +32,7 @@ def make_photos(folder: Path, per_class: int = 40) -> Path:
 def command(photos: Path, output: Path, *more: str) -> list[str]:
     settings = {
         "--method": "gr",
-        "--model.backbone": "resnet10t",
+        "--model.backbone": "test_efficientnet",
         "--model.weights": "random",
         "--model.dropout": "0.2",
         "--data.size": "32",
@@ -88,3 +89,19 @@ def test_killed_twenty_times(tmp_path):
     assert without_times(output / "metrics.jsonl") == without_times(whole / "metrics.jsonl")
     leftovers = [path.name for path in output.iterdir() if path.name.startswith(".")]
     assert not leftovers
+
+
+@pytest.mark.long
+def test_ctrl_c_finishes_the_checkpoint_and_says_how_to_go_on(tmp_path):
+    photos, output = make_photos(tmp_path / "photos"), tmp_path / "run"
+    process = subprocess.Popen(command(photos, output), stderr=subprocess.PIPE, text=True)
+    while process.poll() is None and not (output / "checkpoint.safetensors").exists():
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "everything up to here is saved" in said
+    assert "--resume" in said
+    assert "Traceback" not in said
+    subprocess.run(command(photos, output, "--resume"), check=True, timeout=300)
+    assert len(without_times(output / "metrics.jsonl")) == 14

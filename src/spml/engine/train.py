@@ -24,7 +24,7 @@ from torch import Tensor, nn
 
 from ..config import Config
 from ..data import Dataset, Samples
-from ..errors import SpmlError
+from ..errors import InputError, SpmlError
 from ..objective import Batch, Objective, Outputs, Progress
 from ..selection import Judge
 from .checkpoint import load_checkpoint, random_state, save_checkpoint, set_random_state
@@ -321,8 +321,6 @@ class Trainer:
         save_checkpoint(self.folder, state)
 
     def _load(self) -> None:
-        from ..errors import InputError
-
         assert self.folder is not None
         state = load_checkpoint(self.folder)
         if state["identity"] != self.identity:
