@@ -1,10 +1,10 @@
-"""Zhou et al. 2022: EM."""
+"""Zhou et al. 2022: EM, and EntMin."""
 
 from __future__ import annotations
 
 import math
 
-from spml.losses import em_loss
+from spml.losses import em_loss, entmin_loss
 from tests.goldens import Case
 
 
@@ -29,4 +29,9 @@ def _em(case: Case) -> object:
     return lambda logits: em_loss(logits, case.tensor("obs"), alpha=alpha, eps=case.eps(1e-5))
 
 
-GOLDENS = [(r"(exact_)?em_alpha[0-9.]+", _em)]
+def _entmin(case: Case) -> object:
+    alpha = case.record["hp"]["alpha"]
+    return lambda logits: entmin_loss(logits, case.tensor("obs"), alpha=alpha)
+
+
+GOLDENS = [(r"(exact_)?em_alpha[0-9.]+", _em), (r"exact_entmin_alpha[0-9.]+", _entmin)]

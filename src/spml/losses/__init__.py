@@ -5,8 +5,65 @@ loss = gr_loss(model(images), positive_class)
 loss.backward()
 """
 
-from .assume_negative import an_loss
-from .entropy import em_loss
+from .assume_negative import an_loss, an_ls_loss, iu_loss, n_ls_loss, wan_loss
+from .csl import csl_loss
+from .em_apl import em_apl_loss
+from .entropy import em_loss, entmin_loss
+from .expected import epr_loss, epr_regulariser_loss, role_loss
+from .focal import asl_loss, focal_loss
+from .hill import hill_loss, splc_loss
+from .large import large_loss_mask, ll_loss
+from .las import balanced_weight, consistency_loss, las_loss, lasd_loss
+from .logsum import high_rank_loss, opml_loss, soft_opml_loss, zlpr_loss
+from .mime import gaussian_kl_loss, mime_loss
+from .pairwise import pr_loss
+from .pseudo import gpr_loss, vlpl_loss
+from .pumlc import pumlc_loss
 from .robust import gr_loss
+from .show import expected_labels, show_loss
+from .smile import beta_kl_loss, smile_loss
+from .softmax import softmax_loss
+from .views import ignore_loss, plc_loss
 
-__all__ = ["an_loss", "em_loss", "gr_loss"]
+__all__ = [
+    "an_loss",
+    "an_ls_loss",
+    "asl_loss",
+    "balanced_weight",
+    "beta_kl_loss",
+    "consistency_loss",
+    "csl_loss",
+    "em_apl_loss",
+    "em_loss",
+    "entmin_loss",
+    "epr_loss",
+    "epr_regulariser_loss",
+    "expected_labels",
+    "focal_loss",
+    "gaussian_kl_loss",
+    "gpr_loss",
+    "gr_loss",
+    "high_rank_loss",
+    "hill_loss",
+    "ignore_loss",
+    "iu_loss",
+    "large_loss_mask",
+    "las_loss",
+    "lasd_loss",
+    "ll_loss",
+    "mime_loss",
+    "n_ls_loss",
+    "opml_loss",
+    "plc_loss",
+    "pr_loss",
+    "pumlc_loss",
+    "role_loss",
+    "show_loss",
+    "smile_loss",
+    "soft_opml_loss",
+    "softmax_loss",
+    "splc_loss",
+    "vlpl_loss",
+    "wan_loss",
+    "zlpr_loss",
+]

@@ -1,11 +1,12 @@
-"""Unknown labels are taken for negatives, with or without a weight."""
+"""Unknown labels are taken for negatives (with a weight, or smoothed), or left out."""
 
 from __future__ import annotations
 
 from torch import Tensor
 
+from .domains import check_positive
 from .elementwise import Reduction, elementwise
-from .terms import negative_eps_loss, positive_eps_loss
+from .terms import Term, constant, negative_eps_loss, no_loss, positive_eps_loss, scaled, unified
 
 
 def an_loss(logits: Tensor, target: Tensor, *, eps: float = 0.0, reduction: Reduction = "mean") -> Tensor:
@@ -42,3 +43,189 @@ def an_loss(logits: Tensor, target: Tensor, *, eps: float = 0.0, reduction: Redu
         negative=negative,
         reduction=reduction,
     )
+
+
+def an_ls_loss(
+    logits: Tensor,
+    target: Tensor,
+    *,
+    swap: float = 0.1,
+    eps: float = 0.0,
+    reduction: Reduction = "mean",
+) -> Tensor:
+    """Assume-negative loss with label smoothing.
+
+    (1 - e) l+ + e l- on known positives, (1 - e) l- + e l+ on everything else, with e = `swap`. Gradient
+    p - t for the smoothed target t. Labels that are known are smoothed like the assumed ones; on labels
+    without unknowns it is binary cross-entropy with label smoothing.
+
+    Args:
+        logits: (B, C).
+        target: int64 (B,) class indices, or integer (B, C) in {-1, 0, +1}.
+        swap: weight e of the opposite label, in [0, 0.5). The paper smooths by 0.1, which is e = 0.05; the
+            released code, and with it most published numbers, has e = 0.1.
+        eps: added inside the logarithms; 1e-5 reproduces the released implementation.
+        reduction: `mean` over B * C, `sum`, or `none`.
+
+    Returns:
+        A scalar, or (B, C) for `none`.
+
+    Raises:
+        ValueError, TypeError: swap outside [0, 0.5); see also `elementwise`.
+
+    Example:
+        >>> import torch
+        >>> round(an_ls_loss(torch.full((1, 2), -2.0), torch.tensor([0])).item(), 4)
+        1.1269
+
+    Source: Cole et al., "Multi-Label Learning from Single Positive Labels", CVPR 2021 (AN-LS).
+    """
+    _check_swap(swap)
+    positive, negative = positive_eps_loss(eps), negative_eps_loss(eps)
+    smoothed = _mixed(swap, positive, negative)
+    return elementwise(
+        logits,
+        target,
+        positive=_mixed(swap, negative, positive),
+        unknown=smoothed,
+        negative=smoothed,
+        reduction=reduction,
+    )
+
+
+def n_ls_loss(
+    logits: Tensor,
+    target: Tensor,
+    *,
+    swap: float = 0.1,
+    eps: float = 0.0,
+    reduction: Reduction = "mean",
+) -> Tensor:
+    """Assume-negative loss in which only the assumed negatives are smoothed.
+
+    l+ on known positives, (1 - e) l- + e l+ on unknown labels with e = `swap`, l- on known negatives.
+
+    Args:
+        logits: (B, C).
+        target: int64 (B,) class indices, or integer (B, C) in {-1, 0, +1}.
+        swap: weight e of the opposite label, in [0, 0.5). Its published value is not known.
+        eps: added inside the logarithms; 1e-5 reproduces the released implementation.
+        reduction: `mean` over B * C, `sum`, or `none`.
+
+    Returns:
+        A scalar, or (B, C) for `none`.
+
+    Raises:
+        ValueError, TypeError: swap outside [0, 0.5); see also `elementwise`.
+
+    Example:
+        >>> import torch
+        >>> round(n_ls_loss(torch.full((1, 2), -2.0), torch.tensor([0])).item(), 4)
+        1.2269
+
+    Source: Zhou et al., "Acknowledging the Unknown for Multi-label Learning with Single Positive Labels",
+    ECCV 2022 (compared method).
+    """
+    _check_swap(swap)
+    positive, negative = positive_eps_loss(eps), negative_eps_loss(eps)
+    return elementwise(
+        logits,
+        target,
+        positive=positive,
+        unknown=_mixed(swap, positive, negative),
+        negative=negative,
+        reduction=reduction,
+    )
+
+
+def wan_loss(
+    logits: Tensor,
+    target: Tensor,
+    *,
+    weight: float | None = None,
+    eps: float = 0.0,
+    reduction: Reduction = "mean",
+) -> Tensor:
+    """Weak assume-negative loss: assumed negatives have a small weight.
+
+    l+ on known positives, weight * l- on unknown labels, l- on known negatives.
+
+    Args:
+        logits: (B, C).
+        target: int64 (B,) class indices, or integer (B, C) in {-1, 0, +1}.
+        weight: of an assumed negative, > 0; None = 1 / (C - 1), so that with one known positive both sides
+            weigh the same.
+        eps: added inside the logarithms; 1e-5 reproduces the released implementation.
+        reduction: `mean` over B * C, `sum`, or `none`.
+
+    Returns:
+        A scalar, or (B, C) for `none`.
+
+    Raises:
+        ValueError, TypeError: weight is not positive; see also `elementwise`.
+
+    Example:
+        >>> import torch
+        >>> round(wan_loss(torch.zeros(1, 5), torch.tensor([0]), reduction="sum").item(), 4)
+        1.3863
+
+    Source: Cole et al., "Multi-Label Learning from Single Positive Labels", CVPR 2021 (WAN); called DW in
+    Zhou et al., ECCV 2022.
+    """
+    if weight is not None:
+        check_positive(weight=weight)
+    negative = negative_eps_loss(eps)
+    share = 1 / max(logits.shape[-1] - 1, 1) if weight is None else weight
+    return elementwise(
+        logits,
+        target,
+        positive=positive_eps_loss(eps),
+        unknown=scaled(share, negative),
+        negative=negative,
+        reduction=reduction,
+    )
+
+
+def iu_loss(logits: Tensor, target: Tensor, *, eps: float = 0.0, reduction: Reduction = "mean") -> Tensor:
+    """Ignore-unknown loss: binary cross-entropy on known labels, zero on unknown ones.
+
+    With the negatives of the true labels as known negatives it is IUN, "one positive, all negatives"; with
+    negatives that a method expects it is the loss of EN.
+
+    Args:
+        logits: (B, C).
+        target: int64 (B,) class indices, or integer (B, C) in {-1, 0, +1}.
+        eps: added inside the logarithms; 1e-5 reproduces the released implementation.
+        reduction: `mean` over B * C (unknown labels count), `sum`, or `none`.
+
+    Returns:
+        A scalar, or (B, C) for `none`.
+
+    Raises:
+        ValueError, TypeError: see `elementwise`.
+
+    Example:
+        >>> import torch
+        >>> round(iu_loss(torch.zeros(1, 4), torch.tensor([[1, -1, 0, 0]])).item(), 4)
+        0.3466
+
+    Source: Cole et al., "Multi-Label Learning from Single Positive Labels", CVPR 2021 (IU, IUN).
+    """
+    return elementwise(
+        logits,
+        target,
+        positive=positive_eps_loss(eps),
+        unknown=no_loss,
+        negative=negative_eps_loss(eps),
+        reduction=reduction,
+    )
+
+
+def _mixed(share: float, term: Term, other: Term) -> Term:
+    """share * term + (1 - share) * other."""
+    return unified(constant(share), None, term, other)
+
+
+def _check_swap(swap: float) -> None:
+    if not 0 <= swap < 0.5:
+        raise ValueError(f"swap must lie in [0, 0.5), got {swap}")

@@ -57,7 +57,7 @@ def elementwise(
     terms = (positive, unknown, negative)
     if any(isinstance(part, Tensor) and part.requires_grad for part in learned):
         # `.data` and not `.detach()`: this cut is ours, not a stop-gradient of the published method.
-        loss: Tensor = _Attach.apply(logits, *_evaluate(_upcast(logits.data), target, terms, beside))
+        loss: Tensor = _Attach.apply(logits, *_evaluate(upcast(logits.data), target, terms, beside))
         loss = loss if reduction == "none" else loss.sum()
     else:
         loss = _Elementwise.apply(logits, target, terms, beside, reduction == "none")
@@ -107,7 +107,8 @@ def _range(target: Tensor) -> tuple[int, int]:
     return int(low), int(high)
 
 
-def _upcast(logits: Tensor) -> Tensor:
+def upcast(logits: Tensor) -> Tensor:
+    """Half precision becomes float32, in which it is computed; others stay."""
     return logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
 
 
@@ -152,7 +153,7 @@ class _Elementwise(torch.autograd.Function):
         for start in range(0, rows, size):
             chunk = slice(start, start + size)
             parts = {name: part[chunk] for name, part in (beside or {}).items()}
-            value, slope = _evaluate(_upcast(logits[chunk]), target[chunk], terms, parts)
+            value, slope = _evaluate(upcast(logits[chunk]), target[chunk], terms, parts)
             if gradient is not None:
                 gradient[chunk] = slope
             if matrix is not None:

@@ -1,14 +1,19 @@
-"""Baselines: binary cross-entropy on full labels (the ceiling) and assume-negative on observed ones."""
+"""Baselines: binary cross-entropy on full labels (the ceiling), and simple views of what is unknown."""
 
 from __future__ import annotations
 
 from torch import Tensor
 
 from ..errors import InputError
-from ..losses import an_loss
+from ..losses import an_loss, an_ls_loss, iu_loss, n_ls_loss, pr_loss, wan_loss
+from ..losses.domains import check_positive
 from ..objective import Batch, Card, Facts, Objective, Outputs, register
 
 _COLE = "Cole et al., Multi-Label Learning from Single Positive Labels, CVPR 2021"
+_ZHOU = (
+    "Zhou et al., Acknowledging the Unknown for Multi-label Learning with Single Positive Labels, ECCV 2022"
+)
+_EPS = "the released code adds 1e-5 inside logarithms (eps=1e-5 of the loss); the default has none"
 
 
 @register("an")
@@ -23,7 +28,11 @@ class AssumeNegative(Objective):
 
 @register("bce")
 class FullLabels(Objective):
-    """Binary cross-entropy on fully labelled data: the ceiling that other methods are measured against."""
+    """Binary cross-entropy on fully labelled data: the ceiling that other methods are measured against.
+
+    Args:
+        swap: label smoothing, the weight of the opposite label, in [0, 0.5). 0.1 is BCE-LS.
+    """
 
     card = Card(
         title="Binary cross-entropy on full labels (BCE)",
@@ -32,6 +41,10 @@ class FullLabels(Objective):
         equations="Eq. 1",
         head_bias="prior",
     )
+
+    def __init__(self, *, swap: float = 0.0) -> None:
+        super().__init__()
+        self.swap = _checked_swap(swap)
 
     def on_fit_start(self, facts: Facts) -> None:
         if not facts.observed.full:
@@ -42,4 +55,152 @@ class FullLabels(Objective):
             )
 
     def forward(self, outputs: Outputs, batch: Batch) -> dict[str, Tensor]:
-        return {"bce": an_loss(outputs.logits, batch.target)}
+        return {"bce": an_ls_loss(outputs.logits, batch.target, swap=self.swap)}
+
+
+@register("an_ls")
+class LabelSmoothing(Objective):
+    """Every unknown label counts as a negative, and all labels are smoothed.
+
+    Args:
+        swap: weight of the opposite label, in [0, 0.5).
+    """
+
+    card = Card(
+        title="Assume negative with label smoothing (AN-LS)",
+        paper=_COLE,
+        year=2021,
+        equations="the loss called AN-LS",
+        head_bias="prior",
+        deviations=(
+            "the paper smooths by 0.1, which is swap = 0.05; the released code, from which the published "
+            "numbers most likely come, has swap = 0.1; default: 0.1",
+            _EPS,
+        ),
+    )
+
+    def __init__(self, *, swap: float = 0.1) -> None:
+        super().__init__()
+        self.swap = _checked_swap(swap)
+
+    def forward(self, outputs: Outputs, batch: Batch) -> dict[str, Tensor]:
+        return {"an_ls": an_ls_loss(outputs.logits, batch.target, swap=self.swap)}
+
+
+@register("n_ls")
+class NegativeLabelSmoothing(Objective):
+    """Every unknown label counts as a negative, and only these are smoothed.
+
+    Args:
+        swap: weight of the opposite label, in [0, 0.5).
+    """
+
+    card = Card(
+        title="Assume negative with smoothed negatives (N-LS)",
+        paper=_ZHOU,
+        year=2022,
+        equations="the compared method N-LS",
+        head_bias="prior",
+        deviations=("the size of the smoothing is not published; default: swap = 0.1, as in AN-LS",),
+    )
+
+    def __init__(self, *, swap: float = 0.1) -> None:
+        super().__init__()
+        self.swap = _checked_swap(swap)
+
+    def forward(self, outputs: Outputs, batch: Batch) -> dict[str, Tensor]:
+        return {"n_ls": n_ls_loss(outputs.logits, batch.target, swap=self.swap)}
+
+
+@register("wan")
+class WeakAssumeNegative(Objective):
+    """Every unknown label counts as a negative with a small weight.
+
+    Args:
+        weight: of an assumed negative, > 0; None = 1 / (C - 1).
+    """
+
+    card = Card(
+        title="Weak assume negative (WAN)",
+        paper=_COLE,
+        year=2021,
+        equations="the loss called WAN; DW in Zhou et al. 2022",
+        deviations=(_EPS,),
+    )
+
+    def __init__(self, *, weight: float | None = None) -> None:
+        super().__init__()
+        if weight is not None:
+            check_positive(weight=weight)
+        self.weight = weight
+
+    def forward(self, outputs: Outputs, batch: Batch) -> dict[str, Tensor]:
+        return {"wan": wan_loss(outputs.logits, batch.target, weight=self.weight)}
+
+
+@register("iu")
+class IgnoreUnknown(Objective):
+    """Binary cross-entropy on known labels; unknown ones are ignored."""
+
+    card = Card(
+        title="Ignore unknown (IU)",
+        paper=_COLE,
+        year=2021,
+        equations="the loss called IU",
+        deviations=(_EPS, "as the released code, it refuses data without a known negative"),
+    )
+
+    def on_fit_start(self, facts: Facts) -> None:
+        if not facts.observed.negatives_per_class().any():
+            raise InputError(
+                "methods 'iu' and 'iun' learn from known labels alone, but these data have no known "
+                "negative: a model that says yes to everything would be perfect. Give known negatives, or "
+                "choose another method, for example 'an' or 'em'."
+            )
+
+    def forward(self, outputs: Outputs, batch: Batch) -> dict[str, Tensor]:
+        return {"iu": iu_loss(outputs.logits, batch.target)}
+
+
+@register("iun")
+class TrueNegatives(IgnoreUnknown):
+    """IU where all true negatives are known and positives may be unknown: an oracle, not a method for users.
+
+    It shows what hidden positives cost when no negative is wrong.
+    """
+
+    card = Card(
+        title="One positive and all negatives (IUN), an oracle",
+        paper=_COLE,
+        year=2021,
+        equations="the loss called IUN",
+        deviations=(
+            "oracle: the true negatives must be given as known negatives, which single-positive data never "
+            "have",
+            "the code released by Cole et al. compares {0, 1} labels with -1, so that no negative is left; "
+            "default: what was meant, as in the code of Zhou et al.",
+            _EPS,
+        ),
+    )
+
+
+@register("pr")
+class PairwiseRanking(Objective):
+    """Known positives are ranked above everything else, by a hinge on probabilities."""
+
+    card = Card(
+        title="Pairwise ranking (PR)",
+        paper=_COLE,
+        year=2021,
+        equations="the compared method PR, as in the released code",
+        deviations=("normalised by B * C as in the released code",),
+    )
+
+    def forward(self, outputs: Outputs, batch: Batch) -> dict[str, Tensor]:
+        return {"pr": pr_loss(outputs.logits, batch.target)}
+
+
+def _checked_swap(swap: float) -> float:
+    if not 0 <= swap < 0.5:
+        raise ValueError(f"swap must lie in [0, 0.5), got {swap}")
+    return swap

@@ -1,11 +1,16 @@
-"""EM loss (Zhou et al. 2022)."""
+"""EM loss (Zhou et al. 2022), and its opposite, EntMin."""
 
 from __future__ import annotations
 
 from torch import Tensor
 
-from ..losses import em_loss
+from ..losses import em_loss, entmin_loss
+from ..losses.domains import check_positive
 from ..objective import Batch, Card, Objective, Outputs, register
+
+_PAPER = (
+    "Zhou et al., Acknowledging the Unknown for Multi-label Learning with Single Positive Labels, ECCV 2022"
+)
 
 
 @register("em")
@@ -18,8 +23,7 @@ class EntropyMaximisation(Objective):
 
     card = Card(
         title="Entropy maximisation (EM)",
-        paper="Zhou et al., Acknowledging the Unknown for Multi-label Learning with Single Positive Labels, "
-        "ECCV 2022",
+        paper=_PAPER,
         year=2022,
         equations="Eq. 4-5",
         defaults={
@@ -35,9 +39,33 @@ class EntropyMaximisation(Objective):
 
     def __init__(self, *, alpha: float = 0.1) -> None:
         super().__init__()
-        if not alpha > 0:
-            raise ValueError(f"alpha must be greater than 0, got {alpha}")
+        check_positive(alpha=alpha)
         self.alpha = alpha
 
     def forward(self, outputs: Outputs, batch: Batch) -> dict[str, Tensor]:
         return {"em": em_loss(outputs.logits, batch.target, alpha=self.alpha)}
+
+
+@register("entmin")
+class EntropyMinimisation(Objective):
+    """Unknown labels are pulled to certainty, whichever side is nearer. Collapses; for comparison.
+
+    Args:
+        alpha: weight of the entropy of unknown labels.
+    """
+
+    card = Card(
+        title="Entropy minimisation (EntMin)",
+        paper=_PAPER,
+        year=2022,
+        equations="the compared method EntMin: EM with the opposite sign",
+        deviations=("the weight of the entropy is not published; default: 0.1",),
+    )
+
+    def __init__(self, *, alpha: float = 0.1) -> None:
+        super().__init__()
+        check_positive(alpha=alpha)
+        self.alpha = alpha
+
+    def forward(self, outputs: Outputs, batch: Batch) -> dict[str, Tensor]:
+        return {"entmin": entmin_loss(outputs.logits, batch.target, alpha=self.alpha)}

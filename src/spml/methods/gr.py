@@ -12,6 +12,7 @@ from ..errors import InputError
 from ..losses import gr_loss
 from ..objective import Batch, Card, Facts, Objective, Outputs, Progress, register
 from ..schedules import SHAPES, Scheduled, at, ends
+from ._shared import one_of
 
 _VOC = {"w": [0, 2], "b": [-2, -2], "mu": [0.5, 0.8], "sigma": [2, 0.5], "q2": 0.01, "q3": 1}
 _COCO = {**_VOC, "w": [0, 10], "b": [-2, -8]}
@@ -72,10 +73,10 @@ class GeneralizedRobust(Objective):
         lr_factor: float = 1.0,
     ) -> None:
         super().__init__()
-        _one_of("k", k, ("logistic", "scar", "step", "constant", "learned"))
-        _one_of("v", v, ("gaussian", "one", "learned"))
-        _one_of("schedule", schedule, SHAPES)
-        _one_of("timing", timing, ("released", "paper"))
+        one_of("k", k, ("logistic", "scar", "step", "constant", "learned"))
+        one_of("v", v, ("gaussian", "one", "learned"))
+        one_of("schedule", schedule, SHAPES)
+        one_of("timing", timing, ("released", "paper"))
         self.k, self.v, self.schedule, self.timing, self.lr_factor = k, v, schedule, timing, lr_factor
         scheduled = {"w": w, "b": b, "mu": mu, "sigma": sigma, "tau": tau, "share": share}
         scheduled |= {"q1": q1, "q2": q2, "q3": q3}
@@ -83,7 +84,7 @@ class GeneralizedRobust(Objective):
         for name, allowed in _DOMAINS.items():
             if not all(allowed(end) for end in self.ends[name]):
                 raise ValueError(f"{name} is outside its domain: {scheduled[name]}")
-        self.now: dict[str, float] = {}
+        self.now: dict[str, Any] = {}
         self.a = 0.5
         self.on_epoch_start(Progress(epoch=0, epochs=1))
 
@@ -135,8 +136,3 @@ _DOMAINS: dict[str, Callable[[float], bool]] = {
     "q2": lambda value: value >= 0,
     "q3": lambda value: value >= 0,
 }
-
-
-def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
-    if value not in allowed:
-        raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {value!r}")

@@ -1,0 +1,137 @@
+"""Focusing: a factor that turns easy labels down."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from .domains import check_non_negative
+from .elementwise import Reduction, elementwise
+from .terms import (
+    Term,
+    capped,
+    held,
+    negative_focus,
+    negative_log_loss,
+    negative_margin_loss,
+    positive_focus,
+    positive_log_loss,
+    product,
+    shifted,
+    weighted,
+)
+
+
+def focal_loss(
+    logits: Tensor,
+    target: Tensor,
+    *,
+    gamma: float = 2.0,
+    margin: float = 0.0,
+    detach_weights: bool = False,
+    eps: float = 0.0,
+    reduction: Reduction = "mean",
+) -> Tensor:
+    """Focal loss: (1 - p)^gamma l+ on known positives, p^gamma l- on unknown labels.
+
+    With a margin, known positives are taken at the logit z - margin: the focal margin loss.
+
+    Args:
+        logits: (B, C).
+        target: int64 (B,) class indices, or integer (B, C) in {-1, 0, +1}; known negatives get -log(1 - p).
+        gamma: focusing exponent, >= 0.
+        margin: by how much a known positive must exceed what it is compared with, >= 0; in logits.
+        detach_weights: hold the factors constant in the derivative, as the training code released with ASL.
+        eps: the arguments of the logarithms are clamped to at least this; 1e-8 reproduces that code.
+        reduction: `mean` over B * C, `sum`, or `none`.
+
+    Returns:
+        A scalar, or (B, C) for `none`.
+
+    Raises:
+        ValueError, TypeError: a negative gamma, margin or eps; see also `elementwise`.
+
+    Example:
+        >>> import torch
+        >>> round(focal_loss(torch.zeros(1, 2), torch.tensor([0])).item(), 4)
+        0.1733
+
+    Source: Lin et al., "Focal Loss for Dense Object Detection", ICCV 2017; margin: Zhang et al., "Simple and
+    Robust Loss Design for Multi-Label Learning with Missing Labels", arXiv 2112.07368.
+    """
+    check_non_negative(gamma=gamma, margin=margin, eps=eps)
+    return elementwise(
+        logits,
+        target,
+        positive=shifted(margin, focal_positive(gamma, detach_weights, eps)),
+        unknown=focal_negative(gamma, detach_weights, eps),
+        reduction=reduction,
+    )
+
+
+def asl_loss(
+    logits: Tensor,
+    target: Tensor,
+    *,
+    gamma_pos: float = 0.0,
+    gamma_neg: float = 4.0,
+    clip: float = 0.05,
+    detach_weights: bool = False,
+    eps: float = 0.0,
+    reduction: Reduction = "mean",
+) -> Tensor:
+    """Asymmetric loss: focal loss with an exponent for each side, and a shift of the negatives' probability.
+
+    (1 - p)^gamma_pos l+ on known positives, p_m^gamma_neg (-log(1 - p_m)) on unknown labels, with
+    p_m = max(p - clip, 0): an unknown label with p <= clip has neither loss nor gradient. clip = 0 is ASL
+    without probability shifting.
+
+    Args:
+        logits: (B, C).
+        target: int64 (B,) class indices, or integer (B, C) in {-1, 0, +1}; known negatives get -log(1 - p).
+        gamma_pos, gamma_neg: focusing exponents, >= 0.
+        clip: by how much p is shifted, in [0, 1).
+        detach_weights: hold the focusing factors constant in the derivative, as the released training code.
+            The gradient that the paper analyses flows through them.
+        eps: the arguments of the logarithms are clamped to at least this; 1e-8 reproduces the released code.
+        reduction: `mean` over B * C, `sum` (released code), or `none`.
+
+    Returns:
+        A scalar, or (B, C) for `none`.
+
+    Raises:
+        ValueError, TypeError: an argument outside its domain; see also `elementwise`.
+
+    Example:
+        >>> import torch
+        >>> round(asl_loss(torch.zeros(1, 2), torch.tensor([0]), clip=0.0).item(), 4)
+        0.3682
+
+    Source: Ridnik et al., "Asymmetric Loss For Multi-Label Classification", ICCV 2021, Eq. 4-7.
+    """
+    check_non_negative(gamma_pos=gamma_pos, gamma_neg=gamma_neg, eps=eps)
+    if not 0 <= clip < 1:
+        raise ValueError(f"clip must lie in [0, 1), got {clip}")
+    return elementwise(
+        logits,
+        target,
+        positive=focal_positive(gamma_pos, detach_weights, eps),
+        unknown=focal_negative(gamma_neg, detach_weights, eps, clip),
+        reduction=reduction,
+    )
+
+
+def focal_positive(gamma: float, detach: bool = False, eps: float = 0.0) -> Term:
+    """(1 - p)^gamma l+; with `detach` the factor is constant in the derivative, with `eps` l+ is capped."""
+    return _focused(gamma, positive_focus(gamma), capped(eps, positive_log_loss), detach)
+
+
+def focal_negative(gamma: float, detach: bool = False, eps: float = 0.0, clip: float = 0.0) -> Term:
+    """p_m^gamma (-log(1 - p_m)) with p_m = max(p - clip, 0); `detach` and `eps` as in `focal_positive`."""
+    log_loss = negative_margin_loss(clip) if clip else negative_log_loss
+    return _focused(gamma, negative_focus(gamma, clip), capped(eps, log_loss), detach)
+
+
+def _focused(gamma: float, focus: Term, log_loss: Term, detach: bool) -> Term:
+    if gamma == 0:
+        return log_loss
+    return weighted(held(focus), log_loss) if detach else product(focus, log_loss)

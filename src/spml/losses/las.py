@@ -1,0 +1,168 @@
+"""Assumed negatives with a small weight (leverage), confident ones as positives (disambiguation)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from .domains import check_non_negative, check_share
+from .elementwise import Reduction, elementwise, upcast
+from .focal import focal_negative, focal_positive
+from .terms import scaled, step, switched
+
+
+def las_loss(
+    logits: Tensor,
+    target: Tensor,
+    *,
+    weight: float = 0.05,
+    gamma_pos: float = 0.0,
+    gamma_neg: float = 4.0,
+    reduction: Reduction = "mean",
+) -> Tensor:
+    """Leveraged asymmetric loss: focal loss with an exponent for each side, unknown labels with a weight.
+
+    (1 - p)^gamma_pos l+ on known positives, weight p^gamma_neg l- on unknown labels. The gradient
+    flows through the focusing factors.
+
+    Args:
+        logits: (B, C).
+        target: int64 (B,) class indices, or integer (B, C) in {-1, 0, +1}; known negatives get -log(1 - p).
+        weight: leverage of unknown labels, >= 0.
+        gamma_pos, gamma_neg: focusing exponents, >= 0.
+        reduction: `mean` over B * C, `sum`, or `none`. The paper sums over classes.
+
+    Returns:
+        A scalar, or (B, C) for `none`.
+
+    Raises:
+        ValueError, TypeError: a negative hyper-parameter; see also `elementwise`.
+
+    Example:
+        >>> import torch
+        >>> round(las_loss(torch.zeros(1, 2), torch.tensor([0]), reduction="sum").item(), 4)
+        0.6953
+
+    Source: Cui et al., "Leveraged Asymmetric Loss with Disambiguation for Multi-label Recognition with
+    One-Positive Annotations", OpenReview JFf-bPQu5RB, Eq. 5.
+    """
+    check_non_negative(weight=weight, gamma_pos=gamma_pos, gamma_neg=gamma_neg)
+    return elementwise(
+        logits,
+        target,
+        positive=focal_positive(gamma_pos),
+        unknown=scaled(weight, focal_negative(gamma_neg)),
+        reduction=reduction,
+    )
+
+
+def lasd_loss(
+    logits: Tensor,
+    target: Tensor,
+    *,
+    weight_pos: float = 0.1,
+    weight_neg: float = 0.05,
+    tau: float = 0.9,
+    gamma_pos: float = 0.0,
+    gamma_neg: float = 4.0,
+    reduction: Reduction = "mean",
+) -> Tensor:
+    """Leveraged asymmetric loss with disambiguation: unknown labels with p > tau count as positives.
+
+    L+ = (1 - p)^gamma_pos l+, L- = p^gamma_neg l-. Known positives: L+. Unknown labels: weight_pos L+ where
+    p > tau, weight_neg L- elsewhere. The gradient flows through the focusing factors. With both weights 1 it
+    is the focal form of SPLC without a margin.
+
+    Args:
+        logits: (B, C).
+        target: int64 (B,) class indices, or integer (B, C) in {-1, 0, +1}; known negatives get -log(1 - p).
+        weight_pos, weight_neg: lambda+ and lambda-, >= 0; see `balanced_weight` for lambda-.
+        tau: threshold of the disambiguation, in [0, 1].
+        gamma_pos, gamma_neg: focusing exponents, >= 0.
+        reduction: `mean` over B * C, `sum`, or `none`. The paper sums over classes.
+
+    Returns:
+        A scalar, or (B, C) for `none`.
+
+    Raises:
+        ValueError, TypeError: an argument outside its domain; see also `elementwise`.
+
+    Example:
+        >>> import torch
+        >>> round(lasd_loss(torch.tensor([[0.0, 3.0]]), torch.tensor([0]), reduction="sum").item(), 4)
+        0.698
+
+    Source: Cui et al., "Leveraged Asymmetric Loss with Disambiguation for Multi-label Recognition with
+    One-Positive Annotations", OpenReview JFf-bPQu5RB, Eq. 6.
+    """
+    check_non_negative(weight_pos=weight_pos, weight_neg=weight_neg, gamma_pos=gamma_pos, gamma_neg=gamma_neg)
+    check_share(tau=tau)
+    positive = focal_positive(gamma_pos)
+    return elementwise(
+        logits,
+        target,
+        positive=positive,
+        unknown=switched(
+            step(tau), scaled(weight_pos, positive), scaled(weight_neg, focal_negative(gamma_neg))
+        ),
+        reduction=reduction,
+    )
+
+
+def balanced_weight(weight_pos: float, mean_labels: float, classes: int) -> float:
+    """The weight of assumed negatives that balances both sides: (1 + weight_pos (K - 1)) / (C - K).
+
+    Args:
+        weight_pos: lambda+, >= 0.
+        mean_labels: mean labels per sample K, in [1, C).
+        classes: number of classes C.
+
+    Raises:
+        ValueError: an argument outside its domain.
+
+    Example:
+        >>> round(balanced_weight(0.1, 1.46, 20), 4)
+        0.0564
+
+    Source: Cui et al., "Leveraged Asymmetric Loss with Disambiguation for Multi-label Recognition with
+    One-Positive Annotations", OpenReview JFf-bPQu5RB, Theorem 5.4; the number of labels is
+    the mean over the data set.
+    """
+    check_non_negative(weight_pos=weight_pos)
+    if not 1 <= mean_labels < classes:
+        raise ValueError(f"mean_labels must be at least 1 and less than {classes}, got {mean_labels}")
+    return (1 + weight_pos * (mean_labels - 1)) / (classes - mean_labels)
+
+
+def consistency_loss(logits: Tensor, other: Tensor, third: Tensor) -> Tensor:
+    """Squared differences of the probabilities of three views, two by two.
+
+    Sum over the three pairs and over classes, mean over samples.
+
+    Args:
+        logits, other, third: (B, C), floating point, of the same samples in three views. The gradient flows
+            to all three.
+
+    Returns:
+        A scalar; 0 for an empty batch.
+
+    Raises:
+        ValueError: the shapes differ.
+
+    Example:
+        >>> import torch
+        >>> zero = torch.zeros(1, 2)
+        >>> round(consistency_loss(zero, zero, torch.full((1, 2), 100.0)).item(), 4)
+        1.0
+
+    Source: Cui et al., "Leveraged Asymmetric Loss with Disambiguation for Multi-label Recognition with
+    One-Positive Annotations", OpenReview JFf-bPQu5RB, Eq. 7.
+    """
+    if not logits.shape == other.shape == third.shape or logits.ndim != 2:
+        raise ValueError(
+            "the three views must have the same shape (B, C), got "
+            f"{tuple(logits.shape)}, {tuple(other.shape)} and {tuple(third.shape)}"
+        )
+    first, second, last = (torch.sigmoid(upcast(view)) for view in (logits, other, third))
+    total = (first - second).square() + (first - last).square() + (second - last).square()
+    return total.sum() / max(len(logits), 1)

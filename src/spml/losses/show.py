@@ -1,0 +1,119 @@
+"""The likelihood of the label that was shown, with the number of labels held near its mean (SHOW)."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from .domains import check_non_negative, check_positive, check_share
+from .elementwise import check_target, upcast
+from .rows import NOTHING, by_label
+
+
+def show_loss(
+    logits: Tensor,
+    target: Tensor,
+    *,
+    mean_labels: float,
+    rho: float = 0.5,
+    weight: float = 10.0,
+    shifted: bool = True,
+    running: Tensor | None = None,
+    momentum: float = 1.0,
+) -> Tensor:
+    """Likelihood of the label that was shown: mean over rows of [-log p_o + rho log sum_c p_c]
+    + weight * log^2(k / K), with k the mean over rows of sum_c p_c.
+
+    With rho = 1 the first part is -log P(shown = o) for a uniform draw among the true labels. Its gradient on
+    an unknown label, rho p (1 - p) / sum p, vanishes as p -> 1: a confident hidden positive is not pushed
+    down.
+
+    Args:
+        logits: (B, C).
+        target: int64 (B,) class indices, or integer (B, C) in {-1, 0, +1}. Known negatives get -log(1 - p)
+            and are left out of sum_c. All known positives of a row add their -log p.
+        mean_labels: mean labels per sample K, in (0, C).
+        rho: in [0, 1].
+        weight: lambda, >= 0. Smaller in small batches; 1, with rho = 1, where the number of labels varies
+            much.
+        shifted: p = sigmoid(z + logit(K / C)), as published; otherwise p = sigmoid(z), which is the same when
+            the bias of the head starts at logit(K / C).
+        running: scalar, a running mean of k over earlier batches, constant in the derivative, or None. With
+            it, k is momentum * (k of the batch) + (1 - momentum) * running: for small batches, whose own k is
+            noisy.
+        momentum: in (0, 1].
+
+    Returns:
+        A scalar. A row without a known positive contributes only its known negatives.
+
+    Raises:
+        ValueError, TypeError: an argument outside its domain; see also `elementwise`.
+
+    Example:
+        >>> import torch
+        >>> loss = show_loss(torch.zeros(1, 4), torch.tensor([0]), mean_labels=2.0, rho=1.0, weight=0.0)
+        >>> round(loss.item(), 4)
+        1.3863
+
+    Source: this project.
+    """
+    check_target(logits, target)
+    check_share(rho=rho, momentum=momentum)
+    check_positive(momentum=momentum)
+    check_non_negative(weight=weight)
+    z = _shifted(logits, mean_labels, shifted)
+    log_p = functional.logsigmoid(z)
+    log_sums, labelled = _log_sums(log_p, target)
+    known = by_label(target, positive=log_p, unknown=torch.zeros_like(z), negative=functional.logsigmoid(-z))
+    likelihood = (rho * log_sums.where(labelled, 0).sum() - known.sum()) / max(len(z), 1)
+    if not z.numel():
+        return likelihood
+    log_count = (
+        torch.logsumexp(log_sums.where(labelled, NOTHING), 0) - labelled.sum().clamp(min=1).to(z.dtype).log()
+    )
+    if running is not None:
+        before = ((1 - momentum) * running.detach().to(z.dtype)).log().clamp(min=NOTHING)
+        log_count = torch.logaddexp(log_count + math.log(momentum), before)
+    distance = (log_count - math.log(mean_labels)).where(labelled.any(), 0)
+    return likelihood + weight * distance.square()
+
+
+def expected_labels(logits: Tensor, target: Tensor, *, mean_labels: float, shifted: bool = True) -> Tensor:
+    """k of `show_loss`: the mean over rows with a known positive of the sum of p over possible labels.
+
+    Args:
+        logits, target, mean_labels, shifted: as in `show_loss`.
+
+    Returns:
+        A scalar; NaN without such a row.
+
+    Raises:
+        ValueError, TypeError: as `show_loss`.
+
+    Example:
+        >>> import torch
+        >>> round(expected_labels(torch.zeros(1, 4), torch.tensor([0]), mean_labels=1.0).item(), 4)
+        1.0
+    """
+    check_target(logits, target)
+    log_p = functional.logsigmoid(_shifted(logits, mean_labels, shifted))
+    log_sums, labelled = _log_sums(log_p, target)
+    return log_sums.exp().where(labelled, 0).sum() / labelled.sum()
+
+
+def _shifted(logits: Tensor, mean_labels: float, shifted: bool) -> Tensor:
+    classes = logits.shape[1]
+    if not 0 < mean_labels < classes:
+        raise ValueError(f"mean_labels must lie between 0 and {classes}, the classes, got {mean_labels}")
+    z = upcast(logits)
+    return z + math.log(mean_labels / (classes - mean_labels)) if shifted else z
+
+
+def _log_sums(log_p: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+    """log sum_c p_c over possible labels, and whether there is a known positive; both (B,)."""
+    if target.ndim == 1:
+        return torch.logsumexp(log_p, 1), torch.ones_like(target, dtype=torch.bool)
+    return torch.logsumexp(log_p.where(target != -1, NOTHING), 1), (target == 1).any(1)

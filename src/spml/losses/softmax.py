@@ -1,0 +1,47 @@
+"""Softmax cross-entropy on the observed label."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from .elementwise import Reduction, check_target, upcast
+from .rows import NOTHING, reduce_rows
+
+
+def softmax_loss(logits: Tensor, target: Tensor, *, reduction: Reduction = "mean") -> Tensor:
+    """Softmax cross-entropy on the observed label: -log(e^z_o / sum_c e^z_c).
+
+    Known negatives are left out of the sum. With several known positives, the mean of -log(e^z_i /
+    (e^z_i + sum over unknown labels of e^z)) over them, so that they don't compete with each other.
+
+    Args:
+        logits: (B, C). Predict by their order; they are no log-odds.
+        target: int64 (B,) class indices, or integer (B, C) in {-1, 0, +1}.
+        reduction: `mean` over B, `sum`, or `none`.
+
+    Returns:
+        A scalar, or (B,) for `none`. A row without a known positive contributes 0.
+
+    Raises:
+        ValueError, TypeError: see `elementwise`.
+
+    Example:
+        >>> import torch
+        >>> round(softmax_loss(torch.zeros(1, 4), torch.tensor([0])).item(), 4)
+        1.3863
+        >>> round(softmax_loss(torch.zeros(1, 4), torch.tensor([[1, 0, 0, -1]])).item(), 4)
+        1.0986
+
+    Source: multi-class logistic regression, with the one observed label as if it were the only one.
+    """
+    check_target(logits, target)
+    z = upcast(logits)
+    if target.ndim == 1:
+        return reduce_rows(functional.cross_entropy(z, target, reduction="none"), reduction)
+    positive = target == 1
+    rivals = torch.logsumexp(z.where(target == 0, NOTHING), 1, keepdim=True)
+    # Not softplus, which is linear from 20 on.
+    each = -functional.logsigmoid(z - rivals).where(positive, 0).sum(1)
+    return reduce_rows(each / positive.sum(1).clamp(min=1), reduction)

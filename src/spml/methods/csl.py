@@ -1,0 +1,86 @@
+"""CSL (Ben-Baruch et al. 2022)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from ..losses import csl_loss
+from ..losses.csl import MODES, Unlabelled
+from ..losses.domains import check_non_negative
+from ..objective import Batch, Card, Facts, Needs, Objective, Outputs, register
+from ._shared import SUMMED, stated_mean_labels
+
+
+@register("csl")
+class ClassAwareSelective(Objective):
+    """Unknown labels count as negatives, except the most probable ones and those of frequent classes.
+
+    Args:
+        mode: what happens to unknown labels: `selective`, `ignore`, `ignore_normalize_classes`, `negative`.
+        topk: of `selective`: unknown labels left out per sample, the most probable ones of the whole batch.
+        prior_threshold: of `selective`: unknown labels of classes that a larger share of samples have are
+            left out; None = of no class. Needs the mean labels per sample.
+        gamma_pos, gamma_neg, gamma_unknown: focusing exponents, >= 0.
+        clip: shift of the negatives' probability, in [0, 1).
+    """
+
+    card = Card(
+        title="Class-aware selective loss (CSL)",
+        paper="Ben-Baruch et al., Multi-label Classification with Partial Annotations using Class-aware "
+        "Selective Loss, CVPR 2022",
+        year=2022,
+        equations="the partial asymmetric loss and its modes",
+        defaults={"coco": {"topk": 5}},
+        deviations=(
+            SUMMED,
+            "topk is 5 in the released script, for 80 classes; default: 1",
+            "class shares come from a model trained first in the released code; here share = K x known "
+            "positives of the class / known positives, with K the mean labels per sample",
+            "the released code clamps the arguments of logarithms to 1e-8; default: exact",
+        ),
+    )
+    needs = Needs(batch_coupled=True)
+    frequent: Tensor | None
+
+    def __init__(
+        self,
+        *,
+        mode: Unlabelled = "selective",
+        topk: int = 1,
+        prior_threshold: float | None = None,
+        gamma_pos: float = 0.0,
+        gamma_neg: float = 1.0,
+        gamma_unknown: float = 2.0,
+        clip: float = 0.0,
+    ) -> None:
+        super().__init__()
+        if mode not in MODES:
+            raise ValueError(f"mode must be one of {', '.join(MODES)}, got {mode!r}")
+        if not 0 <= clip < 1:
+            raise ValueError(f"clip must lie in [0, 1), got {clip}")
+        check_non_negative(topk=topk, prior_threshold=prior_threshold or 0.0)
+        check_non_negative(gamma_pos=gamma_pos, gamma_neg=gamma_neg, gamma_unknown=gamma_unknown)
+        self.mode, self.topk, self.prior_threshold, self.clip = mode, topk, prior_threshold, clip
+        self.gamma_pos, self.gamma_neg, self.gamma_unknown = gamma_pos, gamma_neg, gamma_unknown
+        self.register_buffer("frequent", None, persistent=False)
+
+    def on_fit_start(self, facts: Facts) -> None:
+        if self.prior_threshold is not None:
+            mean_labels = stated_mean_labels(facts, "'csl' with prior_threshold")
+            counts = torch.from_numpy(facts.observed.positives_per_class())
+            self.frequent = mean_labels * counts / counts.sum() > self.prior_threshold
+
+    def forward(self, outputs: Outputs, batch: Batch) -> dict[str, Tensor]:
+        loss = csl_loss(
+            outputs.logits,
+            batch.target,
+            mode=self.mode,
+            topk=self.topk,
+            ignored_classes=self.frequent,
+            gamma_pos=self.gamma_pos,
+            gamma_neg=self.gamma_neg,
+            gamma_unknown=self.gamma_unknown,
+            clip=self.clip,
+        )
+        return {"csl": outputs.logits.shape[1] * loss}

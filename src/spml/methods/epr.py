@@ -1,0 +1,61 @@
+"""EPR (Cole et al. 2021)."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from torch import Tensor
+
+from ..losses import epr_loss
+from ..losses.domains import check_non_negative
+from ..objective import Batch, Card, Facts, Needs, Objective, Outputs, register
+from ._shared import one_of, stated_mean_labels
+
+
+@register("epr")
+class ExpectedPositiveRegularisation(Objective):
+    """Known positives only, with the expected number of positives per sample held near the stated mean.
+
+    Needs the mean labels per sample.
+
+    Args:
+        weight: lambda, of the regulariser, >= 0.
+        norm: known labels are summed and divided by B * C (`elements`, released code) or by B (`samples`,
+            paper).
+    """
+
+    card = Card(
+        title="Expected positive regularisation (EPR)",
+        paper="Cole et al., Multi-Label Learning from Single Positive Labels, CVPR 2021",
+        year=2021,
+        equations="the loss called EPR",
+        head_bias="prior",
+        deviations=(
+            "the paper divides known positives by B and has a weight lambda, the released code divides by "
+            "B * C and has weight 1; default: the released code",
+            "the released code adds 1e-5 inside logarithms (epr_loss(eps=1e-5)); the default has none",
+            "the mean labels per sample come from the user, the released code has those of the true labels",
+        ),
+    )
+    needs = Needs(batch_coupled=True)
+
+    def __init__(self, *, weight: float = 1.0, norm: Literal["elements", "samples"] = "elements") -> None:
+        super().__init__()
+        check_non_negative(weight=weight)
+        one_of("norm", norm, ("elements", "samples"))
+        self.weight, self.norm = weight, norm
+        self.mean_labels = 1.0
+
+    def on_fit_start(self, facts: Facts) -> None:
+        self.mean_labels = stated_mean_labels(facts, "'epr'")
+
+    def forward(self, outputs: Outputs, batch: Batch) -> dict[str, Tensor]:
+        return {
+            "epr": epr_loss(
+                outputs.logits,
+                batch.target,
+                mean_labels=self.mean_labels,
+                weight=self.weight,
+                norm=self.norm,
+            )
+        }

@@ -1,0 +1,102 @@
+"""Focal loss (Lin et al. 2017) and asymmetric loss (Ridnik et al. 2021) on assumed negatives."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from ..losses import asl_loss, focal_loss
+from ..losses.domains import check_non_negative
+from ..objective import Batch, Card, Objective, Outputs, register
+from ._shared import SUMMED
+
+_CLAMP = "the released code clamps the arguments of logarithms to 1e-8 (eps=1e-8 of the loss); default: exact"
+
+
+@register("focal")
+class Focal(Objective):
+    """Assume negative, with easy labels turned down.
+
+    Args:
+        gamma: focusing exponent, >= 0.
+        margin: by how much the logit of a known positive is shifted, >= 0; > 0 is the focal margin loss.
+        detach_weights: hold the focusing factors constant in the derivative.
+    """
+
+    card = Card(
+        title="Focal loss",
+        paper="Lin et al., Focal Loss for Dense Object Detection, ICCV 2017",
+        year=2017,
+        equations="Eq. 4, on every class; margin: Zhang et al., arXiv 2112.07368",
+        deviations=(
+            "mean over batch and classes, as in single-positive comparisons; the code released with ASL sums",
+            "that code detaches the focusing factors when training; default: the gradient flows through them",
+            _CLAMP,
+        ),
+    )
+
+    def __init__(self, *, gamma: float = 2.0, margin: float = 0.0, detach_weights: bool = False) -> None:
+        super().__init__()
+        check_non_negative(gamma=gamma, margin=margin)
+        self.gamma, self.margin, self.detach_weights = gamma, margin, detach_weights
+
+    def forward(self, outputs: Outputs, batch: Batch) -> dict[str, Tensor]:
+        loss = focal_loss(
+            outputs.logits,
+            batch.target,
+            gamma=self.gamma,
+            margin=self.margin,
+            detach_weights=self.detach_weights,
+        )
+        return {"focal": loss}
+
+
+@register("asl")
+class Asymmetric(Objective):
+    """Assume negative, with easy negatives turned down more than easy positives, or left out.
+
+    Args:
+        gamma_pos, gamma_neg: focusing exponents, >= 0.
+        clip: shift of the negatives' probability, in [0, 1); 0 is ASL without probability shifting.
+        detach_weights: hold the focusing factors constant in the derivative.
+    """
+
+    card = Card(
+        title="Asymmetric loss (ASL)",
+        paper="Ridnik et al., Asymmetric Loss For Multi-Label Classification, ICCV 2021",
+        year=2021,
+        equations="Eq. 4-7",
+        deviations=(
+            "the training code detaches the focusing factors, the paper's analysis does not; default: "
+            "detached",
+            "exponents and shift are 1, 4, 0.05 in the released class, 0, 4, 0.05 in the training code; "
+            "default: the latter",
+            SUMMED,
+            _CLAMP,
+        ),
+    )
+
+    def __init__(
+        self,
+        *,
+        gamma_pos: float = 0.0,
+        gamma_neg: float = 4.0,
+        clip: float = 0.05,
+        detach_weights: bool = True,
+    ) -> None:
+        super().__init__()
+        check_non_negative(gamma_pos=gamma_pos, gamma_neg=gamma_neg)
+        if not 0 <= clip < 1:
+            raise ValueError(f"clip must lie in [0, 1), got {clip}")
+        self.gamma_pos, self.gamma_neg = gamma_pos, gamma_neg
+        self.clip, self.detach_weights = clip, detach_weights
+
+    def forward(self, outputs: Outputs, batch: Batch) -> dict[str, Tensor]:
+        loss = asl_loss(
+            outputs.logits,
+            batch.target,
+            gamma_pos=self.gamma_pos,
+            gamma_neg=self.gamma_neg,
+            clip=self.clip,
+            detach_weights=self.detach_weights,
+        )
+        return {"asl": outputs.logits.shape[1] * loss}

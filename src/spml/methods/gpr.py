@@ -1,0 +1,111 @@
+"""GPR loss (Tran et al. 2025)."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from ..losses import epr_regulariser_loss, gpr_loss
+from ..losses.domains import check_non_negative, check_share
+from ..objective import Batch, Card, Facts, Needs, Outputs, register
+from ..schedules import Scheduled
+from ._pseudo_labels import read_pseudo_labels
+from ._shared import stated_mean_labels
+from .gr import GeneralizedRobust
+
+_GR = GeneralizedRobust.card.defaults
+
+
+@register("gpr")
+class GeneralizedPseudoLabelRobust(GeneralizedRobust):
+    """GR, with pseudo-labels from a file where there are any, and a regulariser on the number of positives.
+
+    Needs the mean labels per sample unless reg is 0. A scheduled hyper-parameter is a number or [start, end].
+
+    Args:
+        pseudo_labels: .npz file with `ids`, `classes` and `labels` in {-1, 0, 1}; None = no pseudo-labels.
+        lam1, lam2: upper and lower end of the weight of a positive pseudo-label, 0 <= lam2 <= lam1 <= 1.
+        rho: share of -log p in a positive pseudo-label, in [0, 1].
+        reg: weight of the regulariser, >= 0.
+        w, b: of the soft pseudo-label k, scheduled.
+        mu, sigma: of the instance weight v, scheduled.
+        q2, q3: exponents of L2 and L3, scheduled.
+        schedule, timing: as of `gr`.
+    """
+
+    card = Card(
+        title="Generalised pseudo-label robust loss (GPR)",
+        paper="Tran et al., More Reliable Pseudo-labels, Better Performance: A Generalized Approach to "
+        "Single Positive Multi-label Learning, ICCV 2025",
+        year=2025,
+        equations="the GPR loss, as in the released code",
+        state="the pseudo-labels (int8, N x C)",
+        defaults={
+            "voc": {**_GR["voc"], "lam1": 0.7, "lam2": 0.4, "reg": 0.05},
+            "coco": {**_GR["coco"], "lam1": 0.7, "lam2": 0.5, "reg": 0.001},
+            "nus": {**_GR["nus"], "lam1": 0.7, "lam2": 0.5, "reg": 0.001},
+            "cub": {**_GR["cub"], "lam1": 0.8, "lam2": 0.2, "reg": 0.01},
+        },
+        deviations=(
+            "the released code adds 1e-7 inside logarithms (gpr_loss(eps=1e-7)); the default has none",
+            "the released generator makes no negative pseudo-labels; a file may hold some",
+            "pseudo-labels are made outside, once: the paper makes new ones with CLIP in every epoch",
+            "the mean labels per sample come from the user, the released code has those of the true labels",
+        ),
+    )
+    pseudo: Tensor | None
+
+    def __init__(
+        self,
+        *,
+        pseudo_labels: str | None = None,
+        lam1: float = 0.7,
+        lam2: float = 0.4,
+        rho: float = 0.9,
+        reg: float = 0.05,
+        w: Scheduled = (0.0, 2.0),
+        b: Scheduled = (-2.0, -2.0),
+        mu: Scheduled = (0.5, 0.8),
+        sigma: Scheduled = (2.0, 0.5),
+        q2: Scheduled = 0.01,
+        q3: Scheduled = 1.0,
+        schedule: Literal["linear", "constant", "cosine", "exponential"] = "linear",
+        timing: Literal["released", "paper"] = "released",
+    ) -> None:
+        super().__init__(w=w, b=b, mu=mu, sigma=sigma, q2=q2, q3=q3, schedule=schedule, timing=timing)
+        check_share(lam1=lam1, lam2=lam2, rho=rho)
+        check_non_negative(reg=reg)
+        if lam2 > lam1:
+            raise ValueError(f"lam2 must be at most lam1, got lam1 = {lam1} and lam2 = {lam2}")
+        self.pseudo_labels, self.lam1, self.lam2, self.rho, self.reg = pseudo_labels, lam1, lam2, rho, reg
+        self.needs = Needs(batch_coupled=reg > 0)
+        self.mean_labels = 1.0
+        self.register_buffer("pseudo", None)
+
+    def on_fit_start(self, facts: Facts) -> None:
+        if self.reg:
+            self.mean_labels = stated_mean_labels(facts, "'gpr' with reg > 0")
+        if self.pseudo_labels is not None:
+            self.pseudo = read_pseudo_labels(self.pseudo_labels, facts)
+
+    def forward(self, outputs: Outputs, batch: Batch) -> dict[str, Tensor]:
+        logits = outputs.logits
+        scheduled = {name: self.now[name] for name in ("w", "b", "mu", "sigma", "q2", "q3")}
+        terms = {
+            "gpr": gpr_loss(
+                logits,
+                batch.target,
+                torch.zeros_like(logits, dtype=torch.int8)
+                if self.pseudo is None
+                else self.pseudo[batch.index],
+                lam1=self.lam1,
+                lam2=self.lam2,
+                rho=self.rho,
+                **scheduled,
+            )
+        }
+        if self.reg:
+            terms["regulariser"] = self.reg * epr_regulariser_loss(logits, mean_labels=self.mean_labels)
+        return terms

@@ -1,0 +1,90 @@
+"""Hill and SPLC (Zhang et al. 2021)."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from ..losses import focal_loss, hill_loss, splc_loss
+from ..losses.domains import check_non_negative, check_share
+from ..objective import Batch, Card, Objective, Outputs, Progress, register
+from ._shared import SUMMED
+
+_PAPER = (
+    "Zhang et al., Simple and Robust Loss Design for Multi-Label Learning with Missing Labels, "
+    "arXiv 2112.07368"
+)
+
+
+@register("hill")
+class Hill(Objective):
+    """Unknown labels of high probability are turned down; focal margin loss on known positives.
+
+    Args:
+        lam: of (lam - p) p^2, >= 1.5.
+        margin: by how much the logit of a known positive is shifted, >= 0.
+        gamma: focusing exponent of known positives, >= 0; margin = gamma = 0 is -log p.
+    """
+
+    card = Card(
+        title="Hill loss with focal margin",
+        paper=_PAPER,
+        year=2021,
+        equations="the losses called Hill and focal margin",
+        deviations=(
+            SUMMED,
+            "the GR paper compares with -log p on positives (margin = gamma = 0) and the mean; default: the "
+            "released class, margin 1 and gamma 2",
+        ),
+    )
+
+    def __init__(self, *, lam: float = 1.5, margin: float = 1.0, gamma: float = 2.0) -> None:
+        super().__init__()
+        check_non_negative(margin=margin, gamma=gamma)
+        if not lam >= 1.5:
+            raise ValueError(f"lam must be at least 1.5, got {lam}")
+        self.lam, self.margin, self.gamma = lam, margin, gamma
+
+    def forward(self, outputs: Outputs, batch: Batch) -> dict[str, Tensor]:
+        loss = hill_loss(outputs.logits, batch.target, lam=self.lam, margin=self.margin, gamma=self.gamma)
+        return {"hill": outputs.logits.shape[1] * loss}
+
+
+@register("splc")
+class SelfPacedCorrection(Objective):
+    """Unknown labels with p > tau count as positives, after a warm-up with the focal margin loss.
+
+    Args:
+        tau: threshold, in [0, 1].
+        margin: by how much the logit of a known positive is shifted, >= 0.
+        gamma: focusing exponent, >= 0.
+        warmup: epochs without correction, >= 0.
+    """
+
+    card = Card(
+        title="Self-paced loss correction (SPLC)",
+        paper=_PAPER,
+        year=2021,
+        equations="the losses called SPLC and focal margin",
+        deviations=(
+            SUMMED,
+            "unknown labels get the focal loss as in the released class; the GR paper's table has Hill there",
+        ),
+    )
+
+    def __init__(self, *, tau: float = 0.6, margin: float = 1.0, gamma: float = 2.0, warmup: int = 1) -> None:
+        super().__init__()
+        check_non_negative(margin=margin, gamma=gamma, warmup=warmup)
+        check_share(tau=tau)
+        self.tau, self.margin, self.gamma, self.warmup = tau, margin, gamma, warmup
+        self.correcting = False
+
+    def on_epoch_start(self, progress: Progress) -> None:
+        self.correcting = progress.epoch >= self.warmup
+
+    def forward(self, outputs: Outputs, batch: Batch) -> dict[str, Tensor]:
+        logits, target = outputs.logits, batch.target
+        if self.correcting:
+            loss = splc_loss(logits, target, tau=self.tau, margin=self.margin, gamma=self.gamma)
+        else:
+            loss = focal_loss(logits, target, margin=self.margin, gamma=self.gamma)
+        return {"splc": logits.shape[1] * loss}

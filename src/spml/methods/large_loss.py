@@ -1,0 +1,133 @@
+"""Large loss modification: LL-R, LL-Ct, LL-Cp (Kim et al. 2022)."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from torch import Tensor
+
+from ..losses import large_loss_mask, ll_loss
+from ..memory import LabelMemory
+from ..objective import Batch, Card, Facts, Needs, Objective, Outputs, Progress, register
+
+_PAPER = "Kim et al., Large Loss Matters in Weakly Supervised Multi-Label Classification, CVPR 2022"
+_K = (
+    "k = ceil(B C (1 - clean rate)), where the clean rate loses Delta per epoch in floating point, as in "
+    "the released code: where B C (t - 1) Delta is an integer, k is often one more"
+)
+_STOP = "the released code stops when validation mAP falls 3 points below its best; here: --patience"
+
+
+class _LargeLoss(Objective):
+    treatment: Literal["reject", "correct"]
+    needs = Needs(batch_coupled=True)
+
+    def __init__(self, percent: float) -> None:
+        super().__init__()
+        if not 0 < percent <= 100:
+            raise ValueError(f"percent must be greater than 0 and at most 100, got {percent}")
+        self.percent = percent
+        self.rate = 0.0
+
+    def on_epoch_start(self, progress: Progress) -> None:
+        clean = 1.0
+        for _ in range(progress.epoch):
+            clean -= self.percent / 100
+        self.rate = min(1 - clean, 1.0)
+
+    def forward(self, outputs: Outputs, batch: Batch) -> dict[str, Tensor]:
+        return {"ll": ll_loss(outputs.logits, batch.target, rate=self.rate, treatment=self.treatment)}
+
+
+@register("ll_r")
+class LargeLossRejection(_LargeLoss):
+    """The largest losses of unknown labels in a batch are left out, more of them in each epoch.
+
+    Args:
+        percent: Delta, by how many per cent of the batch's labels their number grows per epoch, in (0, 100].
+    """
+
+    card = Card(
+        title="Large loss rejection (LL-R)",
+        paper=_PAPER,
+        year=2022,
+        equations="LL-R",
+        head_bias="prior",
+        deviations=(_K, _STOP, "normalised by B * C, rejected labels included, as in the released code"),
+    )
+    treatment = "reject"
+
+    def __init__(self, *, percent: float = 0.5) -> None:
+        super().__init__(percent)
+
+
+@register("ll_ct")
+class LargeLossTemporaryCorrection(_LargeLoss):
+    """The largest losses of unknown labels in a batch become those of positives, for this step.
+
+    Args:
+        percent: Delta, by how many per cent of the batch's labels their number grows per epoch, in (0, 100].
+    """
+
+    card = Card(
+        title="Large loss temporary correction (LL-Ct)",
+        paper=_PAPER,
+        year=2022,
+        equations="LL-Ct",
+        head_bias="prior",
+        deviations=(_K, _STOP),
+    )
+    treatment = "correct"
+
+    def __init__(self, *, percent: float = 0.2) -> None:
+        super().__init__(percent)
+
+
+@register("ll_cp")
+class LargeLossPermanentCorrection(_LargeLoss):
+    """The largest losses of unknown labels in a batch become those of positives, for good.
+
+    Args:
+        percent: Delta, how many per cent of the batch's labels are corrected in a step, in (0, 100].
+        strict: the k-th largest loss itself is corrected for this step only.
+    """
+
+    card = Card(
+        title="Large loss permanent correction (LL-Cp)",
+        paper=_PAPER,
+        year=2022,
+        equations="LL-Cp",
+        state="corrected labels (int8, N x C)",
+        head_bias="prior",
+        deviations=(
+            "run from its command line, the released code of LL-Cp does LL-Ct, because it compares strings "
+            "by identity; default: what was meant, as in the later code of BoostLU",
+            "permanent are losses greater than the k-th in the released code, at least the k-th in that of "
+            "BoostLU; default: BoostLU (strict=False)",
+            _STOP,
+        ),
+    )
+    treatment = "correct"
+
+    def __init__(self, *, percent: float = 0.1, strict: bool = False) -> None:
+        super().__init__(percent)
+        self.strict = strict
+
+    def on_fit_start(self, facts: Facts) -> None:
+        self.memory = LabelMemory(facts.observed)
+
+    def on_epoch_start(self, progress: Progress) -> None:
+        self.rate = self.percent / 100 if progress.epoch else 0.0
+
+    def forward(self, outputs: Outputs, batch: Batch) -> dict[str, Tensor]:
+        return super().forward(outputs, self._corrected(batch))
+
+    def after_step(self, outputs: Outputs, batch: Batch) -> None:
+        if self.rate:
+            large = large_loss_mask(
+                outputs.logits, self._corrected(batch).target, rate=self.rate, strict=self.strict
+            )
+            self.memory.write(batch.target, batch.index, large, 1)
+
+    def _corrected(self, batch: Batch) -> Batch:
+        return Batch(self.memory.fill(batch.target, batch.index), batch.index)

@@ -1,0 +1,94 @@
+"""LAS and LASD (Cui et al. 2023)."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from ..losses import balanced_weight, las_loss, lasd_loss
+from ..losses.domains import check_non_negative, check_share
+from ..objective import Batch, Card, Facts, Objective, Outputs, register
+from ._shared import stated_mean_labels
+
+
+@register("lasd")
+class LeveragedAsymmetric(Objective):
+    """Assumed negatives with a small weight, confident unknown labels as positives with another.
+
+    Needs the mean labels per sample, unless weight_neg is given or leverage is off.
+
+    Args:
+        weight_pos: lambda+, weight of an unknown label with p > tau, >= 0.
+        weight_neg: lambda-, weight of other unknown labels, >= 0; None = balanced, Theorem 5.4.
+        tau: threshold of the disambiguation, in [0, 1].
+        gamma_pos, gamma_neg: focusing exponents, >= 0.
+        leverage: False = both weights are 1.
+        disambiguation: False = all unknown labels are assumed negatives: LAS.
+    """
+
+    card = Card(
+        title="Leveraged asymmetric loss with disambiguation (LASD)",
+        paper="Cui et al., Leveraged Asymmetric Loss with Disambiguation for Multi-label Recognition with "
+        "One-Positive Annotations, submitted to ICLR 2023 (OpenReview JFf-bPQu5RB)",
+        year=2023,
+        equations="Eq. 5-6, Theorem 5.4",
+        defaults={
+            "voc": {"weight_pos": 0.1, "tau": 0.9},
+            "coco": {"weight_pos": 0.03, "tau": 0.9},
+            "nus": {"weight_pos": 0.015, "tau": 0.95},
+            "cub": {"weight_pos": 0.005, "tau": 0.93},
+        },
+        deviations=(
+            "the consistency term over three views (Eq. 7) is left out: spml.losses.consistency_loss",
+            "no released code. Readings: sum over classes, mean over samples; the number of labels in "
+            "Theorem 5.4 is the mean over the data set; without leverage both weights are 1",
+        ),
+    )
+
+    def __init__(
+        self,
+        *,
+        weight_pos: float = 0.1,
+        weight_neg: float | None = None,
+        tau: float = 0.9,
+        gamma_pos: float = 0.0,
+        gamma_neg: float = 4.0,
+        leverage: bool = True,
+        disambiguation: bool = True,
+    ) -> None:
+        super().__init__()
+        check_non_negative(weight_pos=weight_pos, gamma_pos=gamma_pos, gamma_neg=gamma_neg)
+        check_non_negative(weight_neg=weight_neg or 0.0)
+        check_share(tau=tau)
+        self.weight_pos, self.weight_neg = (weight_pos, weight_neg) if leverage else (1.0, 1.0)
+        self.tau, self.gamma_pos, self.gamma_neg = tau, gamma_pos, gamma_neg
+        self.disambiguation = disambiguation
+        self.leverage_neg = 1.0
+
+    def on_fit_start(self, facts: Facts) -> None:
+        if self.weight_neg is None:
+            mean_labels = stated_mean_labels(facts, "'lasd'")
+            self.leverage_neg = balanced_weight(self.weight_pos, mean_labels, len(facts.classes))
+        else:
+            self.leverage_neg = self.weight_neg
+
+    def forward(self, outputs: Outputs, batch: Batch) -> dict[str, Tensor]:
+        logits, target = outputs.logits, batch.target
+        if self.disambiguation:
+            loss = lasd_loss(
+                logits,
+                target,
+                weight_pos=self.weight_pos,
+                weight_neg=self.leverage_neg,
+                tau=self.tau,
+                gamma_pos=self.gamma_pos,
+                gamma_neg=self.gamma_neg,
+            )
+        else:
+            loss = las_loss(
+                logits,
+                target,
+                weight=self.leverage_neg,
+                gamma_pos=self.gamma_pos,
+                gamma_neg=self.gamma_neg,
+            )
+        return {"lasd": logits.shape[1] * loss}

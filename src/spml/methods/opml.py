@@ -1,0 +1,159 @@
+"""OPML and OPML-SP (Li et al. 2023)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..losses import high_rank_loss, opml_loss, soft_opml_loss
+from ..losses.domains import check_non_negative, check_positive, check_share
+from ..memory import LabelMemory, lowest
+from ..metrics import average_precision
+from ..objective import Batch, Card, Facts, Needs, Objective, Outputs, Progress, register
+from ._shared import one_of
+
+_PAPER = (
+    "Li et al., Pushing One Pair of Labels Apart Each Time in Multi-Label Learning: From Single Positive to "
+    "Full Labels, arXiv 2302.14695"
+)
+_ALPHA = (
+    "the paper draws alpha and beta from (0, 1) through a formula that is lost; here they are given as they "
+    "are in the loss, and might be exchanged there"
+)
+
+
+@register("opml")
+class OnePairApart(Objective):
+    """One pair of labels is pushed apart at a time: ZLPR with two constants.
+
+    Args:
+        alpha: in the sum over positives, > 0.
+        beta: in the sum over everything else, > 0.
+    """
+
+    card = Card(
+        title="One pair of labels apart (OPML)",
+        paper=_PAPER,
+        year=2023,
+        equations="Eq. 3 and 6, reconstructed",
+        deviations=("mean over samples", _ALPHA),
+    )
+
+    def __init__(self, *, alpha: float = 1.0, beta: float = 1.0) -> None:
+        super().__init__()
+        check_positive(alpha=alpha, beta=beta)
+        self.alpha, self.beta = alpha, beta
+
+    def forward(self, outputs: Outputs, batch: Batch) -> dict[str, Tensor]:
+        return {"opml": opml_loss(outputs.logits, batch.target, alpha=self.alpha, beta=self.beta)}
+
+
+@register("opml_sp")
+class OnePairApartSinglePositive(Objective):
+    """OPML with label smoothing, a high-rank term and label correction, each of which can be switched off.
+
+    An interpretation: the published formulas of all three are lost.
+
+    Args:
+        alpha: in the sum over positives, > 0.
+        beta: in the sum over everything else, > 0.
+        smoothing: share of an unknown label that is positive: `product` (p AP)^gamma, `score` p AP^gamma,
+            `constant`, or `none`. AP is that of the class on the training set against observed labels, after
+            the last epoch; 0 in the first.
+        share: of `constant`, in [0, 1].
+        gamma: of `product` and `score`, > 0.
+        rank_weight: lambda, of the high-rank term, >= 0; 0 = off.
+        rank: of the high-rank term, `determinant` or `singular`.
+        delta: of `singular`, > 0.
+        correction: r, in [0, 1]; 0 = off. After each epoch, int(r N (1 - AP)) unknown labels of a class,
+            those with the highest scores, become positives for good.
+    """
+
+    card = Card(
+        title="OPML for single positives (OPML-SP), an interpretation",
+        paper=_PAPER,
+        year=2023,
+        equations="Eq. 6, 10 and 11 and the label correction, as far as they are known",
+        state="average precision per class; corrected labels (int8, N x C)",
+        deviations=(
+            "mean over samples",
+            _ALPHA,
+            "smoothing: readings (p AP)^gamma (default), p AP^gamma, and a constant; gamma is not known",
+            "high-rank term: readings -log det(I + P'P) (default) and -sum log(s + delta) of the predicted "
+            "probabilities of the batch, not divided by B; its weight is not known",
+            "label correction: reading n = r N (1 - AP), cumulative over epochs; r is not known; none for a "
+            "class without a known positive",
+            "none of the defaults is published",
+        ),
+    )
+    average_precision: Tensor
+
+    def __init__(
+        self,
+        *,
+        alpha: float = 1.0,
+        beta: float = 1.0,
+        smoothing: Literal["product", "score", "constant", "none"] = "product",
+        share: float = 0.1,
+        gamma: float = 1.0,
+        rank_weight: float = 1e-3,
+        rank: Literal["determinant", "singular"] = "determinant",
+        delta: float = 1.0,
+        correction: float = 1e-3,
+    ) -> None:
+        super().__init__()
+        check_positive(alpha=alpha, beta=beta, gamma=gamma, delta=delta)
+        check_non_negative(rank_weight=rank_weight)
+        check_share(share=share, correction=correction)
+        one_of("smoothing", smoothing, ("product", "score", "constant", "none"))
+        one_of("rank", rank, ("determinant", "singular"))
+        self.alpha, self.beta, self.smoothing, self.share, self.gamma = alpha, beta, smoothing, share, gamma
+        self.rank_weight, self.rank, self.delta, self.correction = rank_weight, rank, delta, correction
+        adaptive = smoothing in ("product", "score")
+        self.needs = Needs(train_pass=adaptive or correction > 0, batch_coupled=rank_weight > 0)
+
+    def on_fit_start(self, facts: Facts) -> None:
+        self.observed = facts.observed
+        self.register_buffer("average_precision", torch.zeros(len(facts.classes)))
+        self.memory = LabelMemory(facts.observed) if self.correction else None
+
+    def forward(self, outputs: Outputs, batch: Batch) -> dict[str, Tensor]:
+        logits, target = outputs.logits, batch.target
+        if self.memory is not None:
+            target = self.memory.fill(target, batch.index)
+        if self.smoothing == "none":
+            loss = opml_loss(logits, target, alpha=self.alpha, beta=self.beta)
+        else:
+            loss = soft_opml_loss(
+                logits,
+                target,
+                smoothing=self.smoothing,
+                share=self.share,
+                average_precision=self.average_precision,
+                gamma=self.gamma,
+                alpha=self.alpha,
+                beta=self.beta,
+            )
+        terms = {"opml": loss}
+        if self.rank_weight:
+            terms["high_rank"] = self.rank_weight * high_rank_loss(logits, form=self.rank, delta=self.delta)
+        return terms
+
+    def on_epoch_end(self, progress: Progress, train_pass: Callable[[], Tensor] | None) -> None:
+        if train_pass is None or progress.epoch + 1 == progress.epochs:
+            return
+        logits = train_pass()
+        precision = average_precision(logits, self.observed.to_multi_hot().astype(bool))
+        self.average_precision.copy_(torch.from_numpy(np.nan_to_num(precision)))
+        if self.memory is None:
+            return
+        flips = self.correction * len(logits) * (1 - np.nan_to_num(precision, nan=1.0))
+        scores = logits.to(self.memory.inferred.device)
+        index = torch.arange(len(scores), device=scores.device)
+        target = self.observed.target(range(len(scores))).to(scores.device)
+        where = lowest(-scores, self.memory.free(target, index), flips.astype(int).tolist())
+        self.memory.write(target, index, where, 1)

@@ -1,0 +1,78 @@
+"""ROLE (Cole et al. 2021)."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ..losses import role_loss
+from ..losses.domains import check_non_negative, check_positive
+from ..objective import Batch, Card, Facts, Needs, Objective, Outputs, register
+from ._shared import stated_mean_labels
+
+_UNKNOWN, _KNOWN = math.log(0.6 / 0.4), math.log(0.995 / 0.005)
+"""Logits of the estimates at the start: known labels at 0.995 or 0.005, unknown ones in 0.4 ... 0.6."""
+
+
+@register("role")
+class OnlineLabelEstimation(Objective):
+    """The labels of all training samples are parameters that learn together with the classifier.
+
+    Needs the mean labels per sample.
+
+    Args:
+        weight: of the regulariser on the expected number of positives, >= 0.
+        lr_factor: learning rate of the estimated labels, relative to that of the model, > 0.
+    """
+
+    card = Card(
+        title="Regularised online label estimation (ROLE)",
+        paper="Cole et al., Multi-Label Learning from Single Positive Labels, CVPR 2021",
+        year=2021,
+        equations="the loss called ROLE",
+        state="estimated labels (parameters, N x C)",
+        head_bias="prior",
+        deviations=(
+            "the released code adds 1e-5 inside logarithms (role_loss(eps=1e-5)); the default has none",
+            "the mean labels per sample come from the user, the released code has those of the true labels",
+            "the linear initialisation of ROLE+LI is a run of its own on frozen features",
+        ),
+    )
+    needs = Needs(batch_coupled=True)
+    estimates: nn.Parameter
+
+    def __init__(self, *, weight: float = 1.0, lr_factor: float = 10.0) -> None:
+        super().__init__()
+        check_non_negative(weight=weight)
+        check_positive(lr_factor=lr_factor)
+        self.weight, self.lr_factor = weight, lr_factor
+        self.mean_labels = 1.0
+
+    def on_fit_start(self, facts: Facts) -> None:
+        self.mean_labels = stated_mean_labels(facts, "'role'")
+        known = torch.from_numpy(facts.observed.to_ternary())
+        start = torch.empty(known.shape)
+        for column, name in enumerate(facts.classes):
+            # By name, so that the order of classes does not matter.
+            seed = hashlib.sha256(f"{torch.initial_seed()} {name}".encode()).digest()[:8]
+            generator = torch.Generator().manual_seed(int.from_bytes(seed, "little"))
+            start[:, column].uniform_(-_UNKNOWN, _UNKNOWN, generator=generator)
+        self.estimates = nn.Parameter(torch.where(known == 0, start, known * _KNOWN))
+
+    def param_groups(self) -> list[dict[str, Any]]:
+        return [{"params": [self.estimates], "lr_factor": self.lr_factor}]
+
+    def forward(self, outputs: Outputs, batch: Batch) -> dict[str, Tensor]:
+        return {
+            "role": role_loss(
+                outputs.logits,
+                batch.target,
+                self.estimates[batch.index],
+                mean_labels=self.mean_labels,
+                weight=self.weight,
+            )
+        }

@@ -1,0 +1,72 @@
+"""SHOW: the likelihood of the label that was shown."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from ..losses import expected_labels, show_loss
+from ..losses.domains import check_non_negative, check_positive, check_share
+from ..objective import Batch, Card, Facts, Needs, Objective, Outputs, register
+from ._shared import stated_mean_labels
+
+
+@register("show")
+class ShownLabel(Objective):
+    """The likelihood that just the observed label was shown of all true ones, whose number is held near the
+    stated mean.
+
+    Needs the mean labels per sample.
+
+    Args:
+        rho: how far the draw of the shown label counts, in [0, 1]; 1 is exact for a uniform draw.
+        weight: lambda, of the number of labels, >= 0. Where it varies much, (rho, weight) = (1, 1).
+        momentum: share of the batch in the running mean of the number of labels, in (0, 1]; 1 = the batch
+            alone. In small batches, 0.1 with a smaller weight.
+    """
+
+    card = Card(
+        title="Likelihood of the shown label (SHOW)",
+        paper="none: developed with this project",
+        year=2026,
+        equations="see spml.losses.show_loss",
+        state="running mean of the number of labels",
+        head_bias="prior",
+        deviations=(
+            "the formula adds logit(K / C) to the logits; here the bias of the head starts there, which is "
+            "the same",
+        ),
+    )
+    needs = Needs(batch_coupled=True)
+    running: Tensor
+
+    def __init__(self, *, rho: float = 0.5, weight: float = 10.0, momentum: float = 1.0) -> None:
+        super().__init__()
+        check_share(rho=rho, momentum=momentum)
+        check_non_negative(weight=weight)
+        check_positive(momentum=momentum)
+        self.rho, self.weight, self.momentum = rho, weight, momentum
+        self.mean_labels = 1.0
+
+    def on_fit_start(self, facts: Facts) -> None:
+        self.mean_labels = stated_mean_labels(facts, "'show'")
+        self.register_buffer("running", torch.tensor(self.mean_labels))
+
+    def forward(self, outputs: Outputs, batch: Batch) -> dict[str, Tensor]:
+        return {
+            "show": show_loss(
+                outputs.logits,
+                batch.target,
+                mean_labels=self.mean_labels,
+                rho=self.rho,
+                weight=self.weight,
+                shifted=False,
+                running=self.running,
+                momentum=self.momentum,
+            )
+        }
+
+    def after_step(self, outputs: Outputs, batch: Batch) -> None:
+        now = expected_labels(outputs.logits, batch.target, mean_labels=self.mean_labels, shifted=False)
+        now = now.to(self.running.dtype).where(now.isfinite(), self.running)
+        self.running.lerp_(now, self.momentum)

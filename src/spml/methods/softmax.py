@@ -1,0 +1,35 @@
+"""Softmax cross-entropy, a forgotten baseline."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from ..errors import InputError
+from ..losses import softmax_loss
+from ..objective import Batch, Card, Facts, Objective, Outputs, register
+
+
+@register("softmax")
+class SoftmaxCrossEntropy(Objective):
+    """The observed label as if it were the only one: multi-class logistic regression.
+
+    Rank labels by its scores; they are no log-odds, so a threshold has to be found from data.
+    """
+
+    card = Card(
+        title="Softmax cross-entropy on the observed label",
+        paper="none: multi-class logistic regression",
+        year=1958,
+        equations="-log softmax",
+        deviations=("mean over samples; several known positives of a sample don't compete",),
+    )
+
+    def on_fit_start(self, facts: Facts) -> None:
+        if facts.observed.full:
+            raise InputError(
+                "method 'softmax' sets the observed label against unknown ones, but these data have no "
+                "unknown label. Choose 'bce', or hide labels (--data.observe single)."
+            )
+
+    def forward(self, outputs: Outputs, batch: Batch) -> dict[str, Tensor]:
+        return {"softmax": softmax_loss(outputs.logits, batch.target)}

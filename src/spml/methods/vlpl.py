@@ -1,0 +1,79 @@
+"""VLPL (Xing et al. 2024)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from ..losses import vlpl_loss
+from ..losses.domains import check_non_negative, check_positive, check_share
+from ..objective import Batch, Card, Facts, Objective, Outputs, register
+from ._pseudo_labels import read_pseudo_labels
+
+
+@register("vlpl")
+class VisionLanguagePseudoLabels(Objective):
+    """Entropy maximisation, with pseudo-labels from a file where there are any. Without a file it is EM.
+
+    Args:
+        pseudo_labels: .npz file with `ids`, `classes` and `labels` in {-1, 0, 1}; None = no pseudo-labels.
+        alpha: weight of the entropy of unknown labels without a pseudo-label.
+        beta_pos, beta_neg: weights of positive and negative pseudo-labels, >= 0.
+        smoothing: weight of the opposite label in a positive pseudo-label, in [0, 1].
+    """
+
+    card = Card(
+        title="Vision-language pseudo-labels (VLPL)",
+        paper="Xing et al., Vision-Language Pseudo-Labels for Single-Positive Multi-Label Learning, "
+        "CVPR 2024 workshops",
+        year=2024,
+        equations="the loss of the released code (EM_PL)",
+        state="the pseudo-labels (int8, N x C)",
+        defaults={
+            "voc": {"alpha": 0.2},
+            "coco": {"alpha": 0.1},
+            "nus": {"alpha": 0.1},
+            "cub": {"alpha": 0.01},
+        },
+        deviations=(
+            "negative pseudo-labels have no loss in the released code; default: the same, beta_neg = 0",
+            "the released code adds 1e-5 inside logarithms (vlpl_loss(eps=1e-5)); the default has none",
+            "pseudo-labels are made outside: the paper has CLIP ViT-L/14, softmax over classes at "
+            "temperature 0.01, positive above 0.3",
+        ),
+    )
+    pseudo: Tensor | None
+
+    def __init__(
+        self,
+        *,
+        pseudo_labels: str | None = None,
+        alpha: float = 0.1,
+        beta_pos: float = 0.7,
+        beta_neg: float = 0.0,
+        smoothing: float = 0.1,
+    ) -> None:
+        super().__init__()
+        check_positive(alpha=alpha)
+        check_non_negative(beta_pos=beta_pos, beta_neg=beta_neg)
+        check_share(smoothing=smoothing)
+        self.pseudo_labels, self.alpha = pseudo_labels, alpha
+        self.beta_pos, self.beta_neg, self.smoothing = beta_pos, beta_neg, smoothing
+        self.register_buffer("pseudo", None)
+
+    def on_fit_start(self, facts: Facts) -> None:
+        if self.pseudo_labels is not None:
+            self.pseudo = read_pseudo_labels(self.pseudo_labels, facts)
+
+    def forward(self, outputs: Outputs, batch: Batch) -> dict[str, Tensor]:
+        logits = outputs.logits
+        loss = vlpl_loss(
+            logits,
+            batch.target,
+            torch.zeros_like(logits, dtype=torch.int8) if self.pseudo is None else self.pseudo[batch.index],
+            alpha=self.alpha,
+            beta_pos=self.beta_pos,
+            beta_neg=self.beta_neg,
+            smoothing=self.smoothing,
+        )
+        return {"vlpl": loss}

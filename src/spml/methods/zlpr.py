@@ -1,0 +1,24 @@
+"""ZLPR (Su et al. 2022)."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from ..losses import zlpr_loss
+from ..objective import Batch, Card, Objective, Outputs, register
+
+
+@register("zlpr")
+class ZeroBoundedRanking(Objective):
+    """Positives are pushed above zero and everything else below it, by logarithms of sums."""
+
+    card = Card(
+        title="Zero-bounded log-sum-exp pairwise ranking (ZLPR)",
+        paper="Su et al., ZLPR: A Novel Loss for Multi-label Classification, arXiv 2208.02955",
+        year=2022,
+        equations="the loss called ZLPR",
+        deviations=("mean over samples",),
+    )
+
+    def forward(self, outputs: Outputs, batch: Batch) -> dict[str, Tensor]:
+        return {"zlpr": zlpr_loss(outputs.logits, batch.target)}

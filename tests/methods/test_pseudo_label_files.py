@@ -1,0 +1,114 @@
+"""VLPL and GPR read pseudo-labels from a file, and refuse files that do not fit."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from spml.contract import check_objective
+from spml.errors import InputError
+from spml.labels import ObservedLabels
+from spml.losses import epr_regulariser_loss, gpr_loss, vlpl_loss
+from spml.objective import Batch, Facts, Outputs, create
+
+FACTS = Facts(ObservedLabels.from_index([0, 2, 0], 3), ("a", "b", "c"), ("x", "y", "z"), 1.5)
+GOOD = {
+    "ids": np.array(["c", "other", "a", "b"]),
+    "classes": np.array(["z", "x", "y"]),
+    "labels": np.array([[1, 0, -1], [1, 1, 1], [0, 1, 1], [-1, 0, 0]]),
+}
+WANTED = torch.tensor([[1, 1, 0], [0, 0, -1], [0, -1, 1]], dtype=torch.int8)  # a b c by x y z
+
+
+@pytest.fixture
+def write(tmp_path):
+    def save(**changes):
+        path = tmp_path / "pseudo.npz"
+        np.savez(path, **{k: v for k, v in (GOOD | changes).items() if v is not None})
+        return str(path)
+
+    return save
+
+
+@pytest.mark.parametrize("method", ["vlpl", "gpr"])
+def test_rows_and_classes_are_found_by_name(method, write):
+    objective = create(method, {"pseudo_labels": write()})
+    objective.on_fit_start(FACTS)
+    assert torch.equal(objective.pseudo, WANTED)
+    assert torch.equal(objective.state_dict()["pseudo"], WANTED)
+
+
+def test_vlpl_uses_the_rows_of_the_batch(write):
+    objective = create("vlpl", {"pseudo_labels": write(), "beta_neg": 0.5, "alpha": 0.2})
+    objective.on_fit_start(FACTS)
+    z, rows = torch.randn(2, 3), torch.tensor([2, 0])
+    found = objective(Outputs(z, z), Batch(FACTS.observed.target(rows), rows))["vlpl"]
+    expected = vlpl_loss(z, torch.tensor([0, 0]), WANTED[rows], beta_neg=0.5, alpha=0.2)
+    assert found.item() == expected.item()
+
+
+def test_gpr_has_two_terms(write):
+    objective = create(
+        "gpr", {"pseudo_labels": write(), "reg": 0.3, "w": 2, "b": -2, "mu": 0.8, "sigma": 0.5}
+    )
+    assert objective.needs.batch_coupled
+    assert not create("gpr", {"reg": 0}).needs.batch_coupled
+    objective.on_fit_start(FACTS)
+    z, rows = torch.randn(2, 3), torch.tensor([1, 2])
+    terms = objective(Outputs(z, z), Batch(FACTS.observed.target(rows), rows))
+    assert terms["gpr"].item() == gpr_loss(z, torch.tensor([2, 0]), WANTED[rows]).item()
+    assert terms["regulariser"].item() == pytest.approx(
+        0.3 * epr_regulariser_loss(z, mean_labels=1.5).item(), rel=1e-6
+    )
+
+
+@pytest.mark.parametrize("method", ["vlpl", "gpr"])
+def test_the_contract_holds_with_a_file(method, write):
+    generator = np.random.default_rng(0)
+    path = write(
+        ids=np.array([f"sample {row}" for row in range(24)]),
+        classes=np.array([f"class {column}" for column in range(7)]),
+        labels=generator.integers(-1, 2, (24, 7)),
+    )
+    check_objective(method, pseudo_labels=path)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"labels": None}, "labels is not a file"),
+        ({"ids": np.array([1, 2, 3, 4])}, "ids and classes are int64"),
+        ({"ids": np.array(["a", "b", "c", "c"])}, "ids repeat a name"),
+        ({"ids": np.array(["a", "b", "d", "e"])}, "ids lack 1 of 3 .* 'c'"),
+        ({"classes": np.array(["x", "y", "w"])}, "classes lack 1 of 3 .* 'z'"),
+        ({"labels": GOOD["labels"].astype(float)}, "labels are float64"),
+        ({"labels": GOOD["labels"][:3]}, r"labels are int64 \(3, 3\), with 4 ids and 3 classes"),
+        ({"labels": 2 * GOOD["labels"]}, "2 for sample 'a', class 'x'"),
+        ({"labels": np.array([["1"] * 3] * 4, dtype=object)}, "no pseudo-labels could be read"),
+    ],
+)
+def test_a_file_that_does_not_fit_is_refused(changes, message, write):
+    with pytest.raises(InputError, match=message):
+        create("vlpl", {"pseudo_labels": write(**changes)}).on_fit_start(FACTS)
+
+
+def test_what_is_no_such_file_is_refused(tmp_path):
+    wrong = tmp_path / "wrong.npz"
+    for path, content in (
+        (tmp_path / "missing.npz", None),
+        (wrong, b"not a zip file"),
+        (wrong, b"PK\x03\x04"),
+    ):
+        if content is not None:
+            path.write_bytes(content)
+        with pytest.raises(InputError, match=f"{path.name}: no pseudo-labels could be read"):
+            create("gpr", {"pseudo_labels": str(path)}).on_fit_start(FACTS)
+
+
+@pytest.mark.parametrize(
+    "hp", [{"lam1": 0.3}, {"rho": 2}, {"reg": -1}, {"sigma": 0}, {"schedule": "steps"}, {"q2": -1}]
+)
+def test_gpr_refuses_wrong_values(hp):
+    with pytest.raises(InputError, match="method 'gpr'"):
+        create("gpr", hp)

@@ -1,0 +1,134 @@
+"""What switches and hyper-parameters of the element-wise methods do."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from spml.errors import InputError
+from spml.labels import ObservedLabels
+from spml.losses import (
+    asl_loss,
+    balanced_weight,
+    csl_loss,
+    focal_loss,
+    hill_loss,
+    iu_loss,
+    las_loss,
+    lasd_loss,
+    splc_loss,
+)
+from spml.objective import Batch, Facts, Outputs, Progress, create
+
+INDEX = [0, 2, 1, 0, 3, 0]
+IDS, CLASSES = tuple("abcdef"), tuple("wxyz")
+FACTS = Facts(ObservedLabels.from_index(INDEX, 4), IDS, CLASSES, 1.5)
+Z = 3 * torch.randn(6, 4, generator=torch.Generator().manual_seed(0))
+TARGET = torch.tensor(INDEX)
+
+
+def loss_of(method: str, hp: dict[str, object], facts: Facts = FACTS, epoch: int = 0) -> float:
+    objective = create(method, hp)
+    objective.on_fit_start(facts)
+    objective.on_epoch_start(Progress(epoch, 10))
+    rows = torch.arange(6)
+    (term,) = objective(Outputs(Z, Z), Batch(facts.observed.target(rows), rows)).values()
+    return float(term)
+
+
+def per_sample(loss, **hp) -> float:
+    """Sum over classes, mean over samples."""
+    return float(loss(Z, TARGET, reduction="sum", **hp) / len(Z))
+
+
+@pytest.mark.parametrize(
+    ("method", "hp", "epoch", "expected"),
+    [
+        ("focal", {"gamma": 1, "margin": 0.5}, 0, float(focal_loss(Z, TARGET, gamma=1, margin=0.5))),
+        ("asl", {"clip": 0.1}, 0, per_sample(asl_loss, clip=0.1)),
+        ("hill", {"lam": 2.0}, 0, per_sample(hill_loss, lam=2.0)),
+        ("splc", {"tau": 0.3, "warmup": 2}, 1, per_sample(focal_loss, margin=1.0)),
+        ("splc", {"tau": 0.3, "warmup": 2}, 2, per_sample(splc_loss, tau=0.3)),
+        ("splc", {"warmup": 0}, 0, per_sample(splc_loss)),
+        (
+            "lasd",
+            {"weight_pos": 0.2, "tau": 0.7},
+            0,
+            per_sample(lasd_loss, weight_pos=0.2, tau=0.7, weight_neg=balanced_weight(0.2, 1.5, 4)),
+        ),
+        ("lasd", {"weight_neg": 0.3}, 0, per_sample(lasd_loss, weight_neg=0.3)),
+        ("lasd", {"weight_neg": 0.3, "disambiguation": False}, 0, per_sample(las_loss, weight=0.3)),
+        ("lasd", {"leverage": False}, 0, per_sample(lasd_loss, weight_pos=1, weight_neg=1)),
+        ("csl", {"topk": 2, "clip": 0.05}, 0, per_sample(csl_loss, topk=2, clip=0.05)),
+    ],
+)
+def test_a_method_is_its_loss(method, hp, epoch, expected):
+    assert loss_of(method, hp, epoch=epoch) == pytest.approx(expected, rel=1e-6)
+
+
+def test_csl_leaves_out_unknown_labels_of_frequent_classes():
+    # Three of six known positives are of class w: its share is 1.5 * 3 / 6 = 0.75, that of others 0.25.
+    frequent = torch.tensor([True, False, False, False])
+    expected = per_sample(csl_loss, topk=0, ignored_classes=frequent)
+    assert loss_of("csl", {"topk": 0, "prior_threshold": 0.6}) == pytest.approx(expected, rel=1e-6)
+    assert loss_of("csl", {"topk": 0}) != pytest.approx(expected, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("method", "hp", "name"),
+    [
+        ("lasd", {}, "'lasd'"),
+        ("csl", {"prior_threshold": 0.1}, "'csl' with prior_threshold"),
+        ("gpr", {}, "'gpr' with reg > 0"),
+    ],
+)
+def test_the_mean_labels_are_asked_for_where_they_are_needed(method, hp, name):
+    for mean_labels in (None, 0.9, 4):
+        facts = Facts(FACTS.observed, IDS, CLASSES, mean_labels)
+        with pytest.raises(InputError, match=rf"method {name} needs .* number of classes, 4.*--mean_labels"):
+            create(method, hp).on_fit_start(facts)
+    for method, hp in (("lasd", {"leverage": False}), ("lasd", {"weight_neg": 0.1}), ("gpr", {"reg": 0})):
+        create(method, hp).on_fit_start(Facts(FACTS.observed, IDS, CLASSES))
+
+
+@pytest.mark.parametrize("method", ["iu", "iun"])
+def test_iu_needs_a_known_negative(method):
+    with pytest.raises(InputError, match="no known negative"):
+        create(method).on_fit_start(FACTS)
+    ternary = np.zeros((6, 4), np.int8)
+    ternary[:, 0], ternary[:, 1] = 1, -1
+    facts = Facts(ObservedLabels.from_ternary(ternary), IDS, CLASSES)
+    assert loss_of(method, {}, facts) == float(iu_loss(Z, torch.from_numpy(ternary)))
+
+
+@pytest.mark.parametrize(
+    ("method", "hp"),
+    [
+        ("bce", {"swap": 0.5}),
+        ("an_ls", {"swap": -0.1}),
+        ("n_ls", {"swap": 0.6}),
+        ("wan", {"weight": 0}),
+        ("em", {"alpha": 0}),
+        ("entmin", {"alpha": -1}),
+        ("focal", {"gamma": -1}),
+        ("asl", {"clip": 1}),
+        ("asl", {"gamma_pos": -1}),
+        ("hill", {"lam": 1}),
+        ("hill", {"margin": -1}),
+        ("splc", {"tau": 2}),
+        ("splc", {"warmup": -1}),
+        ("lasd", {"tau": 2}),
+        ("lasd", {"weight_neg": -1}),
+        ("en", {"decay": 2}),
+        ("csl", {"mode": "all"}),
+        ("csl", {"clip": 1}),
+        ("csl", {"prior_threshold": -1}),
+        ("vlpl", {"alpha": 0}),
+        ("vlpl", {"beta_pos": -1}),
+        ("vlpl", {"smoothing": 2}),
+    ],
+)
+def test_wrong_values_are_refused_when_the_method_is_made(method, hp):
+    with pytest.raises(InputError, match=f"method '{method}': {next(iter(hp))} must"):
+        create(method, hp)

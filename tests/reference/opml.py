@@ -1,0 +1,72 @@
+"""Li et al. 2023: OPML, its soft form, the high-rank term."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from spml.losses import high_rank_loss, opml_loss, soft_opml_loss
+from tests.goldens import Case
+
+
+def opml(
+    logits: list[list[float]],
+    target: list[list[int]],
+    alpha: float,
+    beta: float,
+    share: list[list[float]] | None = None,
+) -> float:
+    """Mean over rows; `share` = how far an unknown label is a positive. A row without a known positive has
+    only its known negatives, and the constants."""
+    total = 0.0
+    for b, (row, labels) in enumerate(zip(logits, target, strict=True)):
+        first, second, labelled = alpha, beta, 1 in labels
+        for c, (z, label) in enumerate(zip(row, labels, strict=True)):
+            e = {1: 1.0, 0: share[b][c] if share else 0.0, -1: 0.0}[label]
+            if label or labelled:
+                first += e * math.exp(-z)
+                second += (1 - e) * math.exp(z)
+        total += math.log(first) + math.log(second)
+    return total / len(logits)
+
+
+def smoothing(logits: list[list[float]], ap: list[float], gamma: float, kind: str) -> list[list[float]]:
+    """(p AP)^gamma or p AP^gamma."""
+    shares = []
+    for row in logits:
+        scores = [1 / (1 + math.exp(-z)) for z in row]
+        if kind == "product":
+            shares.append([(p * a) ** gamma for p, a in zip(scores, ap, strict=True)])
+        else:
+            shares.append([p * a**gamma for p, a in zip(scores, ap, strict=True)])
+    return shares
+
+
+def high_rank(logits: list[list[float]], form: str, delta: float) -> float:
+    """-sum log(1 + s^2) or -sum log(s + delta) over the singular values s of the probabilities."""
+    probabilities = 1 / (1 + np.exp(-np.array(logits)))
+    values = np.linalg.svd(probabilities, compute_uv=False)
+    return -sum(math.log(1 + s * s if form == "determinant" else s + delta) for s in values)
+
+
+def _opml(case: Case) -> object:
+    hp = case.record["hp"]
+    return lambda logits: opml_loss(logits, case.tensor("obs"), alpha=hp["alpha"], beta=hp["beta"])
+
+
+def _soft(case: Case) -> object:
+    return lambda logits: soft_opml_loss(
+        logits, case.tensor("obs"), smoothing="constant", share=case.record["hp"]["eps_j"]
+    )
+
+
+def _high_rank(case: Case) -> object:
+    return lambda logits: high_rank_loss(logits, form="determinant")
+
+
+GOLDENS = [
+    (r"opml_a[0-9.]+_b[0-9.]+", _opml),
+    (r"soft_opml_eps0.1", _soft),
+    (r"highrank_logdet_I_plus_PtP", _high_rank),
+]

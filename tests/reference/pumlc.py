@@ -1,0 +1,54 @@
+"""Yuan et al. 2023: PU-MLC without mixing."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from spml.losses import pumlc_loss
+from tests.goldens import Case
+
+
+def pumlc(
+    logits: list[list[float]], target: list[list[int]], gamma: float, alpha: float
+) -> tuple[float, list[list[float]]]:
+    """Sum over classes, and its gradient. A constant class has the temperature 1."""
+    rows, classes = len(logits), len(logits[0])
+    total, gradient = 0.0, [[0.0] * classes for _ in range(rows)]
+    for c in range(classes):
+        column, labels = [row[c] for row in logits], [row[c] for row in target]
+        mean = sum(column) / rows
+        spread = math.sqrt(sum((z - mean) ** 2 for z in column) / (rows - 1)) if rows > 1 else 0.0
+        temperature = min(alpha * spread, 1.0) if spread > 0 else 1.0
+        scores = [1 / (1 + math.exp(-z / temperature)) for z in column]
+        average = sum(scores) / rows
+        total += average**gamma * math.log(average)
+        for b, p in enumerate(scores):
+            gradient[b][c] += average ** (gamma - 1) * p * (1 - p) / rows / temperature
+        for sign in (1, -1):
+            known = [b for b in range(rows) if labels[b] == sign]
+            for b in known:
+                z = sign * column[b] / temperature
+                total += math.log1p(math.exp(-z)) / len(known)
+                gradient[b][c] -= sign / (1 + math.exp(z)) / len(known) / temperature
+    return total, gradient
+
+
+def _pumlc(case: Case) -> object:
+    hp = case.record["hp"]
+    return lambda logits: pumlc_loss(logits, case.tensor("obs"), gamma=hp["gamma"], alpha=hp["alpha"])
+
+
+def _finite(case: Case) -> tuple[float, np.ndarray] | None:
+    """The released code gives NaN where a class is constant over the batch, as all are in `extreme`."""
+    if case.record["input"] != "extreme":
+        return None
+    hp = case.record["hp"]
+    loss, gradient = pumlc(
+        case.inputs["logits"].tolist(), case.inputs["obs"].tolist(), hp["gamma"], hp["alpha"]
+    )
+    return loss, np.array(gradient)
+
+
+GOLDENS = [(r"pumlc_g[0-9.]+_a[0-9.]+", _pumlc, _finite)]
