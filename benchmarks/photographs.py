@@ -19,10 +19,11 @@ from pathlib import Path
 
 from spml.config import from_dict
 from spml.console import Console
-from spml.pipeline import run_training, versions
+from spml.pipeline import run_training
+from spml.results import versions
 
 METHODS = ("an", "em", "gr")
-RATES = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2)
+RATES = (3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2)
 SEEDS = (0, 1, 2)
 SELECT = ("observed", "oracle")
 EPOCHS, BATCH = 30, 64
@@ -40,7 +41,8 @@ def run(job):
             },
             "model": {"backbone": backbone, "weights": weights, "head_bias": "prior"},
             "optim": {"lr": rate},
-            "method": method, "seed": seed, "select": select, "epochs": EPOCHS, "batch_size": BATCH, "threads": 1,
+            "method": method, "seed": seed, "select": select,
+            "epochs": EPOCHS, "batch_size": BATCH, "threads": 1,
             "output": f"{work}/{select}-{method}-{rate:g}-{seed}",
         }
     )  # fmt: skip

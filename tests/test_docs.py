@@ -22,8 +22,22 @@ MODULES = [
     name for _, name, _ in pkgutil.walk_packages(spml.__path__, "spml.") if not name.endswith("__main__")
 ]
 # No network in tests: the README's commands use the default backbone, whose weights would be downloaded.
-SMALL = {"model": {"backbone": "test_efficientnet", "weights": "random"}, "epochs": 1, "threads": 1, "quiet": True}
-FLAGS = ["--model.backbone", "test_efficientnet", "--model.weights", "random", "--epochs", "1", "--threads", "1"]
+SMALL = {
+    "model": {"backbone": "test_efficientnet", "weights": "random"},
+    "epochs": 1,
+    "threads": 1,
+    "quiet": True,
+}
+FLAGS = [
+    "--model.backbone",
+    "test_efficientnet",
+    "--model.weights",
+    "random",
+    "--epochs",
+    "1",
+    "--threads",
+    "1",
+]
 FLAGS += ["--data.size", "32", "--data.workers", "0"]
 
 

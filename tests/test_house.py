@@ -21,7 +21,8 @@ ALLOWED = {
     "metrics": {"metrics"},
     "errors": set(),
     "objective": {"errors", "labels"},
-    "methods": {"errors", "labels", "losses", "memory", "methods", "objective", "schedules"},
+    "memory": {"labels"},
+    "methods": {"errors", "labels", "losses", "memory", "methods", "metrics", "objective", "schedules"},
     "engine": {
         "config", "data", "engine", "errors", "files", "labels", "objective", "selection",
     },

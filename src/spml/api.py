@@ -34,8 +34,8 @@ def train(
     """Train a model and write its run folder.
 
     Args:
-        source: a folder with one sub-folder per class, a CSV file, a .npz feature file, `digits`, or a complete
-            `Config`.
+        source: a folder with one sub-folder per class, a CSV file, a .npz feature file, `digits`, or a
+            complete `Config`.
         resume: go on with the run in `output`.
         overwrite: replace the run in `output`.
         quiet: print nothing.
@@ -205,12 +205,15 @@ class Run:
                 n for n, ap in zip(self.classes, per_class, strict=True) if ap != ap
             ],
             "threshold": self.threshold,
+            "thresholded": {},
+            "top_k": {},
         }
         for average in ("micro", "macro", "samples"):
-            found[average] = precision_recall_f1(logits, truth, self.threshold, average=average)._asdict()
+            result = precision_recall_f1(logits, truth, self.threshold, average=average)
+            found["thresholded"][average] = result._asdict()
         for k in (1, 3, 5):
             if k <= len(self.classes):
-                found[f"top{k}"] = top_k(logits, truth, k)._asdict()
+                found["top_k"][str(k)] = top_k(logits, truth, k)._asdict()
         return found
 
     def _columns(self, path: str, classes: tuple[str, ...]) -> npt.NDArray[np.int64]:

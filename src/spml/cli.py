@@ -200,8 +200,7 @@ def _print_evaluation(found: dict[str, Any]) -> None:
         )
         return
     print(f"mAP {100 * found['mAP']:.2f}")
-    for average in ("micro", "macro", "samples"):
-        row = found[average]
+    for average, row in found["thresholded"].items():
         print(
             f"{average:<8} precision {100 * row['precision']:.2f}  recall {100 * row['recall']:.2f}  "
             f"F1 {100 * row['f1']:.2f}"

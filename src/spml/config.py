@@ -53,7 +53,8 @@ class ModelConfig:
 
     Attributes:
         backbone: any timm model, `small_cnn`, or `none` for feature files; `auto` picks by the data.
-        weights: `pretrained` (timm's own download), `random`, or a .safetensors file.
+        weights: `pretrained` (timm's own download), `random`, or a .safetensors file; a JSON of the same name
+            beside the file may say how images are prepared. `small_cnn` always starts from random weights.
         frozen: compute the backbone's features once and train the head only; `auto` = yes for a pretrained
             backbone.
         head: `linear`, or `mlp` with one hidden layer.

@@ -101,7 +101,7 @@ def _run(trial: Trial, settings: dict[str, Any], output: Path) -> dict[str, Any]
         {
             **settings,
             "data": {**settings["data"], **trial.data},
-            "optim": {"lr": trial.learning_rate},
+            "optim": {**settings["optim"], "lr": trial.learning_rate},
             "method": trial.method,
             "seed": trial.seed,
             "output": str(trial.folder(output)),
@@ -171,8 +171,8 @@ def _write(
     chosen: dict[str, Trial],
     results: dict[Trial, dict[str, Any]],
 ) -> None:
-    from .pipeline import versions
     from .plots import compare_curves
+    from .results import versions
 
     write_text(output / "table.md", _as_text(table) + "\n")
     made = {"date": time.strftime("%Y-%m-%d"), "versions": versions(), "rows": table, "recipe": recipe}

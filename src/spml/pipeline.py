@@ -4,30 +4,27 @@ from __future__ import annotations
 
 import hashlib
 import os
-import platform
 import resource
 import sys
 import time
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
-from . import __version__, models, plots, recipes, runfolder
-from .config import Config, DataConfig, ModelConfig, OptimConfig, check, differences, read_yaml, to_yaml
+from . import models, runfolder
+from .config import Config, differences, read_yaml, to_yaml
 from .console import Console
-from .data import Dataset, Samples, cached_features, open_dataset
+from .data import Dataset, cached_features, open_dataset
 from .engine import Trainer, predict_logits
+from .engine.checkpoint import has_checkpoint
 from .errors import InputError
-from .files import write_json, write_text
-from .metrics import mean_average_precision
-from .objective import Facts, Objective, create, find
+from .files import write_text
+from .objective import Facts, Objective, create
+from .results import Finished, write_results
 from .selection import DEFAULT_MEAN_LABELS, Judge
-from .thresholds import global_threshold
-
-_EXAMPLES = 12
+from .settings import with_data, with_defaults
 
 
 def run_training(
@@ -43,7 +40,7 @@ def run_training(
     console = (console or Console()) if first else Console(silent=True)
     if resume and not config.data.path:
         config = read_yaml(_named_output(config) / runfolder.CONFIG)
-    config = _with_defaults(config)
+    config = with_defaults(config)
     folder = Path(config.output)
     if first:
         runfolder.check_free(folder, resume=resume, overwrite=overwrite)
@@ -66,21 +63,6 @@ def _named_output(config: Config) -> Path:
     return folder
 
 
-def _with_defaults(config: Config) -> Config:
-    """What can be filled in before the data is read."""
-    if not config.data.path:
-        raise InputError(
-            "nothing to learn from: name a folder with one sub-folder per class, a CSV file, a .npz feature "
-            "file, or `digits`."
-        )
-    method = config.method or recipes.read("default")["method"]
-    find(method)
-    name = Path(config.data.path).resolve().stem or "run"
-    config = replace(config, method=method, output=config.output or f"runs/{name}-{method}")
-    check(config)
-    return config
-
-
 class _Run:
     """One run in progress."""
 
@@ -91,10 +73,11 @@ class _Run:
         self.start_labels = DEFAULT_MEAN_LABELS
         self.data = open_dataset(config.data, report=console.line)
         self.spec = models.describe_backbone(config.model, self.data, size=config.data.size)
-        self.config = self._resolve(config)
+        self.config = with_data(config, self.data, self.spec)
         self.objective: Objective = create(self.config.method, self.config.hp)
         train = self.data.splits["train"]
         facts = Facts(train.observed, train.ids, self.data.classes, config.mean_labels)
+        torch.manual_seed(config.seed)  # an objective may draw its start
         self.objective.on_fit_start(facts)
         self.data = self.data.resized(self.config.data.size, self.spec.interpolation)
         self.judge = Judge(
@@ -110,30 +93,6 @@ class _Run:
     def frozen(self) -> bool:
         """Whether only the head is trained, on features computed once."""
         return self.config.model.frozen == "yes"
-
-    def _resolve(self, config: Config) -> Config:
-        """Settings in which nothing is left open, so that config.yaml repeats the run."""
-        card = find(config.method).card
-        pretrained = self.spec.weights in ("pretrained", "file")
-        frozen = config.model.frozen
-        if frozen == "auto":
-            frozen = "yes" if pretrained and self.data.kind == "image" else "no"
-        if self.data.kind == "feature":
-            frozen = "no"
-        fine_tuned = pretrained and frozen == "no" and self.data.kind == "image"
-        optim = OptimConfig(**asdict(config.optim))
-        optim.lr = config.optim.lr or (1e-4 if fine_tuned else 1e-3)
-        optim.head_lr_factor = config.optim.head_lr_factor or (10.0 if fine_tuned else 1.0)
-        model = ModelConfig(**asdict(config.model))
-        model.backbone, model.frozen = self.spec.name, frozen
-        model.head_bias = card.head_bias if model.head_bias == "auto" else model.head_bias  # type: ignore[assignment]
-        data = DataConfig(**asdict(config.data))
-        data.size = config.data.size or self.spec.size
-        workers = config.data.workers
-        data.workers = min(os.cpu_count() or 1, 8) if workers < 0 else workers
-        if not self.data.decoded:
-            data.workers = 0
-        return replace(config, data=data, model=model, optim=optim)
 
     def train(self, resume: bool) -> Path:
         config, fabric = self.config, self.fabric
@@ -160,7 +119,8 @@ class _Run:
                 on_epoch=self._epoch_done,
                 on_step=advance,
             )
-            loop = trainer.fit(resume)
+            # A run that was killed before its first checkpoint starts from the beginning.
+            loop = trainer.fit(resume and has_checkpoint(self.folder))
         scores = {
             name: predict_logits(
                 trained,
@@ -173,7 +133,19 @@ class _Run:
             if name != "train"
         }
         if fabric.is_global_zero:
-            self._finish(classifier, loop, scores)
+            finished = Finished(
+                config,
+                self.data,
+                self.judge,
+                classifier,
+                loop.history,
+                loop.best_epoch,
+                scores,
+                self.start_labels,
+                self._identity(),
+                self._cost(loop),
+            )
+            self.console.line(write_results(self.folder, finished))
         fabric.barrier()
         return self.folder
 
@@ -258,73 +230,9 @@ class _Run:
             shown += f"  (true val/mAP {100 * last['val/mAP']:.2f}, not used)"
         self.console.line(f"epoch {last['epoch']:>3}/{self.config.epochs}  {shown}  {last['seconds']:.1f} s")
 
-    # -- results -------------------------------------------------------------------------------------------
-
-    def _finish(self, classifier: models.Classifier, loop: Any, scores: dict[str, Any]) -> None:
-        config = self.config
-        mean_labels, source = self._mean_labels()
-        threshold = global_threshold(scores["val"], mean_labels)
-        card = {
-            "classes": list(self.data.classes),
-            "method": {"name": config.method, "hp": config.hp},
-            "threshold": {"logit": threshold, "labels_per_sample": mean_labels, "source": source},
-            "spml": __version__,
-        }
-        models.save_classifier(self.folder, classifier, self.spec, card)
-        best = loop.history[loop.best_epoch]
-        summary = {
-            "method": config.method,
-            "hp": config.hp,
-            "selected": {**self.judge.describe(), "epoch": best["epoch"], "of": len(loop.history)},
-            "validation": {key: value for key, value in best.items() if key.startswith("val/")},
-            "test": self._test(scores),
-            "head_bias": {
-                "start": config.model.head_bias,
-                "mean_labels": self.start_labels,
-                "source": "default" if config.mean_labels is None else "stated",
-            },
-            "threshold": card["threshold"],
-            "data": self._describe_data(),
-            "cost": self._cost(loop),
-            "versions": versions(),
-        }
-        write_json(self.folder / runfolder.SUMMARY, summary)
-        plots.learning_curves(
-            self.folder / runfolder.CURVES, loop.history, metric=self.judge.metric, best_epoch=best["epoch"]
-        )
-        if self.data.kind == "image":
-            self._draw_examples(scores, threshold)
-        self.console.line(_closing(self.folder, summary))
-
-    def _mean_labels(self) -> tuple[float, str]:
-        """Labels per sample that the threshold aims at, and where the number comes from."""
-        observed = self.data.splits["val"].observed
-        if self.config.mean_labels is not None:
-            return self.config.mean_labels, "stated"
-        if observed.full:
-            return float(observed.positives_per_sample().mean()), "validation labels"
-        return min(DEFAULT_MEAN_LABELS, len(self.data.classes)), "default"
-
-    def _test(self, scores: dict[str, Any]) -> dict[str, Any] | None:
-        truth = self.data.truth.get("test")
-        if truth is None or "test" not in scores:
-            return None
-        return {"mAP": mean_average_precision(scores["test"], truth.to_ternary())}
-
-    def _describe_data(self) -> dict[str, Any]:
-        return {
-            "name": self.data.name,
-            "classes": len(self.data.classes),
-            "samples": {name: len(samples) for name, samples in self.data.splits.items()},
-            "observed": {name: samples.observed.extent for name, samples in self.data.splits.items()},
-            "skipped": len(self.data.skipped),
-            "fingerprint": self._identity(),
-        }
-
     def _cost(self, loop: Any) -> dict[str, Any]:
         unit = 1 if sys.platform == "darwin" else 1024
-        seen = loop.step * self.config.batch_size
-        seen = min(seen, len(loop.history) * len(self.data.splits["train"]))
+        seen = len(loop.history) * len(self.data.splits["train"])
         return {
             "seconds": round(time.perf_counter() - self.started, 2),
             "training_seconds": round(loop.seconds, 2),
@@ -334,20 +242,6 @@ class _Run:
             "device": str(self.fabric.device),
             "devices": self.config.devices,
         }
-
-    def _draw_examples(self, scores: dict[str, Any], threshold: float) -> None:
-        split = "test" if "test" in scores else "val"
-        samples: Samples = self.data.splits[split]
-        rows = np.linspace(0, len(samples) - 1, min(_EXAMPLES, len(samples))).round().astype(int)
-        classes = self.data.classes
-        truth = self.data.truth.get(split)
-        plots.example_sheet(
-            self.folder / runfolder.EXAMPLES,
-            samples.inputs.fetch(rows, None).numpy(),
-            samples.observed.take(rows).to_names(classes),
-            [[classes[c] for c in np.flatnonzero(row >= threshold)] for row in scores[split][rows]],
-            truth.take(rows).to_names(classes) if truth is not None else None,
-        )
 
 
 def make_fabric(config: Config) -> Any:
@@ -372,31 +266,3 @@ def make_fabric(config: Config) -> Any:
             f"--accelerator {config.accelerator} with --devices {config.devices} is not possible here "
             f"({error})"
         ) from error
-
-
-def versions() -> dict[str, str]:
-    """What a result was computed with."""
-    import timm
-    import torchvision
-
-    return {
-        "spml": __version__,
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "torchvision": torchvision.__version__,
-        "timm": timm.__version__,
-        "numpy": np.__version__,
-        "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
-    }
-
-
-def _closing(folder: Path, summary: dict[str, Any]) -> str:
-    selected, cost = summary["selected"], summary["cost"]
-    value = summary["validation"][selected["metric"]]
-    text = (
-        f"best epoch {selected['epoch']} of {selected['of']}, selected by {selected['metric']} "
-        f"{100 * value:.2f} ({selected['labels']})"
-    )
-    if summary["test"]:
-        text += f"; test mAP {100 * summary['test']['mAP']:.2f}"
-    return f"{text}; {cost['seconds']:.0f} s, {cost['peak_memory_mib']:.0f} MiB\n{folder}: done"

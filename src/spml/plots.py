@@ -134,16 +134,18 @@ def example_sheet(
     count = len(images)
     cells = [_lines(observed[i], predicted[i], None if truth is None else truth[i]) for i in range(count)]
     columns = min(max(count, 4), 6)  # four, so that the legend has room
-    rows = -(-count // columns)
     side, line, gap, top = 1.5, 0.165, 0.14, 0.42  # inches
-    height = side + line * max(map(len, cells)) + 0.22
-    figure = _figure(columns * (side + gap) + gap, rows * height + top)
+    heights = [
+        side + line * max(map(len, cells[first : first + columns])) + 0.22
+        for first in range(0, count, columns)
+    ]
+    figure = _figure(columns * (side + gap) + gap, sum(heights) + top)
     width, whole = figure.get_size_inches()
     figure.set_layout_engine("none")
     _legend(figure, gap / width, 1 - 0.2 / whole, truth is not None)
     for number, (image, cell) in enumerate(zip(images, cells, strict=True)):
-        x = gap + number % columns * (side + gap)
-        y = whole - top - number // columns * height
+        row, column = divmod(number, columns)
+        x, y = gap + column * (side + gap), whole - top - sum(heights[:row])
         axes = figure.add_axes((x / width, (y - side) / whole, side / width, side / whole))
         axes.set_axis_off()
         pixels = image.transpose(1, 2, 0)

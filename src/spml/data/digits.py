@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 import numpy.typing as npt
 
@@ -20,6 +22,7 @@ OVERLAP = 6  # a digit may share at most 1 / OVERLAP of its square with earlier 
 UInt8 = npt.NDArray[np.uint8]
 
 
+@lru_cache(maxsize=1)
 def make_digits(
     n_train: int = 4000, n_val: int = 1000, n_test: int = 1000, *, size: int = 40, seed: int = 0
 ) -> Records:
@@ -28,7 +31,7 @@ def make_digits(
     One to five digits (2.6 on average) lie at random places, 10 to 18 pixels wide, with little overlap, on a
     background of random brightness with noise. Training, validation and test scenes use different source
     images (60, 20 and 20 % of every digit). Fully labelled. The same seed gives the same pixels on every
-    platform: all arithmetic is on integers.
+    platform: all arithmetic is on integers. The last scenes made are kept in memory.
 
     Args:
         n_train, n_val, n_test: scenes per split.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -36,7 +37,9 @@ class Backbone(nn.Module):
 
     def __init__(self, spec: BackboneSpec, network: nn.Module, num_features: int) -> None:
         super().__init__()
-        self.spec, self.network, self.num_features = spec, network, num_features
+        # Weights laid out so make convolutions a quarter to a third faster on a processor.
+        self.network = network.to(memory_format=torch.channels_last)
+        self.spec, self.num_features = spec, num_features
         # Not persistent: they follow from the spec.
         shape = (1, -1, 1, 1)
         self.register_buffer("_mean", torch.tensor(spec.mean).mul(255).reshape(shape), persistent=False)
@@ -86,13 +89,11 @@ class SmallCNN(nn.Module):
             nn.BatchNorm2d(self.num_features),
             nn.ReLU(inplace=True),
         )
-        # A third faster on a processor.
-        self.to(memory_format=torch.channels_last)
 
     def forward(self, images: Tensor) -> Tensor:
         """Features, float32 (B, 64)."""
         maps = self.layers(images).float()
-        pooled: Tensor = torch.linalg.vector_norm(maps, 3, dim=(2, 3)) / maps[0, 0].numel() ** (1 / 3)
+        pooled: Tensor = torch.linalg.vector_norm(maps, 3, dim=(2, 3)) / math.prod(maps.shape[2:]) ** (1 / 3)
         return pooled
 
 
@@ -214,15 +215,16 @@ def _fill(model: Any, spec: BackboneSpec, path: Path) -> None:
         for name, tensor in found.items()
         if name in expected or not name.startswith(tuple(f"{prefix}." for prefix in classifiers))
     }
-    check_fit(expected, found, f"{path}: these weights do not fit {spec.name}")
+    advice = "Give weights that were made for this model."
+    check_fit(expected, found, f"{path}: these weights do not fit {spec.name}", advice)
     model.load_state_dict(found)
 
 
-def check_fit(expected: Mapping[str, Tensor], found: Mapping[str, Tensor], what: str) -> None:
+def check_fit(expected: Mapping[str, Tensor], found: Mapping[str, Tensor], what: str, advice: str) -> None:
     """Refuse weights whose names or shapes differ from those of the model.
 
     Raises:
-        InputError: `what`, followed by the first differing names and how many there are.
+        InputError: `what`, then the first names that differ and how many there are, then `advice`.
     """
     # Files of other programs may lack these counters, which nothing here reads.
     missing = [n for n in expected if n not in found and not n.endswith("num_batches_tracked")]
@@ -238,7 +240,7 @@ def check_fit(expected: Mapping[str, Tensor], found: Mapping[str, Tensor], what:
         if names
     ]
     if parts:
-        raise InputError(f"{what} ({'; '.join(parts)}). Give weights that were made for this model.")
+        raise InputError(f"{what} ({'; '.join(parts)}). {advice}")
 
 
 def _short(values: tuple[float, ...]) -> str:

@@ -244,7 +244,7 @@ def load_classifier(folder: Path) -> tuple[Classifier, dict[str, Any]]:
         found = load_file(weights)
     except (SafetensorError, OSError, TypeError, ValueError, LookupError, RuntimeError) as error:
         raise InputError(f"{folder}: the model can't be read ({error}). Train again.") from error
-    check_fit(classifier.state_dict(), found, f"{weights}: does not fit {CARD}")
+    check_fit(classifier.state_dict(), found, f"{weights}: does not fit {CARD}", "Train again.")
     classifier.load_state_dict(found)
     return classifier.eval(), card
 

@@ -118,7 +118,7 @@ def describe_backbone(config: ModelConfig, data: Dataset, *, size: int = 0) -> B
         return BackboneSpec(SMALL_CNN, {}, size or 40, (0.25,) * width, (0.25,) * width, weights="random")
     if weights is None:
         return _timm_spec("resnet50" if name == "auto" else name, {}, "", size, config.weights)
-    check_suffix(weights)
+    _check_suffix(weights)
     sidecar = weights.with_suffix(".json")
     given = _read_sidecar(sidecar) if sidecar.is_file() else {}
     named = str(given.get("timm_model") or "resnet50")
@@ -177,7 +177,7 @@ def _read_sidecar(path: Path) -> dict[str, Any]:
     return given
 
 
-def check_suffix(path: Path) -> None:
+def _check_suffix(path: Path) -> None:
     if path.suffix != ".safetensors":
         raise InputError(
             f"--model.weights must be pretrained, random, or a .safetensors file, got {str(path)!r}. Other "

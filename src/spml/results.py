@@ -1,0 +1,162 @@
+"""What a finished run leaves: the model, the summary, the pictures."""
+
+from __future__ import annotations
+
+import os
+import platform
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from . import __version__, models, plots, runfolder
+from .config import Config
+from .data import Dataset
+from .files import write_json
+from .metrics import mean_average_precision
+from .selection import DEFAULT_MEAN_LABELS, Judge
+from .thresholds import global_threshold
+
+_EXAMPLES = 12
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A run that has been trained.
+
+    Attributes:
+        config: its resolved settings.
+        data: as it was opened, with images where there are images.
+        judge: what chose the epoch.
+        classifier: with the weights of that epoch.
+        history: one record per epoch.
+        best_epoch: the chosen one, from 0.
+        scores: logits (N, C) of the splits other than `train`.
+        start_labels: K of the head's bias start.
+        fingerprint: of the data.
+        cost: seconds, memory, device.
+    """
+
+    config: Config
+    data: Dataset
+    judge: Judge
+    classifier: models.Classifier
+    history: list[dict[str, Any]]
+    best_epoch: int
+    scores: dict[str, Any]
+    start_labels: float
+    fingerprint: str
+    cost: dict[str, Any]
+
+
+def write_results(folder: Path, run: Finished) -> str:
+    """Write model, summary and pictures to `folder`; gives the closing line for the user.
+
+    Raises:
+        SpmlError: a file could not be written.
+    """
+    config, best = run.config, run.history[run.best_epoch]
+    mean_labels, source = _mean_labels(run)
+    threshold = global_threshold(run.scores["val"], mean_labels)
+    card = {
+        "classes": list(run.data.classes),
+        "method": {"name": config.method, "hp": config.hp},
+        "threshold": {"logit": threshold, "labels_per_sample": mean_labels, "source": source},
+        "spml": __version__,
+    }
+    models.save_classifier(folder, run.classifier, run.classifier.spec, card)
+    summary = {
+        "method": config.method,
+        "hp": config.hp,
+        "selected": {**run.judge.describe(), "epoch": best["epoch"], "of": len(run.history)},
+        "validation": {key: value for key, value in best.items() if key.startswith("val/")},
+        "test": _test(run),
+        "head_bias": {
+            "start": config.model.head_bias,
+            "mean_labels": run.start_labels,
+            "source": "default" if config.mean_labels is None else "stated",
+        },
+        "threshold": card["threshold"],
+        "data": _describe_data(run),
+        "cost": run.cost,
+        "versions": versions(),
+    }
+    write_json(folder / runfolder.SUMMARY, summary)
+    plots.learning_curves(
+        folder / runfolder.CURVES, run.history, metric=run.judge.metric, best_epoch=best["epoch"]
+    )
+    if run.data.kind == "image":
+        _draw_examples(folder, run, threshold)
+    return _closing(folder, summary)
+
+
+def _mean_labels(run: Finished) -> tuple[float, str]:
+    """Labels per sample that the threshold aims at, and where the number comes from."""
+    observed = run.data.splits["val"].observed
+    if run.config.mean_labels is not None:
+        return run.config.mean_labels, "stated"
+    if observed.full:
+        return float(observed.positives_per_sample().mean()), "validation labels"
+    return min(DEFAULT_MEAN_LABELS, len(run.data.classes)), "default"
+
+
+def _test(run: Finished) -> dict[str, Any] | None:
+    truth = run.data.truth.get("test")
+    if truth is None or "test" not in run.scores:
+        return None
+    return {"mAP": mean_average_precision(run.scores["test"], truth.to_ternary())}
+
+
+def _describe_data(run: Finished) -> dict[str, Any]:
+    return {
+        "name": run.data.name,
+        "classes": len(run.data.classes),
+        "samples": {name: len(samples) for name, samples in run.data.splits.items()},
+        "observed": {name: samples.observed.extent for name, samples in run.data.splits.items()},
+        "skipped": len(run.data.skipped),
+        "fingerprint": run.fingerprint,
+    }
+
+
+def _draw_examples(folder: Path, run: Finished, threshold: float) -> None:
+    split = "test" if "test" in run.scores else "val"
+    samples, scores, classes = run.data.splits[split], run.scores[split], run.data.classes
+    rows = np.linspace(0, len(samples) - 1, min(_EXAMPLES, len(samples))).round().astype(int)
+    truth = run.data.truth.get(split)
+    plots.example_sheet(
+        folder / runfolder.EXAMPLES,
+        samples.inputs.fetch(rows, None).numpy(),
+        samples.observed.take(rows).to_names(classes),
+        [[classes[c] for c in np.flatnonzero(row >= threshold)] for row in scores[rows]],
+        truth.take(rows).to_names(classes) if truth is not None else None,
+    )
+
+
+def versions() -> dict[str, str]:
+    """What a result was computed with."""
+    import timm
+    import torchvision
+
+    return {
+        "spml": __version__,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "torchvision": torchvision.__version__,
+        "timm": timm.__version__,
+        "numpy": np.__version__,
+        "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
+    }
+
+
+def _closing(folder: Path, summary: dict[str, Any]) -> str:
+    selected, cost = summary["selected"], summary["cost"]
+    value = summary["validation"][selected["metric"]]
+    text = (
+        f"best epoch {selected['epoch']} of {selected['of']}, selected by {selected['metric']} "
+        f"{100 * value:.2f} ({selected['labels']})"
+    )
+    if summary["test"]:
+        text += f"; test mAP {100 * summary['test']['mAP']:.2f}"
+    return f"{text}; {cost['seconds']:.0f} s, {cost['peak_memory_mib']:.0f} MiB\n{folder}: done"

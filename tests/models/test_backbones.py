@@ -1,0 +1,323 @@
+"""Which backbone is meant, where its weights come from, what it computes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from torch import nn
+
+from spml.config import ModelConfig
+from spml.data import Dataset
+from spml.data.images import ImageFiles
+from spml.errors import InputError
+from spml.models import (
+    Backbone,
+    BackboneSpec,
+    build_backbone,
+    describe_backbone,
+)
+from spml.models.backbones import SmallCNN
+
+from .conftest import FEATURES, GREY, PHOTOS, TINY, data_of, tiny_model
+
+# -- which backbone --------------------------------------------------------------------------------------
+
+
+def test_auto_follows_the_data() -> None:
+    config = ModelConfig()
+    assert describe_backbone(config, FEATURES) == BackboneSpec("none", width=7)
+    grey = describe_backbone(config, GREY)
+    assert (grey.name, grey.size, grey.weights, len(grey.mean)) == ("small_cnn", 40, "random", 1)
+    photos = describe_backbone(config, PHOTOS)
+    assert photos.name.split(".")[0] == "resnet50"
+    assert (photos.weights, photos.size, photos.mean) == ("pretrained", 224, (0.485, 0.456, 0.406))
+
+
+def test_what_was_resolved_is_resolved_to_the_same_again() -> None:
+    for data in (FEATURES, GREY, PHOTOS):
+        spec = describe_backbone(ModelConfig(), data)
+        assert describe_backbone(ModelConfig(backbone=spec.name), data) == spec
+
+
+def test_size_chosen_by_the_user_wins() -> None:
+    assert describe_backbone(ModelConfig(weights="random"), PHOTOS, size=448).size == 448
+    assert describe_backbone(ModelConfig(), GREY, size=48).size == 48
+
+
+@pytest.mark.parametrize(
+    ("config", "data", "words"),
+    [
+        (ModelConfig("resnet5"), PHOTOS, ["'resnet5'", "resnet50"]),
+        (ModelConfig("resnet50.a1_in2k"), PHOTOS, ["no weights 'resnet50.a1_in2k'", "resnet50.a1_in1k"]),
+        (ModelConfig("hf-hub:someone/model"), PHOTOS, ["unknown backbone"]),
+        (ModelConfig("none"), PHOTOS, ["takes feature vectors", "holds images"]),
+        (ModelConfig("resnet50"), FEATURES, ["takes images", "holds feature vectors"]),
+        (ModelConfig("small_cnn", weights="x.safetensors"), GREY, ["random weights only"]),
+        (ModelConfig("resnet50", weights="model.pth"), PHOTOS, ["'model.pth'", ".safetensors"]),
+        (
+            ModelConfig("resnet50", weights="nowhere.safetensors"),
+            PHOTOS,
+            ["nowhere.safetensors", "No such file"],
+        ),
+    ],
+)
+def test_a_wrong_choice_is_explained(config: ModelConfig, data: Dataset, words: list[str]) -> None:
+    with pytest.raises(InputError) as caught:
+        describe_backbone(config, data)
+    assert all(word in str(caught.value) for word in words)
+
+
+def test_the_json_beside_weights_says_how_to_prepare_images(weights: Path) -> None:
+    spec = describe_backbone(ModelConfig(weights=str(weights)), PHOTOS)
+    assert (spec.name, spec.weights, spec.file, spec.size) == (TINY, "file", "tiny.safetensors", 32)
+    assert (spec.mean, spec.std, spec.interpolation) == ((0.1, 0.2, 0.3), (0.4, 0.5, 0.6), "bilinear")
+    weights.with_suffix(".json").unlink()
+    bare = describe_backbone(ModelConfig(TINY, weights=str(weights)), PHOTOS)
+    assert (bare.size, bare.mean, bare.sha256) == (160, (0.5, 0.5, 0.5), spec.sha256)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("{", "not readable as JSON"),
+        ("[1]", "expected a JSON object"),
+        ('{"timm_model": "test_vit"}', "weights of test_vit"),
+        ('{"std": [0.5, 0, 0.5]}', "std positive"),
+        ('{"mean": [0.5]}', "must have 3 numbers"),
+        ('{"mean": [NaN, 0, 0]}', "finite"),
+        ('{"input_size": 224}', "can't be understood"),
+        ('{"input_size": [3, 1e9, 1e9]}', "size must be a whole number"),
+        ('{"interpolation": "magic"}', "'magic'"),
+        ('{"timm_kwargs": {"checkpoint_path": "evil.pth"}}', "checkpoint_path"),
+    ],
+)
+def test_a_wrong_json_beside_weights_is_explained(weights: Path, text: str, words: str) -> None:
+    weights.with_suffix(".json").write_text(text)
+    with pytest.raises(InputError, match="tiny") as caught:
+        describe_backbone(ModelConfig(TINY, weights=str(weights)), PHOTOS)
+    assert words in str(caught.value)
+
+
+# -- weights ---------------------------------------------------------------------------------------------
+
+
+def test_weights_of_a_file_are_taken_and_its_classifier_is_not(weights: Path) -> None:
+    lines: list[str] = []
+    config = ModelConfig(weights=str(weights))
+    backbone = build_backbone(describe_backbone(config, PHOTOS), config, report=lines.append).eval()
+    images = torch.randint(
+        0, 256, (2, 3, 32, 32), dtype=torch.uint8, generator=torch.Generator().manual_seed(1)
+    )
+    mean, std = torch.tensor([0.1, 0.2, 0.3]), torch.tensor([0.4, 0.5, 0.6])
+    normal = (images / 255 - mean[:, None, None]) / std[:, None, None]
+    model: Any = tiny_model().eval()
+    expected = model.forward_head(model.forward_features(normal), pre_logits=True)
+    torch.testing.assert_close(backbone(images), expected, rtol=1e-4, atol=1e-5)
+    assert backbone.num_features == expected.shape[1]
+    assert len(lines) == 1
+    assert str(weights) in lines[0]
+
+
+def test_a_classifier_of_another_size_does_not_matter_and_half_precision_is_widened(weights: Path) -> None:
+    state = {
+        name: value.half() if value.ndim > 1 else value
+        for name, value in tiny_model(num_classes=5).state_dict().items()
+    }
+    save_file(state, weights)
+    config = ModelConfig(weights=str(weights))
+    network = build_backbone(describe_backbone(config, PHOTOS), config).network
+    assert torch.equal(network.get_parameter("conv1.0.weight"), state["conv1.0.weight"].float())
+    assert not any(name.startswith("fc.") for name in network.state_dict())
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda s: s.pop("bn1.weight"), "1 missing: bn1.weight"),
+        (lambda s: s.update({"extra.weight": torch.ones(1)}), "1 unexpected: extra.weight"),
+        (
+            lambda s: s.update({"bn1.bias": torch.ones(3)}),
+            "1 of another shape: bn1.bias (3,) instead of (32,)",
+        ),
+        (lambda s: s.clear(), "missing: conv1.0.weight, "),
+    ],
+)
+def test_weights_that_do_not_fit_are_refused(weights: Path, change: Any, words: str) -> None:
+    state = tiny_model().state_dict()
+    change(state)
+    save_file(state, weights)
+    config = ModelConfig(weights=str(weights))
+    with pytest.raises(InputError) as caught:
+        build_backbone(describe_backbone(config, PHOTOS), config)
+    assert words in str(caught.value)
+    assert f"{weights}: these weights do not fit {TINY}" in str(caught.value)
+
+
+def test_a_damaged_file_of_weights_is_refused(weights: Path) -> None:
+    weights.write_bytes(weights.read_bytes()[:-100])
+    config = ModelConfig(weights=str(weights))
+    spec = describe_backbone(config, PHOTOS)
+    with pytest.raises(InputError, match="not a readable"):
+        build_backbone(spec, config)
+
+
+def _pretrained(monkeypatch: pytest.MonkeyPatch, answer: Any) -> tuple[list[str], Any]:
+    asked: list[str] = []
+
+    def download(repository: str, file: str) -> str:
+        asked.append(f"{repository}/{file}")
+        if isinstance(answer, Exception):
+            raise answer
+        return str(answer)
+
+    monkeypatch.setattr("huggingface_hub.hf_hub_download", download)
+    config = ModelConfig(TINY)
+    return asked, lambda report=print: build_backbone(
+        describe_backbone(config, PHOTOS), config, report=report
+    )
+
+
+def test_pretrained_weights_come_as_safetensors(monkeypatch: pytest.MonkeyPatch, weights: Path) -> None:
+    asked, build = _pretrained(monkeypatch, weights)
+    backbone = build()
+    assert asked == [f"timm/{backbone.spec.name}/model.safetensors"]
+    assert backbone.spec.weights == "pretrained"
+    assert not any(name.startswith("fc.") for name in backbone.network.state_dict())
+    expected = load_file(weights)["conv1.0.weight"]
+    assert torch.equal(backbone.network.get_parameter("conv1.0.weight"), expected)
+
+
+def test_without_network_nothing_is_random(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines: list[str] = []
+    _, build = _pretrained(monkeypatch, OSError("no route to host"))
+    with pytest.raises(InputError, match="no route to host") as caught:
+        build(lines.append)
+    assert "--model.weights FILE.safetensors" in str(caught.value)
+    assert "--model.weights random" in str(caught.value)
+    assert [line for line in lines if TINY in line and "pretrained" in line] == lines[:1]
+
+
+def test_pretrained_weights_that_do_not_fit_are_refused(
+    monkeypatch: pytest.MonkeyPatch, weights: Path
+) -> None:
+    state = tiny_model().state_dict()
+    del state["bn1.weight"]
+    save_file(state, weights)
+    _, build = _pretrained(monkeypatch, weights)
+    with pytest.raises(InputError, match="could not be downloaded or loaded"):
+        build()
+
+
+def test_a_model_without_pretrained_weights_is_named() -> None:
+    config = ModelConfig("mobilenetv2_035")
+    with pytest.raises(InputError, match="no pretrained weights for mobilenetv2_035"):
+        build_backbone(describe_backbone(config, PHOTOS), config)
+
+
+def test_random_weights_depend_on_the_seed_alone() -> None:
+    config = ModelConfig(TINY, weights="random")
+    spec = describe_backbone(config, PHOTOS)
+    keys = []
+    for seed in (0, 0, 1):
+        torch.manual_seed(seed)
+        keys.append(build_backbone(spec, config).key())
+    assert keys[0] == keys[1] != keys[2]
+
+
+def test_key_changes_with_a_single_weight_and_with_the_preparation() -> None:
+    torch.manual_seed(0)
+    spec = BackboneSpec("small_cnn", size=40, mean=(0.25,), std=(0.25,), weights="random")
+    backbone = Backbone(spec, SmallCNN(1), 64)
+    before = backbone.key()
+    assert Backbone(replace(spec, size=48), backbone.network, 64).key() != before
+    with torch.no_grad():
+        backbone.network.get_parameter("layers.0.weight").view(-1)[0] += 1e-6
+    assert backbone.key() != before
+
+
+# -- what a backbone computes ----------------------------------------------------------------------------
+
+
+def _identity(mean: tuple[float, ...], std: tuple[float, ...]) -> Backbone:
+    name = "small_cnn" if len(mean) == 1 else TINY
+    return Backbone(BackboneSpec(name, size=2, mean=mean, std=std), nn.Identity(), 1)
+
+
+def test_pixels_are_normalised() -> None:
+    image = torch.tensor([0, 51, 102, 255], dtype=torch.uint8).reshape(1, 1, 2, 2)
+    given = _identity((0.2,), (0.5,))(image)
+    torch.testing.assert_close(given.flatten(), torch.tensor([-0.4, 0.0, 0.4, 1.6]))
+
+
+def test_grey_and_colour_suit_networks_for_the_other() -> None:
+    grey = torch.full((1, 1, 2, 2), 51, dtype=torch.uint8)
+    given = _identity((0.0, 0.2, 0.4), (0.5, 0.5, 0.5))(grey)
+    torch.testing.assert_close(given[0, :, 0, 0], torch.tensor([0.4, 0.0, -0.4]))
+    colour = torch.tensor([0, 51, 102], dtype=torch.uint8).reshape(1, 3, 1, 1)
+    torch.testing.assert_close(_identity((0.0,), (1.0,))(colour).flatten(), torch.tensor([0.2]))
+
+
+def test_feature_vectors_pass_through() -> None:
+    config = ModelConfig()
+    backbone = build_backbone(describe_backbone(config, FEATURES), config)
+    features = torch.randn(3, 7)
+    assert backbone(features) is features
+    assert backbone.num_features == 7
+
+
+def test_small_cnn_pools_with_a_generalised_mean() -> None:
+    network = SmallCNN(1)
+    network.layers = nn.Sequential()
+    maps = torch.tensor([[[[0.0, 1.0], [2.0, 3.0]], [[5.0, 5.0], [5.0, 5.0]]]])
+    torch.testing.assert_close(network(maps), torch.tensor([[(36 / 4) ** (1 / 3), 5.0]]))
+
+
+def test_an_empty_batch_gives_no_features() -> None:
+    backbone = _identity((0.25,), (0.25,))
+    backbone.network = SmallCNN(1).eval()
+    assert backbone(torch.zeros(0, 1, 40, 40, dtype=torch.uint8)).shape == (0, 64)
+
+
+def test_small_cnn_learns_from_black_images_without_nan() -> None:
+    network = SmallCNN(1)
+    network(torch.zeros(2, 1, 40, 40)).sum().backward()
+    assert all(bool(p.grad.isfinite().all()) for p in network.parameters() if p.grad is not None)
+
+
+def test_a_network_of_fixed_size_is_fitted_to_another() -> None:
+    import timm
+
+    config = ModelConfig("test_vit", weights="random")
+    default = timm.get_pretrained_cfg("test_vit").input_size[-1]
+    backbone = build_backbone(describe_backbone(config, PHOTOS, size=default // 2), config).eval()
+    images = torch.zeros(1, 3, default // 2, default // 2, dtype=torch.uint8)
+    assert backbone(images).shape == (1, backbone.num_features)
+
+
+def test_a_size_that_a_network_can_not_take_is_refused() -> None:
+    config = ModelConfig("mixer_s32_224", weights="random")
+    with pytest.raises(InputError, match="takes images of 224 pixels, not of 192"):
+        build_backbone(describe_backbone(config, PHOTOS, size=192), config)
+
+
+@pytest.mark.shared
+def test_real_weights_give_the_recorded_features(shared: Path) -> None:
+    recorded = np.load(shared / "data/features/voc2012p_mnv2_224.npz", allow_pickle=False)
+    rows = [0, 1, 1000, 3575]
+    folder = shared / "data/images/voc2012_animals"
+    images = ImageFiles([folder / str(recorded["names"][row]) for row in rows], [""] * len(rows), size=1)
+    for variant in ("", "_bncal"):
+        config = ModelConfig(weights=str(shared / f"data/models/mobilenetv2_100_tf{variant}.safetensors"))
+        spec = describe_backbone(config, data_of(images))
+        assert (spec.name, dict(spec.options), spec.size) == ("mobilenetv2_100", {"pad_type": "same"}, 224)
+        backbone = build_backbone(spec, config).eval()
+        with torch.inference_mode():
+            found = backbone(images.resized(spec.size, spec.interpolation).fetch(range(4), None)).numpy()
+        # Recorded in float16: 2 ** -11 relative.
+        np.testing.assert_allclose(found, recorded["X"][rows].astype(np.float32), rtol=1e-3, atol=2e-4)

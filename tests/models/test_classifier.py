@@ -1,0 +1,245 @@
+"""Standardised features, the head and its start, the classifier and its folder."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from spml.config import ModelConfig
+from spml.data.arrays import FeatureMatrix
+from spml.errors import InputError
+from spml.models import (
+    Classifier,
+    Standardise,
+    Top,
+    build_backbone,
+    describe_backbone,
+    load_classifier,
+    save_classifier,
+    start_bias,
+)
+
+from .conftest import GREY, PHOTOS, TINY
+
+# -- standardised features and head ----------------------------------------------------------------------
+
+
+def test_standardise_equals_the_moments_of_all_rows() -> None:
+    rng = np.random.default_rng(0)
+    values = (rng.normal(size=(101, 3)) * [1, 1e-3, 5] + [0, 1e4, -3]).astype(np.float32)
+    scale = Standardise(3)
+    scale.fit(torch.from_numpy(part) for part in np.split(values, [1, 2, 40]))
+    np.testing.assert_allclose(scale.mean, values.astype(np.float64).mean(0), rtol=1e-6)
+    np.testing.assert_allclose(scale.std, values.astype(np.float64).std(0), rtol=1e-6)
+
+
+def test_standardise_maps_constants_to_zero_and_cuts_off() -> None:
+    rows = torch.zeros(1000, 2)
+    rows[:, 0], rows[0, 1] = 0.1, 1.0
+    scale = Standardise(2)
+    scale.fit(rows.split(300))
+    out = scale(rows)
+    assert scale.std[0] == 1
+    assert out[:, 0].abs().max() < 1e-6
+    assert out[0, 1] == 10  # 31.6 deviations
+    assert out[1, 1] == pytest.approx(-0.001 / math.sqrt(0.001 * 0.999))
+
+
+def test_top_gives_what_the_head_was_given() -> None:
+    torch.manual_seed(0)
+    inputs = FeatureMatrix(np.array([[0.0, 2.0], [2.0, 2.0], [4.0, 8.0]], np.float32))
+    top = Top(2, 3, dropout=0.5)
+    top.fit_standardise(inputs)
+    logits, features = top(inputs.fetch(range(3)))
+    np.testing.assert_allclose(features[:, 0], [-math.sqrt(1.5), 0, math.sqrt(1.5)], rtol=1e-6)
+    top.eval()
+    logits, features = top(inputs.fetch(range(3)))
+    torch.testing.assert_close(logits, top.head(features))
+
+
+def test_top_without_standardise_takes_features_as_they_are() -> None:
+    top = Top(2, 3, standardise=False)
+    top.fit_standardise(FeatureMatrix(np.full((2, 2), 7, np.float32)))
+    features = torch.tensor([[100.0, -3.0]])
+    assert torch.equal(top(features).features, features)
+    assert not [name for name in top.state_dict() if "mean" in name]
+
+
+def test_logits_are_float32_under_autocast() -> None:
+    top = Top(4, 3, head="mlp", hidden=8)
+    features = torch.randn(5, 4).bfloat16()
+    with torch.autocast("cpu", torch.bfloat16):
+        outputs = top(features)
+    assert outputs.logits.dtype == outputs.features.dtype == torch.float32
+    torch.testing.assert_close(outputs.logits, top(features.float()).logits)
+
+
+def test_mlp_has_one_hidden_layer() -> None:
+    top = Top(4, 3, head="mlp", hidden=8, standardise=False)
+    features = torch.randn(5, 4)
+    first, last = top.head[0], top.head[2]  # type: ignore[index]
+    expected = (features @ first.weight.T + first.bias).clamp(min=0) @ last.weight.T + last.bias
+    torch.testing.assert_close(top(features).logits, expected)
+    assert first.weight.shape == (8, 4)
+
+
+@pytest.mark.parametrize("head", ["linear", "mlp"])
+def test_start_bias(head: Any) -> None:
+    torch.manual_seed(0)
+    top = Top(4, 10, head=head)
+    last = top.head if isinstance(top.head, nn.Linear) else top.head[2]  # type: ignore[index]
+    before = last.weight.detach().clone()
+    start_bias(top.head, "prior", 2.0)
+    torch.testing.assert_close(last.bias.sigmoid(), torch.full((10,), 0.2))
+    start_bias(top.head, "zero", 2.0)
+    assert torch.equal(last.bias, torch.zeros(10))
+    assert torch.equal(last.weight, before)
+
+
+@pytest.mark.parametrize("mean_labels", [0.0, -1.0, 10.0, 11.0, math.nan])
+def test_start_bias_refuses_an_impossible_number_of_labels(mean_labels: float) -> None:
+    with pytest.raises(InputError, match="between 0 and the 10 classes"):
+        start_bias(Top(4, 10).head, "prior", mean_labels)
+    start_bias(Top(4, 10).head, "zero", mean_labels)
+
+
+# -- the classifier --------------------------------------------------------------------------------------
+
+
+def small_classifier(frozen: bool = False) -> Classifier:
+    torch.manual_seed(0)
+    config = ModelConfig()
+    backbone = build_backbone(describe_backbone(config, GREY), config)
+    return Classifier(backbone, Top(64, 2, head="mlp", hidden=5, dropout=0.1), frozen=frozen)
+
+
+def test_a_frozen_backbone_stays_as_it_is() -> None:
+    classifier = small_classifier(frozen=True).train()
+    before = {name: value.clone() for name, value in classifier.backbone.state_dict().items()}
+    images = torch.randint(0, 256, (4, 1, 40, 40), dtype=torch.uint8)
+    classifier(images).logits.sum().backward()
+    assert all(torch.equal(before[name], value) for name, value in classifier.backbone.state_dict().items())
+    assert all(parameter.grad is None for parameter in classifier.backbone.parameters())
+    assert all(parameter.grad is not None for parameter in classifier.top.parameters())
+    assert not classifier.backbone.training
+    assert classifier.top.training
+
+
+def test_a_top_of_another_width_is_refused() -> None:
+    with pytest.raises(ValueError, match="63 features on a backbone of 64"):
+        Classifier(small_classifier().backbone, Top(63, 2))
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Path:
+    classifier = small_classifier()
+    save_classifier(tmp_path, classifier, classifier.spec, {"classes": ["a", "b"], "note": "kept"})
+    return tmp_path
+
+
+@pytest.mark.usefixtures("no_network")
+def test_a_saved_classifier_predicts_the_same(saved: Path) -> None:
+    loaded, card = load_classifier(saved)
+    images = torch.randint(0, 256, (3, 1, 40, 40), dtype=torch.uint8)
+    assert torch.equal(loaded(images).logits, small_classifier().eval()(images).logits)
+    assert not loaded.training
+    assert loaded.spec == small_classifier().spec
+    assert (card["classes"], card["note"], card["format"]) == (["a", "b"], "kept", 1)
+
+
+@pytest.mark.usefixtures("no_network")
+def test_a_timm_model_of_a_file_is_saved_with_all_that_changes_it(weights: Path, tmp_path: Path) -> None:
+    given = json.loads(weights.with_suffix(".json").read_text())
+    weights.with_suffix(".json").write_text(json.dumps({**given, "timm_kwargs": {"act_layer": "gelu"}}))
+    config = ModelConfig(weights=str(weights))
+    spec = describe_backbone(config, PHOTOS)
+    backbone = build_backbone(spec, config)
+    top = Top(backbone.num_features, 2, standardise=False)
+    save_classifier(tmp_path, Classifier(backbone, top), spec, {"classes": ["a", "b"]})
+    weights.unlink()
+    loaded, _ = load_classifier(tmp_path)
+    images = torch.randint(0, 256, (2, 3, 32, 32), dtype=torch.uint8)
+    expected = Classifier(backbone, top).eval()(images).logits
+    assert torch.equal(loaded(images).logits, expected)
+
+
+@pytest.mark.usefixtures("no_network")
+def test_a_network_fitted_to_another_size_is_loaded_at_that_size(tmp_path: Path) -> None:
+    config = ModelConfig("test_vit", weights="random")
+    spec = describe_backbone(config, PHOTOS, size=64)
+    backbone = build_backbone(spec, config)
+    classifier = Classifier(backbone, Top(backbone.num_features, 2)).eval()
+    save_classifier(tmp_path, classifier, spec, {"classes": ["a", "b"]})
+    images = torch.randint(0, 256, (2, 3, 64, 64), dtype=torch.uint8)
+    assert torch.equal(load_classifier(tmp_path)[0](images).logits, classifier(images).logits)
+
+
+def test_class_names_must_be_as_many_as_logits(tmp_path: Path) -> None:
+    classifier = small_classifier()
+    with pytest.raises(ValueError, match="3 class names for 2 logits"):
+        save_classifier(tmp_path, classifier, classifier.spec, {"classes": ["a", "b", "c"]})
+    assert not list(tmp_path.iterdir())
+
+
+def _rewrite(folder: Path, **changes: Any) -> None:
+    path = folder / "model.json"
+    card = json.loads(path.read_text())
+    for key, value in changes.items():
+        part, _, name = key.partition("__")
+        if name:
+            card[part][name] = value
+        else:
+            card[part] = value
+    path.write_text(json.dumps(card))
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"format": 2}, "has format 2"),
+        ({"classes": ["a"]}, "class names and logits differ"),
+        ({"top": None}, "damaged"),
+        ({"weights_sha256": "0" * 64}, "not the file that model.json"),
+        ({"top__hidden": 6}, "3 of another shape: top.head.0.weight (5, 64) instead of (6, 64)"),
+        ({"top__hidden": -1}, "can't be read"),
+        ({"top__standardise": False}, "2 unexpected: top.standardise"),
+        ({"top__num_features": 65}, "65 features on a backbone of 64"),
+        ({"top__surprise": 1}, "can't be read"),
+        ({"backbone": {}}, "can't be read"),
+        ({"backbone__size": 10**9}, "size must be a whole number"),
+        ({"backbone__std": [0]}, "std positive"),
+        ({"backbone__name": "hf-hub:someone/model"}, "can't be read"),
+        (
+            {"backbone__name": TINY, "backbone__mean": [0, 0, 0], "backbone__std": [1, 1, 1]},
+            "64 features on a backbone of 96",
+        ),
+        ({"backbone__options": {"checkpoint_path": "evil.pth"}}, "checkpoint_path"),
+    ],
+)
+@pytest.mark.usefixtures("no_network")
+def test_a_wrong_model_json_is_explained(saved: Path, changes: dict[str, Any], words: str) -> None:
+    _rewrite(saved, **changes)
+    with pytest.raises(InputError) as caught:
+        load_classifier(saved)
+    assert words in str(caught.value)
+    assert str(saved) in str(caught.value)
+
+
+@pytest.mark.parametrize("file", ["model.json", "model.safetensors"])
+def test_missing_and_damaged_files_are_named(saved: Path, file: str) -> None:
+    path = saved / file
+    data = path.read_bytes()
+    for damaged in (data[: len(data) // 2], b"", bytes([data[0] ^ 1]) + data[1:]):
+        path.write_bytes(damaged)
+        with pytest.raises(InputError, match=file):
+            load_classifier(saved)
+    path.unlink()
+    with pytest.raises(InputError, match=f"{file} is missing"):
+        load_classifier(saved)
