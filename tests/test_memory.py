@@ -25,7 +25,7 @@ def test_nothing_is_inferred_at_first(observed):
 
 
 @pytest.mark.parametrize("observed", [SINGLE, PARTIAL], ids=["single", "partial"])
-@pytest.mark.parametrize("value", [0, 1])
+@pytest.mark.parametrize("value", [0, 1, 1.0])
 def test_known_labels_are_never_contradicted(observed, value):
     memory, target = LabelMemory(observed), observed.target(ROWS)
     memory.write(target, ROWS, ALL, value)

@@ -69,8 +69,8 @@ class LabelMemory(nn.Module):
             value: (B, C) or a number, in [0, 1].
         """
         before = self.rows(index)
-        value = torch.as_tensor(value, dtype=before.dtype, device=before.device)
-        self.inferred[index] = torch.where(where & self.free(target, index), value, before)
+        after = torch.where(where & self.free(target, index), value, before)
+        self.inferred[index] = after.to(before.dtype)
 
 
 def lowest(scores: Tensor, free: Tensor, counts: Sequence[int]) -> Tensor:
