@@ -11,6 +11,7 @@ from spml.losses import an_loss
 from spml.objective import Batch, Card, Objective, methods
 
 VARIANTS = [
+    ("combine", {"weights": {"gr": 1.0, "ll_cp": 0.5, "role": 0.1}, "hp": {"gr": {"q2": 0.5}}}),
     ("gr", {"k": "learned", "v": "learned"}),
     ("gr", {"k": "scar", "v": "one"}),
     ("gr", {"k": "step", "tau": 0.6, "schedule": "cosine"}),
