@@ -20,7 +20,7 @@ from .data import Dataset, cached_features, open_dataset
 from .engine import Trainer, predict_logits
 from .engine.checkpoint import has_checkpoint
 from .errors import InputError
-from .files import write_text
+from .files import remove_leftovers, write_text
 from .objective import Facts, Objective, create
 from .results import Finished, write_results
 from .selection import DEFAULT_MEAN_LABELS, Judge
@@ -159,6 +159,7 @@ class _Run:
                     f"{runfolder.CONFIG}: {', '.join(changed)}. Resume with the same ones (or only "
                     f"`--output {self.folder} --resume`), or start anew in another folder."
                 )
+            remove_leftovers(self.folder)
         else:
             runfolder.clear(self.folder)
             write_text(self.folder / runfolder.CONFIG, to_yaml(self.config))

@@ -13,7 +13,7 @@ from .terms import Point, Term, negative_log_loss
 Reduction: TypeAlias = Literal["mean", "sum", "none"]
 
 # Elements per pass: on a CPU, what a term needs stays in the second-level cache; elsewhere, few launches.
-_CHUNK = {"cpu": 1 << 15}
+_CHUNK = {"cpu": 1 << 16}
 _CHUNK_ELSEWHERE = 1 << 24
 
 

@@ -21,6 +21,7 @@ from typing import TypeAlias
 
 import torch
 from torch import Tensor
+from torch.nn.functional import logsigmoid
 
 Number: TypeAlias = float | Tensor
 
@@ -31,7 +32,7 @@ class Point:
     Attributes:
         z: logits, any shape, float32 or float64.
         p: sigmoid(z).
-        not_p: 1 - p, without cancellation.
+        not_p: 1 - p.
         log_p: log p.
         log_not_p: log(1 - p).
         beside: further tensors of the same shape, by name.
@@ -41,24 +42,20 @@ class Point:
         self.z, self.beside = z, beside or {}
 
     @cached_property
-    def _log1p_exp(self) -> Tensor:
-        return self.z.abs().neg_().exp_().log1p_()
-
-    @cached_property
     def p(self) -> Tensor:
         return torch.sigmoid(self.z)
 
     @cached_property
     def not_p(self) -> Tensor:
-        return torch.sigmoid(-self.z)
+        return 1 - self.p
 
     @cached_property
     def log_p(self) -> Tensor:
-        return self.z.clamp(max=0).sub_(self._log1p_exp)
+        return logsigmoid(self.z)
 
     @cached_property
     def log_not_p(self) -> Tensor:
-        return self.z.clamp(min=0).neg_().sub_(self._log1p_exp)
+        return logsigmoid(-self.z)
 
     def frozen_p(self) -> Tensor:
         """p for use in a weight: constant in the derivative."""
@@ -137,7 +134,8 @@ def positive_power_loss(q: float) -> Term:
 
     def term(x: Point) -> tuple[Tensor, Tensor]:
         exponent = x.log_p * q
-        return exponent.expm1() / -q, -exponent.exp() * x.not_p
+        less = exponent.expm1_()
+        return less * (-1 / q), (less + 1).mul_(x.not_p).neg_()
 
     return term
 
@@ -151,7 +149,8 @@ def negative_power_loss(q: float) -> Term:
 
     def term(x: Point) -> tuple[Tensor, Tensor]:
         exponent = x.log_not_p * q
-        return exponent.expm1() / -q, exponent.exp() * x.p
+        less = exponent.expm1_()
+        return less * (-1 / q), (less + 1).mul_(x.p)
 
     return term
 
@@ -231,12 +230,11 @@ def unified(k: Weight, v: Weight | None, l2: Term, l3: Term) -> Term:
         share = k(x)
         value2, slope2 = l2(x)
         value3, slope3 = l3(x)
-        value = value3 + share * (value2 - value3)
-        slope = slope3 + share * (slope2 - slope3)
+        value, slope = torch.lerp(value3, value2, share), torch.lerp(slope3, slope2, share)
         if v is None:
             return value, slope
         weight = v(x)
-        return weight * value, weight * slope
+        return value.mul_(weight), slope.mul_(weight)
 
     return term
 
@@ -298,7 +296,7 @@ def switched(condition: Weight, yes: Term, no: Term) -> Term:
 
 def logistic(w: Number, b: Number) -> Weight:
     """sigmoid(w p + b). Source: GR, Eq. 7."""
-    return lambda x: torch.sigmoid(x.frozen_p() * w + b)
+    return lambda x: (x.frozen_p() * w).add_(b).sigmoid_()
 
 
 def selected_at_random(a: float) -> Weight:
@@ -326,12 +324,12 @@ def constant(value: float) -> Weight:
 
 def gaussian(mu: Number, sigma: Number) -> Weight:
     """exp(-(p - mu)^2 / (2 sigma^2)). Source: GR, Eq. 10."""
-    return lambda x: torch.exp((x.frozen_p() - mu).square() / (-2 * sigma**2))
+    return lambda x: (x.frozen_p() - mu).square().mul(-0.5 / sigma**2).exp_()
 
 
 def beside(name: str) -> Weight:
-    """What lies beside the logits under this name, see `elementwise`."""
-    return lambda x: x.beside[name]
+    """What lies beside the logits under this name, in the type that is computed in; see `elementwise`."""
+    return lambda x: x.beside[name].to(x.z.dtype)
 
 
 def held(term: Term) -> Weight:
