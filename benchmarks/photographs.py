@@ -95,7 +95,7 @@ def main():
         "data": results[0]["data"],
         "backbone": backbone,
         "learning rates": RATES, "epochs": EPOCHS, "batch size": BATCH, "head bias": "prior", "seeds": SEEDS,
-        "features": first["cost"].get("features"),
+        "features": {**first["cost"]["features"], "peak memory MiB": first["cost"]["peak_memory_mib"]},
         "seconds in all": round(time.perf_counter() - started, 1),
         "table": table,
     }  # fmt: skip

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import resource
-import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -22,7 +20,7 @@ from .engine.checkpoint import has_checkpoint
 from .errors import InputError
 from .files import remove_leftovers, write_text
 from .objective import Facts, Objective, create
-from .results import Finished, write_results
+from .results import Finished, peak_memory, write_results
 from .selection import DEFAULT_MEAN_LABELS, Judge
 from .settings import with_data, with_defaults
 
@@ -232,13 +230,12 @@ class _Run:
         self.console.line(f"epoch {last['epoch']:>3}/{self.config.epochs}  {shown}  {last['seconds']:.1f} s")
 
     def _cost(self, loop: Any) -> dict[str, Any]:
-        unit = 1 if sys.platform == "darwin" else 1024
         seen = len(loop.history) * len(self.data.splits["train"])
         return {
             "seconds": round(time.perf_counter() - self.started, 2),
             "training_seconds": round(loop.seconds, 2),
             "samples_per_second": round(seen / max(loop.seconds, 1e-9), 1),
-            "peak_memory_mib": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**20, 1),
+            "peak_memory_mib": round(peak_memory() / 2**20, 1),
             "features": self.features,
             "device": str(self.fabric.device),
             "devices": self.config.devices,
