@@ -14,12 +14,13 @@ from . import models
 from .config import Config, DataConfig, from_dict
 from .console import Console
 from .data import Samples, open_dataset, open_inputs
-from .engine import predict_logits
+from .engine import make_fabric, predict_logits
 from .errors import InputError, nearest
 from .labels import ObservedLabels
 from .metrics import average_precision, mean_average_precision, precision_recall_f1, sp_score, top_k
 from .pipeline import run_training
 from .selection import DEFAULT_MEAN_LABELS
+from .settings import check_mean_labels
 
 
 def train(
@@ -176,6 +177,7 @@ class Run:
             raise InputError(
                 f"{config.path}: has no {split!r} split, but {', '.join(dataset.splits)} (--split)."
             )
+        check_mean_labels(mean_labels, len(self.classes))
         columns = self._columns(config.path, dataset.classes)
         samples = dataset.splits[split]
         logits = self._logits(samples, batch_size, workers, device, console)
@@ -230,10 +232,12 @@ class Run:
     def _logits(
         self, samples: Samples, batch_size: int, workers: int, device: str, console: Console | None
     ) -> npt.NDArray[np.float32]:
-        from lightning.fabric import Fabric
-
+        if batch_size < 1 or workers < 0:
+            raise InputError(
+                f"batch_size must be at least 1 and workers at least 0, got {batch_size}, {workers}"
+            )
         self._check_kind(samples)
-        fabric = Fabric(accelerator=device, devices=1)
+        fabric = make_fabric(device)
         model = self._classifier.to(fabric.device)
         with (console or Console(silent=True)).progress(len(samples), "predicting") as advance:
             return predict_logits(

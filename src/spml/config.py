@@ -217,7 +217,18 @@ def check(config: Config) -> None:
         ("optim.warmup_epochs", config.optim.warmup_epochs, config.optim.warmup_epochs >= 0, "at least 0"),
         ("optim.clip", config.optim.clip, config.optim.clip >= 0, "at least 0"),
         ("optim.ema", config.optim.ema, 0 <= config.optim.ema < 1, "in [0, 1)"),
-        ("mean_labels", config.mean_labels, (config.mean_labels or 1) > 0, "greater than 0"),
+        (
+            "optim.head_lr_factor",
+            config.optim.head_lr_factor,
+            config.optim.head_lr_factor is None or config.optim.head_lr_factor > 0,
+            "greater than 0",
+        ),
+        (
+            "mean_labels",
+            config.mean_labels,
+            config.mean_labels is None or config.mean_labels > 0,
+            "greater than 0",
+        ),
     ]
     for name, value, fine, expected in rules:
         if not fine:

@@ -178,11 +178,12 @@ def _index_target_equals_matrix_target(case: Case) -> None:
 def _known_labels_are_never_pushed_the_wrong_way(case: Case) -> None:
     target = torch.zeros(_ROWS, _CLASSES, dtype=torch.int8)
     target[:, 0], target[:, 1], target[: _ROWS // 2, 2] = 1, -1, 1
-    _, gradient = _loss_and_gradient(case.started(), _outputs(), Batch(target, case.batch().index))
-    # Only where the prediction is wrong: label smoothing rightly pulls back what is too confident.
-    wrong = _outputs().logits * target < 0
-    assert (gradient[:, 0][wrong[:, 0]] <= 0).all(), "the gradient lowers the logit of a known positive"
-    assert (gradient[:, 1][wrong[:, 1]] >= 0).all(), "the gradient raises the logit of a known negative"
+    outputs = _outputs()
+    _, gradient = _loss_and_gradient(case.started(), outputs, Batch(target, case.batch().index))
+    # Not where a right prediction is confident (p beyond .77): label smoothing rightly pulls it back.
+    open_ones = outputs.logits * target < 1.2
+    assert (gradient[:, 0][open_ones[:, 0]] <= 0).all(), "the gradient lowers the logit of a known positive"
+    assert (gradient[:, 1][open_ones[:, 1]] >= 0).all(), "the gradient raises the logit of a known negative"
     assert gradient[:, 0].abs().max() > 0, "known positives have no gradient"
 
 

@@ -17,6 +17,7 @@ from typing import Any
 from . import recipes
 from .config import from_dict
 from .console import Console
+from .errors import InputError
 from .files import write_bytes, write_json, write_text
 
 
@@ -46,6 +47,8 @@ def run_demo(output: Path, *, processes: int = 0, console: Console | None = None
         One row per method: label, learning rate, test mAP (mean, sd over seeds, in [0, 1]), share of the gap
         between floor and ceiling that is closed.
     """
+    if processes < 0:
+        raise InputError(f"--processes must be at least 0 (0 = one per core), got {processes}")
     console = console or Console(sys.stdout)
     recipe, started = recipes.read("demo"), time.perf_counter()
     rates, seeds = recipe["learning_rates"], recipe["seeds"]

@@ -15,14 +15,14 @@ from . import models, runfolder
 from .config import Config, differences, read_yaml, to_yaml
 from .console import Console
 from .data import Dataset, cached_features, open_dataset
-from .engine import Trainer, predict_logits
+from .engine import Trainer, make_fabric, predict_logits
 from .engine.checkpoint import has_checkpoint
 from .errors import InputError
 from .files import remove_leftovers, write_text
 from .objective import Facts, Objective, create
 from .results import Finished, peak_memory, write_results
 from .selection import DEFAULT_MEAN_LABELS, Judge
-from .settings import with_data, with_defaults
+from .settings import check_mean_labels, with_data, with_defaults
 
 
 def run_training(
@@ -78,6 +78,7 @@ class _Run:
         torch.manual_seed(config.seed)  # an objective may draw its start
         self.objective.on_fit_start(facts)
         self.data = self.data.resized(self.config.data.size, self.spec.interpolation)
+        check_mean_labels(config.mean_labels, len(self.data.classes))
         self.judge = Judge(
             self.data.splits["val"], self.data.truth.get("val"), self.config.select, self.config.mean_labels
         )
@@ -85,7 +86,7 @@ class _Run:
             console.line(note)
         torch.manual_seed(config.seed)
         self.backbone = models.build_backbone(self.spec, self.config.model, report=console.line)
-        self.fabric = make_fabric(config)
+        self.fabric = make_fabric(config.accelerator, config.devices, config.precision)
 
     @property
     def frozen(self) -> bool:
@@ -94,6 +95,9 @@ class _Run:
 
     def train(self, resume: bool) -> Path:
         config, fabric = self.config, self.fabric
+        if resume:
+            # Before other processes are started: they would wait for one that has given up.
+            self._check_same_settings()
         if config.devices > 1:
             fabric.launch()
         if fabric.is_global_zero:
@@ -147,16 +151,18 @@ class _Run:
         fabric.barrier()
         return self.folder
 
+    def _check_same_settings(self) -> None:
+        saved = read_yaml(self.folder / runfolder.CONFIG)
+        changed = [key for key in differences(saved, self.config) if key != "output"]
+        if changed:
+            raise InputError(
+                f"{self.folder}: can't be resumed with other settings; these differ from its "
+                f"{runfolder.CONFIG}: {', '.join(changed)}. Resume with the same ones (or only "
+                f"`--output {self.folder} --resume`), or start anew in another folder."
+            )
+
     def _prepare_folder(self, resume: bool) -> None:
         if resume:
-            saved = read_yaml(self.folder / runfolder.CONFIG)
-            changed = [key for key in differences(saved, self.config) if key != "output"]
-            if changed:
-                raise InputError(
-                    f"{self.folder}: can't be resumed with other settings; these differ from its "
-                    f"{runfolder.CONFIG}: {', '.join(changed)}. Resume with the same ones (or only "
-                    f"`--output {self.folder} --resume`), or start anew in another folder."
-                )
             remove_leftovers(self.folder)
         else:
             runfolder.clear(self.folder)
@@ -240,27 +246,3 @@ class _Run:
             "device": str(self.fabric.device),
             "devices": self.config.devices,
         }
-
-
-def make_fabric(config: Config) -> Any:
-    """Lightning Fabric as `config` says, not yet launched.
-
-    Raises:
-        InputError: no such accelerator here, or not so many devices.
-    """
-    from lightning.fabric import Fabric
-    from lightning.fabric.strategies.ddp import DDPStrategy
-
-    try:
-        return Fabric(
-            accelerator=config.accelerator,
-            devices=config.devices,
-            # A memory is the same on all processes already, or differs on purpose.
-            strategy=DDPStrategy(broadcast_buffers=False) if config.devices > 1 else "auto",
-            precision=config.precision,
-        )
-    except (RuntimeError, ValueError, TypeError) as error:
-        raise InputError(
-            f"--accelerator {config.accelerator} with --devices {config.devices} is not possible here "
-            f"({error})"
-        ) from error

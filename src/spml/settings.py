@@ -55,3 +55,16 @@ def with_data(config: Config, data: Dataset, spec: models.BackboneSpec) -> Confi
     elif settings.workers < 0:
         settings.workers = min(os.cpu_count() or 1, 8)
     return replace(config, data=settings, model=model, optim=optim)
+
+
+def check_mean_labels(mean_labels: float | None, classes: int) -> None:
+    """Refuse a mean number of labels per sample K that these classes can't have.
+
+    Raises:
+        InputError: K does not lie between 0 and the number of classes.
+    """
+    if mean_labels is not None and not 0 < mean_labels < classes:
+        raise InputError(
+            f"--mean_labels is the mean number of labels per sample, between 0 and the {classes} classes, "
+            f"got {mean_labels:g}. State another, or leave it out if it is not known."
+        )

@@ -286,3 +286,21 @@ def test_a_loss_that_explodes_exits_with_1(capsys, tmp_path, features):
     )  # fmt: skip
     assert "NaN or infinite" in said
     assert "learning rate 1e+38" in said
+
+
+def test_a_number_of_labels_that_the_classes_can_not_have(capsys, tmp_path, features, run):
+    for method in ("an", "gr"):
+        said = train_fails(capsys, tmp_path, features, "--method", method, "--mean_labels", "3")
+        assert "between 0 and the 3 classes, got 3" in said
+    assert "between 0 and the 3 classes" in fails(capsys, "evaluate", run, features, "--mean_labels", "-1")
+    assert "greater than 0, got 0" in train_fails(capsys, tmp_path, features, "--mean_labels", "0")
+
+
+def test_devices_and_sizes_that_are_not_possible(capsys, tmp_path, features, run):
+    assert "1 x foo is not possible here" in fails(capsys, "predict", run, features, "--device", "foo")
+    assert "1 x foo is not possible" in train_fails(capsys, tmp_path, features, "--accelerator", "foo")
+    assert "batch_size must be at least 1" in fails(capsys, "predict", run, features, "--batch_size", "0")
+    assert "head_lr_factor must be greater" in train_fails(
+        capsys, tmp_path, features, "--optim.head_lr_factor", "-1"
+    )
+    assert "--processes must be at least 0" in fails(capsys, "demo", "--processes", "-1")

@@ -7,6 +7,29 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..errors import InputError
+
+
+def make_fabric(accelerator: str, devices: int = 1, precision: Any = "32-true") -> Any:
+    """Lightning Fabric, not yet launched.
+
+    Raises:
+        InputError: no such accelerator here, or not so many devices.
+    """
+    from lightning.fabric import Fabric
+    from lightning.fabric.strategies.ddp import DDPStrategy
+
+    try:
+        return Fabric(
+            accelerator=accelerator,
+            devices=devices,
+            # A memory is the same on all processes already, or differs on purpose.
+            strategy=DDPStrategy(broadcast_buffers=False) if devices > 1 else "auto",
+            precision=precision,
+        )
+    except (RuntimeError, ValueError, TypeError) as error:
+        raise InputError(f"{devices} x {accelerator} is not possible here ({error})") from error
+
 
 def gather_rows(fabric: Any, mine: Tensor, rows: int, *, differentiable: bool) -> Tensor:
     """All rows of a batch of which each process holds every `world`-th, in the order of the batch.
