@@ -1,9 +1,9 @@
 """An objective is one published method: losses + schedule + memory + hooks, in one `nn.Module`.
 
 The engine calls, in this order: `on_fit_start`, `param_groups`, and then, for each epoch, `on_epoch_start`,
-for each step `forward` and `after_step`, and at the end `on_epoch_end`. A checkpoint is loaded after
-`on_fit_start`, so that buffers which it allocates receive their saved values. Nothing that an objective is
-given holds a true label that the user did not observe.
+for each step `extra_inputs`, `forward` and `after_step`, and at the end `on_epoch_end`. A checkpoint is
+loaded after `on_fit_start`, so that buffers which it allocates receive their saved values. Nothing that an
+objective is given holds a true label that the user did not observe.
 """
 
 from __future__ import annotations
@@ -12,24 +12,60 @@ import inspect
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
 
 from torch import Tensor, nn
 
 from .errors import InputError, nearest
 from .labels import ObservedLabels
 
+Strength = Literal["weak", "strong"]
+"""How much a further view of a sample differs from it."""
+
 
 class Outputs(NamedTuple):
-    """What a model gives for a batch.
+    """What a model gives for a batch. What an objective does not need (`Needs`) is left out.
 
     Attributes:
         logits: (B, C), float32.
         features: (B, D), what the head was given.
+        views: logits (B, C) of each further view, in the order of `Needs.views`.
+        latent: mean and standard deviation, both (B, Z), of the code of a head with a random code.
+        class_maps: (B, C, h, w), where in the image each class is seen: the head at every place of the
+            backbone's last feature map. In `extra_inputs` only; without gradient.
+        extra: logits (B, C) of the inputs that `extra_inputs` made.
+        extra_target: what `extra_inputs` gave with them.
     """
 
     logits: Tensor
     features: Tensor
+    views: tuple[Tensor, ...] = ()
+    latent: tuple[Tensor, Tensor] | None = None
+    class_maps: Tensor | None = None
+    extra: Tensor | None = None
+    extra_target: Tensor | None = None
+
+    def map(self, change: Callable[[Tensor], Tensor]) -> Outputs:
+        """The same outputs with every tensor changed."""
+
+        def changed(part: Any) -> Any:
+            if isinstance(part, tuple):
+                return tuple(change(tensor) for tensor in part)
+            return None if part is None else change(part)
+
+        return Outputs(*(changed(part) for part in self))
+
+
+class Extra(NamedTuple):
+    """Inputs for one further forward pass.
+
+    Attributes:
+        inputs: like the inputs of the batch, one row for each of its rows.
+        target: what else the objective wants back in `Outputs.extra_target`, (B, ...).
+    """
+
+    inputs: Tensor
+    target: Tensor | None = None
 
 
 @dataclass(frozen=True)
@@ -39,10 +75,12 @@ class Batch:
     Attributes:
         target: int64 (B,) class indices, or int8 (B, C) in {-1, 0, +1}.
         index: int64 (B,), the position of each sample in the training set.
+        seed: for what is drawn at random in this step; the same on all processes and after a resumption.
     """
 
     target: Tensor
     index: Tensor
+    seed: int = 0
 
 
 @dataclass(frozen=True)
@@ -78,10 +116,17 @@ class Needs:
         train_pass: `on_epoch_end` uses the model's predictions for the training set.
         batch_coupled: a sample's loss depends on the rest of the batch, so that the outputs of all processes
             are gathered before `forward`.
+        views: further views of each sample, augmented at random and each independently; every one costs a
+            forward pass.
+        class_maps: `extra_inputs` uses `Outputs.class_maps`.
+        latent: `forward` uses `Outputs.latent`.
     """
 
     train_pass: bool = False
     batch_coupled: bool = False
+    views: tuple[Strength, ...] = ()
+    class_maps: bool = False
+    latent: bool = False
 
 
 @dataclass(frozen=True)
@@ -93,8 +138,11 @@ class Card:
         paper: authors, title, venue.
         year: of the paper.
         equations: which equations of the paper are implemented.
+        formula: the loss in plain characters: P = known positives, U = unknown labels, z = logit,
+            p = sigmoid(z), l+ = -log p, l- = -log(1 - p).
         state: what it keeps besides the model's weights; `none` if nothing.
         head_bias: bias that the head starts with unless the user chooses, `zero` or `prior`.
+        head: kind of head unless the user chooses.
         defaults: published hyper-parameters per benchmark.
         deviations: where paper and released code differ, and which of the two is the default.
     """
@@ -103,8 +151,10 @@ class Card:
     paper: str
     year: int
     equations: str
+    formula: str = ""
     state: str = "none"
     head_bias: str = "zero"
+    head: str = "linear"
     defaults: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     deviations: tuple[str, ...] = ()
 
@@ -132,6 +182,19 @@ class Objective(nn.Module):
 
     def on_epoch_start(self, progress: Progress) -> None:
         """Set what is scheduled. A function of `progress` alone, so that a resumed run has the same."""
+
+    def extra_inputs(self, inputs: Tensor, outputs: Outputs, batch: Batch) -> Extra | None:
+        """Inputs for one further forward pass of this step, if any; called without gradient.
+
+        What is random must follow from `batch.seed`. With `needs.batch_coupled` it is given the whole batch
+        of all processes.
+
+        Args:
+            inputs: of the batch: uint8 images (B, channels, H, W) or float features (B, D).
+            outputs: of these inputs.
+            batch: their labels.
+        """
+        return None
 
     def forward(self, outputs: Outputs, batch: Batch) -> dict[str, Tensor]:
         """Named scalar terms whose sum is the loss, each a mean over the samples of the batch.

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image, ImageOps
 
+from spml.data import Augment
 from spml.data.images import FORMATS, ImageFiles, check_images
 from spml.errors import InputError, SpmlError
 
@@ -158,7 +159,7 @@ def test_flip_depends_on_seed_epoch_and_row_only(picture):
     plain = images.fetch(range(40), None).numpy()
 
     def flipped(seed: int, epoch: int, rows: list[int]) -> list[bool]:
-        batch = images.fetch(rows, (seed, epoch)).numpy()
+        batch = images.fetch(rows, Augment(seed, epoch)).numpy()
         for got, row in zip(batch, rows, strict=True):
             assert (got == plain[row]).all() or (got == plain[row][:, :, ::-1]).all()
         return [not (got == plain[row]).all() for got, row in zip(batch, rows, strict=True)]
@@ -170,8 +171,8 @@ def test_flip_depends_on_seed_epoch_and_row_only(picture):
     assert flipped(0, 0, [7]) == [first[7]]
     assert flipped(0, 1, everything) != first
     assert flipped(1, 0, everything) != first
-    assert not np.array_equal(images.fetch(everything, (0, 0)), plain)
-    assert np.array_equal(opened(paths, flip=False).fetch(everything, (0, 0)), plain)
+    assert not np.array_equal(images.fetch(everything, Augment(0, 0)), plain)
+    assert np.array_equal(opened(paths, flip=False).fetch(everything, Augment(0, 0)), plain)
 
 
 def test_take_fingerprint_and_pickle(picture):
@@ -180,7 +181,7 @@ def test_take_fingerprint_and_pickle(picture):
     assert np.array_equal(images.take(np.array([2, 0])).fetch([0, 1]), images.fetch([2, 0]))
     assert len(images.take([1])) == 1
     copy = pickle.loads(pickle.dumps(images))
-    assert np.array_equal(copy.fetch([1], (0, 0)), images.fetch([1], (0, 0)))
+    assert np.array_equal(copy.fetch([1], Augment(0, 0)), images.fetch([1], Augment(0, 0)))
     assert copy.fingerprint() == images.fingerprint()
     assert images.take([0, 1]).fingerprint() != images.take([1, 0]).fingerprint()
     assert images.resized(16, "bilinear").fingerprint() != images.fingerprint()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from spml.config import DataConfig
-from spml.data import open_dataset, open_inputs
+from spml.data import Augment, open_dataset, open_inputs
 from spml.errors import InputError
 
 
@@ -169,9 +169,9 @@ def test_size_flip_and_report(tmp_path, picture):
     assert told == [f"{tmp_path}: checking 6 images"]
     train = data.splits["train"].inputs
     assert train.fetch([0], None).shape == (1, 3, 12, 12)
-    assert any(not train.fetch([0], (0, epoch)).equal(train.fetch([0], None)) for epoch in range(9))
+    assert any(not train.fetch([0], Augment(0, epoch)).equal(train.fetch([0], None)) for epoch in range(9))
     still = open_dataset(DataConfig(path=str(tmp_path), flip=False), size=8).splits["train"].inputs
-    assert all(still.fetch([0], (0, epoch)).equal(still.fetch([0], None)) for epoch in range(9))
+    assert all(still.fetch([0], Augment(0, epoch)).equal(still.fetch([0], None)) for epoch in range(9))
     larger = data.resized(20, "bicubic")
     assert larger.splits["val"].inputs.fetch([0], None).shape == (1, 3, 20, 20)
     assert larger.splits["val"].observed == data.splits["val"].observed
@@ -210,7 +210,9 @@ def test_inputs_for_prediction(tmp_path, picture):
     ids, inputs, notes = open_inputs([one, folder, one], size=8)
     assert ids == (one, f"{folder}/b.png", f"{folder}/sub/a.jpg")
     assert inputs.fetch(range(3), None).shape == (3, 3, 8, 8)
-    assert inputs.fetch([1], (0, 0)).equal(open_inputs([f"{folder}/b.png"], size=8)[1].fetch([0], None))
+    assert inputs.fetch([1], Augment(0, 0)).equal(
+        open_inputs([f"{folder}/b.png"], size=8)[1].fetch([0], None)
+    )
     assert len(notes) == 1
     assert notes[0].startswith(f"1 images were skipped: {folder}/broken.png (not an image of a known format")
 

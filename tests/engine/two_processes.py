@@ -78,12 +78,13 @@ def gradients(fabric, name, found):
     objective.on_epoch_start(Progress(2, 5))
     module = fabric.setup(TrainingStep(model, objective, fabric))
     batches = EpochBatches(97, BATCH, 5, fabric.global_rank, fabric.world_size)
-    for place, (inputs, batch) in enumerate(make_loader(part, batches, 5, 0, False)):
+    loader = make_loader(part, batches, 5, 0, False, views=objective.needs.views)
+    for place, (inputs, views, batch) in enumerate(loader):
         if place not in (0, 6):
             continue
         rows = batches.rows(place)
         assert rows == (BATCH if place == 0 else 1)
-        terms, _ = module(inputs, batch.target, batch.index, rows)
+        terms, _ = module(inputs, views, batch.target, batch.index, rows, place)
         loss = torch.stack(list(terms.values())).sum()
         fabric.backward(loss)
         found[f"{name}/{place}/loss"] = fabric.all_reduce(loss.detach(), reduce_op="mean").reshape(1)

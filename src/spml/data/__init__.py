@@ -11,7 +11,7 @@ import numpy as np
 from ..config import DataConfig
 from ..errors import InputError
 from .cache import cached_features
-from .dataset import Dataset, Inputs, Kind, Samples
+from .dataset import Augment, Dataset, Inputs, Kind, Samples
 from .images import SUFFIXES, ImageFiles, check_images
 from .readers import existing, read
 from .readers.features import read_unlabelled
@@ -135,4 +135,13 @@ def _open_images(
     return inputs, skipped
 
 
-__all__ = ["Dataset", "Inputs", "Kind", "Samples", "cached_features", "open_dataset", "open_inputs"]
+__all__ = [
+    "Augment",
+    "Dataset",
+    "Inputs",
+    "Kind",
+    "Samples",
+    "cached_features",
+    "open_dataset",
+    "open_inputs",
+]

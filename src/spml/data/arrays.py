@@ -11,7 +11,7 @@ import numpy.typing as npt
 import torch
 
 from ..errors import InputError
-from .dataset import Kind, Rows
+from .dataset import Augment, Kind, Rows
 
 CHUNK = 1 << 22  # numbers looked at in one go
 
@@ -45,7 +45,7 @@ class FeatureMatrix:
         with np.errstate(over="ignore"):
             return np.ascontiguousarray(chosen, np.float32)
 
-    def fetch(self, rows: Rows, augment: tuple[int, int] | None = None) -> torch.Tensor:
+    def fetch(self, rows: Rows, augment: Augment | None = None) -> torch.Tensor:
         """Features of a batch, float32 of shape (B, D); there is no augmentation."""
         return torch.from_numpy(self.dense(rows))
 
@@ -74,7 +74,7 @@ class ImageArray:
     def __len__(self) -> int:
         return len(self._rows)
 
-    def fetch(self, rows: Rows, augment: tuple[int, int] | None = None) -> torch.Tensor:
+    def fetch(self, rows: Rows, augment: Augment | None = None) -> torch.Tensor:
         """Images of a batch, uint8 of shape (B, channels, H, W)."""
         return torch.from_numpy(self._pixels[self._rows[np.asarray(rows, np.int64)]])
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, Protocol, runtime_checkable
+from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,22 @@ from ..labels import ObservedLabels
 
 Kind = Literal["image", "feature"]
 Rows = Sequence[int] | npt.NDArray[np.int64]
+
+
+class Augment(NamedTuple):
+    """Which random change of a sample is wanted: with its row, the whole seed of that change.
+
+    Attributes:
+        seed, epoch: of the training run.
+        view: 0 = the ordinary view, changed as little as the data's own settings say; others are further
+            views, drawn independently.
+        strength: of a further view.
+    """
+
+    seed: int
+    epoch: int
+    view: int = 0
+    strength: Literal["weak", "strong"] = "weak"
 
 
 class Inputs(Protocol):
@@ -27,13 +43,13 @@ class Inputs(Protocol):
 
     def __len__(self) -> int: ...
 
-    def fetch(self, rows: Rows, augment: tuple[int, int] | None) -> torch.Tensor:
+    def fetch(self, rows: Rows, augment: Augment | None) -> torch.Tensor:
         """The samples of a batch: uint8 of shape (B, 3, H, W), (B, 1, H, W) if grey, or float32 (B, D).
 
         Args:
             rows: which samples.
-            augment: (seed, epoch) in training, where every random change depends on nothing but seed, epoch
-                and row; None for no random change.
+            augment: in training, where every random change depends on nothing but this and the row; None
+                for no random change.
 
         Raises:
             SpmlError: a file that could be read when the data was opened can't be read any more.

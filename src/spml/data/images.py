@@ -16,7 +16,7 @@ import torch
 from PIL import Image, UnidentifiedImageError
 
 from ..errors import InputError, SpmlError
-from .dataset import Kind, Rows
+from .dataset import Augment, Kind, Rows
 from .draws import raw
 
 # Formats that are opened, whatever a file is called. Others have decoders that few people test, or run other
@@ -87,7 +87,7 @@ class ImageFiles:
     def __len__(self) -> int:
         return len(self._paths)
 
-    def fetch(self, rows: Rows, augment: tuple[int, int] | None = None) -> torch.Tensor:
+    def fetch(self, rows: Rows, augment: Augment | None = None) -> torch.Tensor:
         """Images of a batch, uint8 RGB of shape (B, 3, size, size).
 
         Raises:
@@ -103,7 +103,11 @@ class ImageFiles:
                     f"{self._paths[row]}: {error}. It could be read when the data was opened: do not change "
                     "the data during a run."
                 ) from error
-            if augment and self._settings["flip"] and raw(1, "flip", *augment, row)[0] >> np.uint64(63):
+            if (
+                augment
+                and self._settings["flip"]
+                and raw(1, "flip", augment.seed, augment.epoch, row)[0] >> np.uint64(63)
+            ):
                 pixels = pixels[:, ::-1]
             batch[place] = pixels.transpose(2, 0, 1)
         return torch.from_numpy(batch)

@@ -11,9 +11,12 @@ import numpy.typing as npt
 import torch
 from torch.utils.data import DataLoader, Dataset, Sampler
 
-from ..data import Samples
+from ..data import Augment, Samples
 from ..data.draws import permutation
-from ..objective import Batch
+from ..objective import Batch, Strength
+
+Loaded = tuple[torch.Tensor, tuple[torch.Tensor, ...], Batch]
+"""Inputs, further views of them, labels."""
 
 Place = tuple[int, int]
 """(epoch, row): a worker learns the epoch with every row, so that workers may outlive an epoch."""
@@ -56,22 +59,29 @@ class EpochBatches(Sampler[list[Place]]):
 class _Rows(Dataset[Any]):
     """Fetches whole batches, so that features and small images need one indexing operation."""
 
-    def __init__(self, samples: Samples, augment_seed: int | None) -> None:
-        self.samples, self.augment_seed = samples, augment_seed
+    def __init__(self, samples: Samples, augment_seed: int | None, views: Sequence[Strength]) -> None:
+        self.samples, self.augment_seed, self.views = samples, augment_seed, views
 
     def __len__(self) -> int:
         return len(self.samples)
 
-    def __getitem__(self, place: Place) -> tuple[torch.Tensor, Batch]:
+    def __getitem__(self, place: Place) -> Loaded:
         return self.__getitems__([place])
 
-    def __getitems__(self, places: Sequence[Place]) -> tuple[torch.Tensor, Batch]:
+    def __getitems__(self, places: Sequence[Place]) -> Loaded:
         # A process may have no row of an uneven last batch: one row is fetched for its shape and dropped.
         rows = [row for _, row in places] or [0]
-        augment = None if self.augment_seed is None or not places else (self.augment_seed, places[0][0])
+        augment = (
+            None if self.augment_seed is None else Augment(self.augment_seed, places[0][0] if places else 0)
+        )
         kept = len(places)
         inputs = self.samples.inputs.fetch(rows, augment)[:kept]
-        return inputs, Batch(self.samples.observed.target(rows)[:kept], torch.tensor(rows)[:kept])
+        views = tuple(
+            self.samples.inputs.fetch(rows, augment._replace(view=number, strength=strength))[:kept]
+            for number, strength in enumerate(self.views, start=1)
+            if augment is not None
+        )
+        return inputs, views, Batch(self.samples.observed.target(rows)[:kept], torch.tensor(rows)[:kept])
 
 
 def _as_it_is(fetched: Any) -> Any:
@@ -79,11 +89,26 @@ def _as_it_is(fetched: Any) -> Any:
 
 
 def make_loader(
-    samples: Samples, batches: EpochBatches, augment_seed: int | None, workers: int, pin: bool
+    samples: Samples,
+    batches: EpochBatches,
+    augment_seed: int | None,
+    workers: int,
+    pin: bool,
+    *,
+    views: Sequence[Strength] = (),
 ) -> DataLoader[Any]:
-    """A plain DataLoader over whole batches. It draws nothing from torch's global random state."""
+    """A plain DataLoader over whole batches. It draws nothing from torch's global random state.
+
+    Args:
+        samples: what is loaded.
+        batches: which rows, in which order.
+        augment_seed: of random changes; None = none.
+        workers: processes that load; 0 = this one.
+        pin: batches lie in pinned memory.
+        views: further views of each sample.
+    """
     return DataLoader(
-        _Rows(samples, augment_seed),
+        _Rows(samples, augment_seed, views),
         batch_sampler=batches,
         num_workers=workers,
         collate_fn=_as_it_is,

@@ -40,7 +40,7 @@ def predict_logits(
     was_training = model.training
     model.eval()
     parts = []
-    for place, (inputs, _) in enumerate(loader):
+    for place, (inputs, _, _) in enumerate(loader):
         with fabric.autocast():
             logits = model(inputs.to(fabric.device, non_blocking=True)).logits
         parts.append(gather_rows(fabric, logits.float(), batches.rows(place), differentiable=False).cpu())

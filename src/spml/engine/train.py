@@ -36,6 +36,9 @@ from .predict import predict_logits
 _CHECK_STEPS = 200
 """The loss is checked for NaN every so many steps: a check waits for the device."""
 
+_SEEDS = 1 << 32
+"""More than there are steps, so that no two runs share the seed of a step."""
+
 _AGREE_STEPS = 10
 """Several processes agree every so many steps on whether to stop."""
 
@@ -52,31 +55,61 @@ class TrainingStep(nn.Module):
     def __init__(self, model: nn.Module, objective: Objective, fabric: Any) -> None:
         super().__init__()
         self.model, self.objective, self.fabric = model, objective, fabric
+        self._class_maps = {"class_maps": True} if objective.needs.class_maps else {}
+        self._has_extra = type(objective).extra_inputs is not Objective.extra_inputs
 
     def forward(
-        self, inputs: Tensor, target: Tensor, index: Tensor, rows: int
+        self,
+        inputs: Tensor,
+        views: tuple[Tensor, ...],
+        target: Tensor,
+        index: Tensor,
+        rows: int,
+        seed: int = 0,
     ) -> tuple[dict[str, Tensor], Outputs]:
         """Terms whose gradient, averaged over processes, is that of one process with the whole batch.
 
         Args:
-            inputs, target, index: this process's part of the batch.
+            inputs, views, target, index: this process's part of the batch.
             rows: rows of the batch over all processes.
+            seed: of the step.
         """
-        outputs, batch = self.model(inputs), Batch(target, index)
+        outputs, batch = self.model(inputs, **self._class_maps), Batch(target, index, seed)
+        outputs = outputs._replace(views=tuple(self.model(view).logits for view in views))
+        if self._has_extra:
+            outputs = self._with_extra(inputs, outputs, batch, rows)
+        outputs = outputs._replace(class_maps=None)
         if self.objective.needs.batch_coupled:
             return self.objective(*gather_batch(self.fabric, outputs, batch, rows, True)), outputs
         share = len(target) * self.fabric.world_size / rows
         terms: dict[str, Tensor] = self.objective(outputs, batch)
         return {name: term * share for name, term in terms.items()} if share != 1 else terms, outputs
 
+    def _with_extra(self, inputs: Tensor, outputs: Outputs, batch: Batch, rows: int) -> Outputs:
+        with torch.no_grad():
+            given = inputs, outputs.map(Tensor.detach), batch
+            coupled = self.objective.needs.batch_coupled and self.fabric.world_size > 1
+            if coupled:
+                together = gather_rows(self.fabric, inputs, rows, differentiable=False)
+                given = together, *gather_batch(self.fabric, outputs, batch, rows, False)
+            extra = self.objective.extra_inputs(*given)
+        if extra is None:
+            return outputs
+        mine = slice(self.fabric.global_rank, None, self.fabric.world_size) if coupled else slice(None)
+        logits = self.model(extra.inputs[mine]).logits
+        return outputs._replace(
+            extra=logits, extra_target=None if extra.target is None else extra.target[mine]
+        )
+
 
 def gather_batch(
     fabric: Any, outputs: Outputs, batch: Batch, rows: int, differentiable: bool
 ) -> tuple[Outputs, Batch]:
     """Outputs and labels of the whole batch, the same on every process."""
-    together = Outputs(*(gather_rows(fabric, part, rows, differentiable=differentiable) for part in outputs))
+    together = outputs.map(lambda part: gather_rows(fabric, part, rows, differentiable=differentiable))
     target = gather_rows(fabric, batch.target, rows, differentiable=False)
-    return together, Batch(target, gather_rows(fabric, batch.index, rows, differentiable=False))
+    index = gather_rows(fabric, batch.index, rows, differentiable=False)
+    return together, Batch(target, index, batch.seed)
 
 
 @dataclass
@@ -142,7 +175,12 @@ class Trainer:
         )
         self.steps_per_epoch = math.ceil(len(self.train) / config.batch_size)
         self.loader = make_loader(
-            self.train, self.batches, config.seed, workers, fabric.device.type == "cuda"
+            self.train,
+            self.batches,
+            config.seed,
+            workers,
+            fabric.device.type == "cuda",
+            views=objective.needs.views,
         )
         self._after_step = type(objective).after_step is not Objective.after_step
         self._stop = False
@@ -175,8 +213,8 @@ class Trainer:
         self.objective.on_epoch_start(progress)
         self.batches.epoch, self.batches.first = loop.epoch, loop.batch
         self.module.train()
-        for inputs, batch in self.loader:
-            self._step(inputs, batch)
+        for inputs, views, batch in self.loader:
+            self._step(inputs, views, batch)
             stop = self._must_stop()
             if stop or self._every(self.config.checkpoint_steps):
                 self._check_finite()
@@ -215,16 +253,18 @@ class Trainer:
             return False
         return bool(self.fabric.all_gather(torch.tensor(self._stop)).any())
 
-    def _step(self, inputs: Tensor, batch: Batch) -> None:
+    def _step(self, inputs: Tensor, views: tuple[Tensor, ...], batch: Batch) -> None:
         loop, optim, device = self.loop, self.config.optim, self.fabric.device
         inputs = inputs.to(device, non_blocking=True)
+        views = tuple(view.to(device, non_blocking=True) for view in views)
         target = batch.target.to(device, non_blocking=True)
         index = batch.index.to(device, non_blocking=True)
         rows = self.batches.rows(loop.batch)
         set_learning_rate(
             self.optimizer, learning_rate(optim, loop.step, self.steps_per_epoch, self.config.epochs)
         )
-        terms, outputs = self.module(inputs, target, index, rows)
+        seed = self.config.seed * _SEEDS + loop.step
+        terms, outputs = self.module(inputs, views, target, index, rows, seed)
         self.fabric.backward(torch.stack(list(terms.values())).sum())
         if optim.clip:
             self.fabric.clip_gradients(self.module, self.optimizer, max_norm=optim.clip)
@@ -235,7 +275,7 @@ class Trainer:
         if self._after_step:
             with torch.no_grad():
                 self.objective.after_step(
-                    *gather_batch(self.fabric, outputs, Batch(target, index), rows, False)
+                    *gather_batch(self.fabric, outputs, Batch(target, index, seed), rows, False)
                 )
         self._accumulate(terms, rows)
         loop.batch, loop.step = loop.batch + 1, loop.step + 1

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import fields
 from typing import Any
 
 from torch import Tensor, nn
@@ -58,8 +57,10 @@ class Combine(Objective):
                 raise ValueError(f"hp names {name!r}, which weights does not: {', '.join(weights)}")
         self.weights = dict(weights)
         self.parts = nn.ModuleDict({name: create(name, hp.get(name)) for name in weights})
-        together = {f.name: any(getattr(p.needs, f.name) for p in self._parts()) for f in fields(Needs)}
-        self.needs = Needs(**together)
+        self.needs = Needs(
+            train_pass=any(part.needs.train_pass for part in self._parts()),
+            batch_coupled=any(part.needs.batch_coupled for part in self._parts()),
+        )
 
     def param_groups(self) -> list[dict[str, Any]]:
         return [group for part in self._parts() for group in part.param_groups()]
