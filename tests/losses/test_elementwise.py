@@ -8,7 +8,7 @@ import sys
 import pytest
 import torch
 
-from spml.losses import an_loss, em_loss, gr_loss
+from spml.losses import an_loss, em_loss, gr_loss, lasd_loss
 from spml.losses import elementwise as module
 from spml.losses.elementwise import elementwise
 from spml.losses.terms import no_loss, positive_log_loss
@@ -193,3 +193,32 @@ def test_losses_import_no_other_part_of_the_package():
         "assert not foreign & set(sys.modules), foreign & set(sys.modules)\n"
     )
     subprocess.run([sys.executable, "-c", script], check=True)
+
+
+@pytest.mark.parametrize("loss", [gr_loss, em_loss, lasd_loss])
+@pytest.mark.parametrize("reduction", ["mean", "none"])
+def test_a_retained_graph_gives_the_same_gradient_again(loss, reduction):
+    """The stored slope becomes the first gradient in place, so the second must not be made of it."""
+    logits = torch.randn(5, 7, dtype=torch.float64).requires_grad_()
+    value = loss(logits, torch.arange(5), reduction=reduction)
+    weight = torch.full_like(value, 3.0)
+    (first,) = torch.autograd.grad(value, logits, weight, retain_graph=True)
+    kept = first.clone()
+    (second,) = torch.autograd.grad(value, logits, weight)
+    assert torch.equal(first, kept)
+    assert torch.equal(second, kept)
+    assert kept.abs().max() > 0
+
+
+@pytest.mark.parametrize("loss", [an_loss, gr_loss, em_loss, lasd_loss])
+@pytest.mark.parametrize("matrix", [False, True])
+def test_losses_compile_as_one_graph(loss, matrix):
+    logits, target = torch.randn(6, 9).requires_grad_(), torch.arange(6)
+    if matrix:
+        target = torch.zeros(6, 9, dtype=torch.int8).scatter_(1, target[:, None], 1)
+    torch.compiler.reset()
+    compiled = torch.compile(loss, backend="eager", fullgraph=True)
+    found, expected = compiled(logits, target), loss(logits, target)
+    torch.testing.assert_close(found, expected)
+    gradients = [torch.autograd.grad(value, logits)[0] for value in (found, expected)]
+    torch.testing.assert_close(*gradients)

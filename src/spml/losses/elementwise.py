@@ -8,12 +8,13 @@ from typing import Any, Literal, TypeAlias
 import torch
 from torch import Tensor
 
-from .terms import Point, Term, negative_log_loss
+from .point import Point
+from .terms import Term, negative_log_loss
 
 Reduction: TypeAlias = Literal["mean", "sum", "none"]
 
-# Elements per pass: on a CPU, what a term needs stays in the second-level cache; elsewhere, few launches.
-_CHUNK = {"cpu": 1 << 16}
+# Elements per pass: on a CPU, what a term needs stays in the cache; elsewhere, few launches.
+_CHUNK = {"cpu": 1 << 17}
 _CHUNK_ELSEWHERE = 1 << 24
 
 
@@ -65,7 +66,8 @@ def elementwise(
 
 
 def check_target(logits: Tensor, target: Tensor) -> None:
-    """Check shapes and dtypes; on the CPU also the range (elsewhere that would wait for the device).
+    """Check shapes and dtypes; on the CPU also the range (elsewhere that would wait for the device), unless
+    compiled.
 
     Raises:
         ValueError, TypeError: the message says what was found and what was expected.
@@ -85,7 +87,7 @@ def check_target(logits: Tensor, target: Tensor) -> None:
             f"target must have shape ({rows},) or ({rows}, {classes}) for logits of shape "
             f"({rows}, {classes}), got {tuple(target.shape)}"
         )
-    if target.device.type != "cpu" or target.numel() == 0:
+    if target.device.type != "cpu" or target.numel() == 0 or torch.compiler.is_compiling():
         return
     if target.ndim == 1:
         if target.dtype != torch.int64:
@@ -113,9 +115,13 @@ def upcast(logits: Tensor) -> Tensor:
 
 
 def _evaluate(
-    z: Tensor, target: Tensor, terms: tuple[Term, Term, Term], beside: Mapping[str, Tensor] | None
+    z: Tensor,
+    target: Tensor,
+    terms: tuple[Term, Term, Term],
+    beside: Mapping[str, Tensor] | None,
+    out: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Value and slope of each element of (B, C) logits."""
+    """Value and slope of each element of (B, C) logits; the slope in `out` if given."""
     positive, unknown, negative = terms
     x = Point(z, beside)
     value, slope = unknown(x)
@@ -123,12 +129,45 @@ def _evaluate(
         place = target[:, None]
         there = {name: part.gather(1, place) for name, part in x.beside.items()}
         value_there, slope_there = positive(Point(z.gather(1, place), there))
-        return value.scatter(1, place, value_there), slope.scatter(1, place, slope_there)
-    for sign, term in ((1, positive), (-1, negative)):
-        here = target == sign
+        slope = slope.clone() if out is None else out.copy_(slope)
+        if any(value is kept for kept in (*vars(x).values(), *x.beside.values())):
+            value = value.clone()
+        return value.scatter_(1, place, value_there), slope.scatter_(1, place, slope_there)
+    signs = target.to(z.dtype)
+    for here, term in ((signs.clamp(min=0), positive), (signs.clamp(max=0).neg_(), negative)):
         value_there, slope_there = term(x)
-        value, slope = torch.where(here, value_there, value), torch.where(here, slope_there, slope)
-    return value, slope
+        value, slope = torch.lerp(value, value_there, here), torch.lerp(slope, slope_there, here)
+    return value, slope if out is None else out.copy_(slope)
+
+
+def _in_chunks(
+    logits: Tensor,
+    target: Tensor,
+    terms: tuple[Term, Term, Term],
+    beside: Mapping[str, Tensor] | None,
+    unreduced: bool,
+    with_slope: bool,
+) -> tuple[Tensor, Tensor | None]:
+    """Sum (or matrix) of the elements' losses, and their slopes if wanted."""
+    rows, classes = logits.shape
+    size = max(1, _CHUNK.get(logits.device.type, _CHUNK_ELSEWHERE) // max(classes, 1))
+    if torch.compiler.is_compiling():
+        size = max(rows, 1)  # the compiler makes one pass of all of it
+    compute = torch.float64 if logits.dtype == torch.float64 else torch.float32
+    # In the computing type: in half precision small slopes would vanish before a loss scale is applied.
+    slope = torch.empty_like(logits, dtype=compute) if with_slope else None
+    total = torch.zeros((), dtype=compute, device=logits.device)
+    matrix = torch.empty(logits.shape, dtype=compute, device=logits.device) if unreduced else None
+    for start in range(0, rows, size):
+        chunk = slice(start, start + size)
+        parts = {name: part[chunk] for name, part in (beside or {}).items()}
+        out = None if slope is None else slope[chunk]
+        value, _ = _evaluate(upcast(logits[chunk]), target[chunk], terms, parts, out)
+        if matrix is not None:
+            matrix[chunk] = value
+        else:
+            total += value.sum()
+    return total if matrix is None else matrix, slope
 
 
 class _Elementwise(torch.autograd.Function):
@@ -143,29 +182,22 @@ class _Elementwise(torch.autograd.Function):
         beside: Mapping[str, Tensor] | None,
         unreduced: bool,
     ) -> Tensor:
-        rows, classes = logits.shape
-        size = max(1, _CHUNK.get(logits.device.type, _CHUNK_ELSEWHERE) // max(classes, 1))
-        compute = torch.float64 if logits.dtype == torch.float64 else torch.float32
-        # In the computing type: in half precision small slopes would vanish before a loss scale is applied.
-        gradient = torch.empty_like(logits, dtype=compute) if ctx.needs_input_grad[0] else None
-        total = torch.zeros((), dtype=compute, device=logits.device)
-        matrix = torch.empty(logits.shape, dtype=compute, device=logits.device) if unreduced else None
-        for start in range(0, rows, size):
-            chunk = slice(start, start + size)
-            parts = {name: part[chunk] for name, part in (beside or {}).items()}
-            value, slope = _evaluate(upcast(logits[chunk]), target[chunk], terms, parts)
-            if gradient is not None:
-                gradient[chunk] = slope
-            if matrix is not None:
-                matrix[chunk] = value
-            else:
-                total += value.sum()
-        ctx.save_for_backward(gradient, logits)
-        return total if matrix is None else matrix
+        value, ctx.slope = _in_chunks(logits, target, terms, beside, unreduced, ctx.needs_input_grad[0])
+        ctx.terms, ctx.beside, ctx.unreduced = terms, beside, unreduced
+        ctx.save_for_backward(logits, target)
+        return value
 
     @staticmethod
     def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor, None, None, None, None]:
-        return _Scale.apply(grad_output, *ctx.saved_tensors), None, None, None, None
+        logits, target = ctx.saved_tensors
+        # The slope becomes the gradient in place: a second tensor of this size would take longer to allocate
+        # than the loss takes to compute. A second pass over a retained graph computes it again.
+        slope, ctx.slope = ctx.slope, None
+        if slope is None:
+            _, slope = _in_chunks(logits, target, ctx.terms, ctx.beside, ctx.unreduced, True)
+        if torch.is_grad_enabled():
+            return _Scale.apply(grad_output, slope, logits), None, None, None, None
+        return slope.mul_(grad_output).to(logits.dtype), None, None, None, None
 
 
 class _Attach(torch.autograd.Function):

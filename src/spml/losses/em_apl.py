@@ -6,7 +6,17 @@ from torch import Tensor
 
 from .domains import check_positive
 from .elementwise import Reduction, check_target, elementwise
-from .terms import Point, beside, entropy, negative_eps_loss, positive_eps_loss, scaled, switched, unified
+from .point import Point
+from .terms import (
+    at_least,
+    beside,
+    entropy,
+    negative_eps_loss,
+    positive_eps_loss,
+    scaled,
+    switched,
+    unified,
+)
 
 
 def em_apl_loss(
@@ -58,7 +68,7 @@ def em_apl_loss(
     positive, negative = positive_eps_loss(eps), negative_eps_loss(eps)
 
     def labelled(x: Point) -> Tensor:
-        return x.beside["soft"] >= 0
+        return at_least(x.beside["soft"].to(x.z.dtype), 0)
 
     crossed = unified(beside("soft"), None, positive, negative)
     return elementwise(

@@ -7,9 +7,9 @@ from torch import Tensor
 
 from .domains import check_non_negative, check_positive, check_share
 from .elementwise import Reduction, elementwise
+from .point import Point
 from .terms import (
     Number,
-    Point,
     Term,
     constant,
     entropy,
@@ -181,8 +181,13 @@ def gpr_loss(
 
 
 def _by_pseudo_label(positive: Term, without: Term, negative: Term) -> Term:
-    unless_positive = switched(lambda x: x.beside["pseudo"] < 0, negative, without)
-    return switched(lambda x: x.beside["pseudo"] > 0, positive, unless_positive)
+    def is_positive(x: Point) -> Tensor:
+        return x.beside["pseudo"].to(x.z.dtype).clamp_(min=0)
+
+    def is_negative(x: Point) -> Tensor:
+        return x.beside["pseudo"].to(x.z.dtype).clamp_(max=0).neg_()
+
+    return switched(is_positive, positive, switched(is_negative, negative, without))
 
 
 def _check_pseudo(logits: Tensor, pseudo: Tensor) -> None:

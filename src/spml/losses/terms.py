@@ -15,51 +15,20 @@ Notation: z logit, p = sigmoid(z), l+ = -log p, l- = -log(1 - p).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from functools import cached_property
+from collections.abc import Callable
 from typing import TypeAlias
 
 import torch
 from torch import Tensor
-from torch.nn.functional import logsigmoid
+
+from .point import Point
 
 Number: TypeAlias = float | Tensor
 
-
-class Point:
-    """Logits, and what terms need of them, each computed once and only when asked for.
-
-    Attributes:
-        z: logits, any shape, float32 or float64.
-        p: sigmoid(z).
-        not_p: 1 - p.
-        log_p: log p.
-        log_not_p: log(1 - p).
-        beside: further tensors of the same shape, by name.
-    """
-
-    def __init__(self, z: Tensor, beside: Mapping[str, Tensor] | None = None) -> None:
-        self.z, self.beside = z, beside or {}
-
-    @cached_property
-    def p(self) -> Tensor:
-        return torch.sigmoid(self.z)
-
-    @cached_property
-    def not_p(self) -> Tensor:
-        return 1 - self.p
-
-    @cached_property
-    def log_p(self) -> Tensor:
-        return logsigmoid(self.z)
-
-    @cached_property
-    def log_not_p(self) -> Tensor:
-        return logsigmoid(-self.z)
-
-    def frozen_p(self) -> Tensor:
-        """p for use in a weight: constant in the derivative."""
-        return self.p.detach()
+_LOG2_E = math.log2(math.e)
+_LEAST_EXP2 = 0.01
+"""On a processor exp2 is four times faster than exp and expm1. Its rounding, divided by an exponent of at
+least this, moves a loss in float32 by less than 1e-5."""
 
 
 Term: TypeAlias = Callable[[Point], tuple[Tensor, Tensor]]
@@ -76,7 +45,7 @@ def positive_log_loss(x: Point) -> tuple[Tensor, Tensor]:
 
 def negative_log_loss(x: Point) -> tuple[Tensor, Tensor]:
     """l- = -log(1 - p). Slope p."""
-    return -x.log_not_p, x.p
+    return x.z.clamp(min=0).sub_(x.log_larger), x.p
 
 
 def no_loss(x: Point) -> tuple[Tensor, Tensor]:
@@ -116,8 +85,8 @@ def entropy(eps: float = 0.0) -> Term:
     """
 
     def exact(x: Point) -> tuple[Tensor, Tensor]:
-        spread = x.p * x.not_p
-        return -(x.p * x.log_p + x.not_p * x.log_not_p), -spread * x.z
+        # With m the smaller of p and 1 - p, and log m = log(1 - m) - |z|: H = m |z| - log(1 - m).
+        return (x.smaller * x.z.abs()).sub_(x.log_larger), (x.spread * x.z).neg_()
 
     def released(x: Point) -> tuple[Tensor, Tensor]:
         log_p, log_not_p = (x.p + eps).log(), (x.not_p + eps).log()
@@ -133,9 +102,8 @@ def positive_power_loss(q: float) -> Term:
         return positive_log_loss
 
     def term(x: Point) -> tuple[Tensor, Tensor]:
-        exponent = x.log_p * q
-        less = exponent.expm1_()
-        return less * (-1 / q), (less + 1).mul_(x.not_p).neg_()
+        less, whole = power_less_one(x.log_p, q)
+        return less.mul_(-1 / q), (whole * x.not_p).neg_()
 
     return term
 
@@ -148,9 +116,8 @@ def negative_power_loss(q: float) -> Term:
         return lambda x: (x.p, x.p * x.not_p)
 
     def term(x: Point) -> tuple[Tensor, Tensor]:
-        exponent = x.log_not_p * q
-        less = exponent.expm1_()
-        return less * (-1 / q), (less + 1).mul_(x.p)
+        less, whole = power_less_one(x.log_not_p, q)
+        return less.mul_(-1 / q), whole * x.p
 
     return term
 
@@ -159,8 +126,8 @@ def positive_focus(gamma: float) -> Term:
     """(1 - p)^gamma, the focusing factor of a positive. Slope -gamma (1 - p)^gamma p."""
 
     def term(x: Point) -> tuple[Tensor, Tensor]:
-        factor = x.not_p**gamma
-        return factor, -gamma * factor * x.p
+        factor = power(x.not_p, gamma)
+        return factor, (factor * x.p).mul_(-gamma)
 
     return term
 
@@ -172,15 +139,15 @@ def negative_focus(gamma: float, margin: float = 0.0) -> Term:
     """
 
     def plain(x: Point) -> tuple[Tensor, Tensor]:
-        factor = x.p**gamma
-        return factor, gamma * factor * x.not_p
+        factor = power(x.p, gamma)
+        return factor, (factor * x.not_p).mul_(gamma)
 
     def shifted(x: Point) -> tuple[Tensor, Tensor]:
-        above = x.p > margin
-        excess = torch.where(above, x.p - margin, 1)
-        factor = excess**gamma
-        slope = gamma * factor / excess * x.p * x.not_p
-        return torch.where(above, factor, 0), torch.where(above, slope, 0)
+        here = above(x.p, margin)
+        # 1 where p <= margin, so that the quotient is finite for gamma < 1.
+        excess = torch.lerp(torch.ones_like(x.p), x.p - margin, here)
+        factor = power(excess, gamma).mul_(here)
+        return factor, (factor / excess).mul_(x.p).mul_(x.not_p).mul_(gamma)
 
     return shifted if margin else plain
 
@@ -191,8 +158,8 @@ def negative_margin_loss(margin: float) -> Term:
         return negative_log_loss
 
     def term(x: Point) -> tuple[Tensor, Tensor]:
-        rest = (x.not_p + margin).clamp(max=1)
-        return -rest.log(), torch.where(x.p > margin, x.p * x.not_p / rest, 0)
+        rest = (x.not_p + margin).clamp_(max=1)
+        return rest.log().neg_(), (x.p * x.not_p).div_(rest).mul_(above(x.p, margin))
 
     return term
 
@@ -274,21 +241,61 @@ def capped(eps: float, term: Term) -> Term:
 
     def minimum(x: Point) -> tuple[Tensor, Tensor]:
         value, slope = term(x)
-        return value.clamp(max=cap), torch.where(value < cap, slope, 0)
+        return value.clamp(max=cap), slope * below(value, cap)
 
     return minimum
 
 
 def switched(condition: Weight, yes: Term, no: Term) -> Term:
-    """`yes` where the weight is not 0, else `no`."""
+    """`yes` where the weight is 1, `no` where it is 0; it has no other values."""
 
     def term(x: Point) -> tuple[Tensor, Tensor]:
-        here = condition(x) != 0
+        here = condition(x)
         value1, slope1 = yes(x)
         value2, slope2 = no(x)
-        return torch.where(here, value1, value2), torch.where(here, slope1, slope2)
+        return torch.lerp(value2, value1, here), torch.lerp(slope2, slope1, here)
 
     return term
+
+
+# -- 0 or 1 in the type that is computed in: several times faster than truth values and `where` ----------
+
+
+def above(values: Tensor, bound: Number) -> Tensor:
+    """1 where a value is greater than the bound, else 0."""
+    return torch.gt(values, bound, out=torch.empty_like(values))
+
+
+def at_least(values: Tensor, bound: Number) -> Tensor:
+    """1 where a value is greater than the bound or equal, else 0."""
+    return torch.ge(values, bound, out=torch.empty_like(values))
+
+
+def below(values: Tensor, bound: Number) -> Tensor:
+    """1 where a value is less than the bound, else 0."""
+    return torch.lt(values, bound, out=torch.empty_like(values))
+
+
+def power_less_one(log_base: Tensor, exponent: float) -> tuple[Tensor, Tensor]:
+    """base^exponent - 1 and base^exponent, new tensors, from the logarithm of the base."""
+    if exponent < _LEAST_EXP2:
+        less = (log_base * exponent).expm1_()
+        return less, less + 1
+    whole = (log_base * (exponent * _LOG2_E)).exp2_()
+    return whole - 1, whole
+
+
+def power(base: Tensor, exponent: float) -> Tensor:
+    """base^exponent as a new tensor; whole exponents up to 8 by multiplication, which is ten times faster."""
+    if exponent != int(exponent) or not 1 <= exponent <= 8:
+        return base**exponent
+    result, square, left = torch.ones_like(base), base, int(exponent)
+    while left:
+        if left % 2:
+            result *= square
+        left //= 2
+        square = square * square if left else square
+    return result
 
 
 # -- weights ---------------------------------------------------------------------------------------------
@@ -314,7 +321,7 @@ def selected_at_random(a: float) -> Weight:
 
 def step(tau: float) -> Weight:
     """1 where p > tau, else 0. Source: GR, Eq. 8."""
-    return lambda x: (x.frozen_p() > tau).to(x.z.dtype)
+    return lambda x: above(x.frozen_p(), tau)
 
 
 def constant(value: float) -> Weight:
@@ -324,7 +331,7 @@ def constant(value: float) -> Weight:
 
 def gaussian(mu: Number, sigma: Number) -> Weight:
     """exp(-(p - mu)^2 / (2 sigma^2)). Source: GR, Eq. 10."""
-    return lambda x: (x.frozen_p() - mu).square().mul(-0.5 / sigma**2).exp_()
+    return lambda x: (x.frozen_p() - mu).square_().mul_(-0.5 * _LOG2_E / sigma**2).exp2_()
 
 
 def beside(name: str) -> Weight:

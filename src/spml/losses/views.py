@@ -8,10 +8,10 @@ from torch.nn import functional
 
 from .domains import check_non_negative
 from .elementwise import check_target, elementwise, upcast
+from .point import Point
 from .rows import by_label
 from .terms import (
     Number,
-    Point,
     Term,
     negative_eps_loss,
     negative_log_loss,
@@ -144,7 +144,7 @@ def plc_loss(logits: Tensor, target: Tensor, strong_logits: Tensor, *, tau: floa
 
 def _if(name: str, yes: Term, no: Term) -> Term:
     def there(x: Point) -> Tensor:
-        return x.beside[name]
+        return x.beside[name].to(x.z.dtype)
 
     return switched(there, yes, no)
 
