@@ -9,7 +9,7 @@ import pytest
 from sklearn.datasets import load_digits
 
 from spml.config import DataConfig
-from spml.data import digits, open_dataset
+from spml.data import Augment, digits, open_dataset
 from spml.data.records import to_dataset
 from spml.errors import InputError
 
@@ -51,7 +51,8 @@ def test_splits_and_truth():
     assert data.truth["train"].positives_per_sample().max() > 3
     full = to_dataset(records, DataConfig(path="digits"), records.inputs, {})
     assert full.splits["train"].observed.full
-    assert full.splits["train"].inputs.fetch([3], (0, 5)).equal(full.splits["train"].inputs.fetch([3], None))
+    inputs = full.splits["train"].inputs
+    assert inputs.fetch([3], Augment(0, 5)).equal(inputs.fetch([3], None))
     assert not data.decoded
     assert data.resized(100, "bilinear").splits["val"].inputs is data.splits["val"].inputs
 

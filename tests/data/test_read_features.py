@@ -10,6 +10,7 @@ import pytest
 import scipy.sparse
 
 from spml.config import DataConfig
+from spml.data import Augment
 from spml.data.arrays import FeatureMatrix, ImageArray, check_finite
 from spml.data.readers.features import read_features, read_labels, read_unlabelled
 from spml.errors import InputError
@@ -38,7 +39,7 @@ def test_one_file(save):
     assert records.split == ("train", "val", "test", "train")
     assert records.labels.to_ternary().tolist() == [[1, 0], [0, 1], [1, 1], [0, 0]]
     assert records.notes == ("data.npz: Y holds 1 (positive) and 0 (unknown).",)
-    batch = records.inputs.fetch([2, 0], (0, 0))
+    batch = records.inputs.fetch([2, 0], Augment(0, 0))
     assert batch.dtype.is_floating_point
     assert batch.dtype.itemsize == 4
     assert batch.tolist() == X[[2, 0]].tolist()
@@ -227,7 +228,7 @@ def test_image_array():
     pixels = np.arange(4 * 1 * 2 * 2, dtype=np.uint8).reshape(4, 1, 2, 2)
     images = ImageArray(pixels)
     assert images.kind == "image"
-    assert images.take([3, 1]).fetch([1], (0, 0)).tolist() == pixels[[1]].tolist()
+    assert images.take([3, 1]).fetch([1], Augment(0, 0)).tolist() == pixels[[1]].tolist()
     assert images.take([3, 1]).take([1]).fetch([0]).tolist() == pixels[[1]].tolist()
     assert images.take([0, 1, 2, 3]).fingerprint() == images.fingerprint()
     assert images.take([1, 0]).fingerprint() != images.take([0, 1]).fingerprint()

@@ -12,6 +12,7 @@ import torch
 
 from ..errors import InputError
 from .dataset import Augment, Kind, Rows
+from .views import feature_views, image_views, partners
 
 CHUNK = 1 << 22  # numbers looked at in one go
 
@@ -46,8 +47,12 @@ class FeatureMatrix:
             return np.ascontiguousarray(chosen, np.float32)
 
     def fetch(self, rows: Rows, augment: Augment | None = None) -> torch.Tensor:
-        """Features of a batch, float32 of shape (B, D); there is no augmentation."""
-        return torch.from_numpy(self.dense(rows))
+        """Features of a batch, float32 of shape (B, D); in a further view some are another sample's."""
+        features = self.dense(rows)
+        if augment and augment.view:
+            other = self.dense(partners(rows, len(self), augment))
+            features = feature_views(features, other, rows, augment)
+        return torch.from_numpy(features)
 
     def take(self, rows: Rows) -> FeatureMatrix:
         """Some of the samples; the matrix is not copied."""
@@ -63,7 +68,7 @@ class FeatureMatrix:
 
 
 class ImageArray:
-    """Small images: uint8 of shape (N, channels, H, W). There is no augmentation."""
+    """Small images: uint8 of shape (N, channels, H, W). They are never mirrored."""
 
     kind: Kind = "image"
 
@@ -75,8 +80,11 @@ class ImageArray:
         return len(self._rows)
 
     def fetch(self, rows: Rows, augment: Augment | None = None) -> torch.Tensor:
-        """Images of a batch, uint8 of shape (B, channels, H, W)."""
-        return torch.from_numpy(self._pixels[self._rows[np.asarray(rows, np.int64)]])
+        """Images of a batch, uint8 of shape (B, channels, H, W); only further views are changed."""
+        pixels = self._pixels[self._rows[np.asarray(rows, np.int64)]]
+        if augment and augment.view:
+            pixels = image_views(pixels, rows, augment, flip=False)
+        return torch.from_numpy(pixels)
 
     def take(self, rows: Rows) -> ImageArray:
         """Some of the samples; the pixels are not copied."""

@@ -18,6 +18,7 @@ from PIL import Image, UnidentifiedImageError
 from ..errors import InputError, SpmlError
 from .dataset import Augment, Kind, Rows
 from .draws import raw
+from .views import image_views
 
 # Formats that are opened, whatever a file is called. Others have decoders that few people test, or run other
 # programs (EPS).
@@ -54,7 +55,7 @@ class ImageFiles:
         digests: SHA-256 of each file's content, as `check_images` returns them.
         size: side of the square to which images are resized (the aspect ratio is not kept), in pixels.
         interpolation: `nearest`, `bilinear`, `bicubic` or `lanczos`.
-        flip: mirror half of the images at random in training.
+        flip: mirror half of the images at random in training, in each view anew.
         max_pixels: an image with more pixels is not decoded.
 
     Raises:
@@ -90,10 +91,12 @@ class ImageFiles:
     def fetch(self, rows: Rows, augment: Augment | None = None) -> torch.Tensor:
         """Images of a batch, uint8 RGB of shape (B, 3, size, size).
 
+        Only the flip changes the ordinary view in training; what else changes a further one: `image_views`.
+
         Raises:
             SpmlError: a file changed or vanished since it was checked.
         """
-        size = self._settings["size"]
+        size, flip = self._settings["size"], self._settings["flip"]
         batch = np.empty((len(rows), 3, size, size), np.uint8)
         for place, row in enumerate(rows):
             try:
@@ -105,11 +108,14 @@ class ImageFiles:
                 ) from error
             if (
                 augment
-                and self._settings["flip"]
+                and not augment.view
+                and flip
                 and raw(1, "flip", augment.seed, augment.epoch, row)[0] >> np.uint64(63)
             ):
                 pixels = pixels[:, ::-1]
             batch[place] = pixels.transpose(2, 0, 1)
+        if augment and augment.view:
+            batch = image_views(batch, rows, augment, flip=flip)
         return torch.from_numpy(batch)
 
     def take(self, rows: Rows) -> ImageFiles:
