@@ -22,6 +22,7 @@ from spml.plots import (
     compare_curves,
     example_sheet,
     learning_curves,
+    penalty_curves,
 )
 
 HISTORY = [
@@ -63,6 +64,22 @@ def test_learning_curves_show_true_map_apart_where_it_did_not_select(tmp_path: P
         learning_curves(tmp_path / "c.png", history, metric=metric, best_epoch=2)
         widths.append(pixels(tmp_path / "c.png").shape[1])
     assert widths == [1530, 1020, 1020]
+
+
+def test_penalty_curves_mark_the_selected_penalty(tmp_path: Path) -> None:
+    history = [
+        {"penalty": penalty, "val/SP": 0.3 + 0.1 * place, "val/mAP": 0.5}
+        for place, penalty in enumerate((0.1, 1.0, 10.0, "infinity"))
+    ]
+    columns = []
+    for best in (0, 3):
+        penalty_curves(tmp_path / "c.png", history, metric="val/SP", best=best)
+        image = pixels(tmp_path / "c.png")
+        assert image.shape[1] == 1020
+        columns.append(places(image[:, :510], COLOURS[1])[:, 1].mean())
+    assert columns[0] < 510 * 0.4 < 510 * 0.7 < columns[1]
+    penalty_curves(tmp_path / "c.png", history, metric="val/mAP", best=0)
+    assert pixels(tmp_path / "c.png").shape[1] == 510
 
 
 def test_a_single_epoch_can_be_drawn(tmp_path: Path) -> None:

@@ -56,12 +56,18 @@ class ModelConfig:
         weights: `pretrained` (timm's own download), `random`, or a .safetensors file; a JSON of the same name
             beside the file may say how images are prepared. `small_cnn` always starts from random weights.
         frozen: compute the backbone's features once and train the head only; `auto` = yes for a pretrained
-            backbone.
-        head: `linear`, or `mlp` with one hidden layer.
-        hidden: width of the hidden layer of `mlp`.
+            backbone, unless head or method needs its feature map.
+        head: `linear`; `mlp` with one hidden layer; `boosted_cam`, a linear layer at every place of the
+            feature map with positive values times 5 (images only); `gaussian`, a random code and a linear
+            layer; `auto` = what the method's card says. Two are solved in seconds instead of trained, on
+            features of a pretrained, frozen backbone or of a file, without a method; epochs and `optim` do
+            not matter then: `ridge`, regression of the observed labels (unknown = 0) with the best of 13
+            penalties by the validation score, and `mean_difference`, the mean of the samples with a label
+            minus that of all. Short on the command line: --head.
+        hidden: width of the hidden layer of `mlp`, and of the code of `gaussian`.
         dropout: share of features dropped before the head.
-        head_bias: bias the head starts with: `zero`, or `prior` = logit(K / C); `auto` = what the method's
-            card says.
+        head_bias: bias that a new head starts with: `zero`, or `prior` = logit(K / C); `auto` = what the
+            method's card says.
         standardise: scale each feature to mean 0 and deviation 1 over the training set (feature files and
             frozen backbones).
     """
@@ -69,7 +75,7 @@ class ModelConfig:
     backbone: str = "auto"
     weights: str = "pretrained"
     frozen: Literal["auto", "yes", "no"] = "auto"
-    head: Literal["linear", "mlp"] = "linear"
+    head: Literal["auto", "linear", "mlp", "boosted_cam", "gaussian", "ridge", "mean_difference"] = "auto"
     hidden: int = 512
     dropout: float = 0.0
     head_bias: Literal["auto", "zero", "prior"] = "auto"
@@ -84,8 +90,11 @@ class OptimConfig:
         name: `adamw`, `adam` or `sgd` (momentum .9).
         lr: learning rate; default 1e-3, or 1e-4 when a pretrained backbone is fine-tuned.
         weight_decay: decoupled for adamw, added to the gradient for the others.
+        l1: adds l1 * sum |w| over the model's weights (biases and norms excepted) to the loss.
+        l2: adds l2 * sum w^2 likewise. The optimiser sees the gradient of both, so that the minimum is that
+            of the penalised loss, unlike with `weight_decay` and adamw; for them alone set that to 0.
         head_lr_factor: the head's learning rate is this times `lr`; default 10 when a pretrained backbone is
-            fine-tuned, else 1.
+            fine-tuned with a new head, else 1.
         warmup_epochs: epochs over which the learning rate rises linearly from zero.
         schedule: `constant`, or `cosine` down to zero at the last step.
         clip: largest norm of the gradient; 0 = no clipping.
@@ -95,6 +104,8 @@ class OptimConfig:
     name: Literal["adamw", "adam", "sgd"] = "adamw"
     lr: float | None = None
     weight_decay: float = 1e-4
+    l1: float = 0.0
+    l2: float = 0.0
     head_lr_factor: float | None = None
     warmup_epochs: float = 0.0
     schedule: Literal["constant", "cosine"] = "constant"
@@ -110,7 +121,7 @@ class Config:
         data: what to learn from.
         model: what maps a sample to one logit per class.
         optim: how weights are updated.
-        method: a registered method; `spml methods` lists them.
+        method: a registered method; `spml methods` lists them. None for a head that is solved.
         hp: hyper-parameters of the method; `spml methods NAME` lists them.
         epochs: passes over the training set.
         batch_size: samples per step, over all devices.
@@ -125,6 +136,9 @@ class Config:
         precision: `32-true`, `bf16-mixed`, `16-mixed`.
         checkpoint_steps: also write a checkpoint every so many steps; 0 = after each epoch only.
         threads: threads of torch per process; 0 = as torch decides.
+        init_from: folder of a finished run to start from: its whole model, whose settings are taken over,
+            and, for the same method on the same training labels, what the method had inferred. First with
+            a frozen backbone, then from that run with --model.frozen no, this is linear initialisation.
         output: folder of the run.
     """
 
@@ -144,6 +158,7 @@ class Config:
     precision: Literal["32-true", "bf16-mixed", "16-mixed"] = "32-true"
     checkpoint_steps: int = 0
     threads: int = 0
+    init_from: str = ""
     output: str = ""
 
 
@@ -214,6 +229,8 @@ def check(config: Config) -> None:
         ("model.dropout", config.model.dropout, 0 <= config.model.dropout < 1, "in [0, 1)"),
         ("optim.lr", config.optim.lr, config.optim.lr is None or config.optim.lr > 0, "greater than 0"),
         ("optim.weight_decay", config.optim.weight_decay, config.optim.weight_decay >= 0, "at least 0"),
+        ("optim.l1", config.optim.l1, config.optim.l1 >= 0, "at least 0"),
+        ("optim.l2", config.optim.l2, config.optim.l2 >= 0, "at least 0"),
         ("optim.warmup_epochs", config.optim.warmup_epochs, config.optim.warmup_epochs >= 0, "at least 0"),
         ("optim.clip", config.optim.clip, config.optim.clip >= 0, "at least 0"),
         ("optim.ema", config.optim.ema, 0 <= config.optim.ema < 1, "in [0, 1)"),

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
+from torch import Tensor, nn
 
 from . import models, runfolder
 from .config import Config, differences, read_yaml, to_yaml
@@ -17,12 +20,13 @@ from .console import Console
 from .data import Dataset, cached_features, open_dataset
 from .engine import Trainer, make_fabric, predict_logits
 from .engine.checkpoint import has_checkpoint
-from .errors import InputError
+from .errors import InputError, SpmlError
 from .files import remove_leftovers, write_text
 from .objective import Facts, Objective, create
 from .results import Finished, peak_memory, write_results
 from .selection import DEFAULT_MEAN_LABELS, Judge
-from .settings import check_mean_labels, with_data, with_defaults
+from .settings import check_maps, check_mean_labels, check_needs, with_data, with_defaults
+from .start import Start, read_start
 
 
 def run_training(
@@ -61,6 +65,24 @@ def _named_output(config: Config) -> Path:
     return folder
 
 
+class _Fitted(NamedTuple):
+    """What came of training, or of solving a head in closed form.
+
+    Attributes:
+        history: one record per epoch, or per solution.
+        best: position of the chosen record.
+        seconds: spent.
+        passes: over the training set.
+        state: of the objective at the chosen epoch.
+    """
+
+    history: list[dict[str, Any]]
+    best: int
+    seconds: float
+    passes: int
+    state: dict[str, Tensor]
+
+
 class _Run:
     """One run in progress."""
 
@@ -68,15 +90,17 @@ class _Run:
         self.folder, self.console = folder, console
         self.started = time.perf_counter()
         self.features: dict[str, float] | None = None
-        self.start_labels = DEFAULT_MEAN_LABELS
+        self.head_bias: dict[str, Any] = {}
+        self.start: Start | None = read_start(Path(config.init_from)) if config.init_from else None
         self.data = open_dataset(config.data, report=console.line)
-        self.spec = models.describe_backbone(config.model, self.data, size=config.data.size)
+        if self.start:
+            self.start.check(self.data)
+            config = replace(config, model=self.start.model_settings(config.model))
+            self.spec = self.start.spec(config.data.size)
+        else:
+            self.spec = models.describe_backbone(config.model, self.data, size=config.data.size)
         self.config = with_data(config, self.data, self.spec)
-        self.objective: Objective = create(self.config.method, self.config.hp)
-        train = self.data.splits["train"]
-        facts = Facts(train.observed, train.ids, self.data.classes, config.mean_labels)
-        torch.manual_seed(config.seed)  # an objective may draw its start
-        self.objective.on_fit_start(facts)
+        self.objective = self._start_objective() if config.method else None
         self.data = self.data.resized(self.config.data.size, self.spec.interpolation)
         check_mean_labels(config.mean_labels, len(self.data.classes))
         self.judge = Judge(
@@ -85,8 +109,33 @@ class _Run:
         for note in self.data.notes:
             console.line(note)
         torch.manual_seed(config.seed)
-        self.backbone = models.build_backbone(self.spec, self.config.model, report=console.line)
+        if self.start:
+            self.backbone = self.start.backbone(self.spec)
+        else:
+            self.backbone = models.build_backbone(self.spec, self.config.model, report=console.line)
+        if self.objective:
+            check_maps(self.config, self.objective.needs, self.backbone)
+        else:
+            models.check_width(self.backbone.num_features)
+        self.init_from = self._carry()
         self.fabric = make_fabric(config.accelerator, config.devices, config.precision)
+
+    def _start_objective(self) -> Objective:
+        config, train = self.config, self.data.splits["train"]
+        objective = create(config.method, config.hp)
+        check_needs(config, objective.needs)
+        torch.manual_seed(config.seed)  # an objective may draw its start
+        objective.on_fit_start(Facts(train.observed, train.ids, self.data.classes, config.mean_labels))
+        return objective
+
+    def _carry(self) -> dict[str, str] | None:
+        """Take over what the method of the run to start from had inferred; says what came of it."""
+        if not self.start or not self.objective:
+            return None
+        state = self.start.carry(self.objective, self.config.method, self.data.splits["train"])
+        run = str(self.start.folder)
+        self.console.line(f"starts from the model of {run}; state of the method: {state}")
+        return {"run": run, "weights_sha256": self.start.weights, "objective": state}
 
     @property
     def frozen(self) -> bool:
@@ -105,51 +154,92 @@ class _Run:
         fabric.barrier()
         classifier, data = self._model()
         trained = classifier.top if self.frozen else classifier
-        total = len(data.splits["train"]) * config.epochs
-        with self.console.progress(total, config.method) as advance:
-            trainer = Trainer(
-                config,
-                fabric,
-                trained,
-                classifier.top.head,
-                self.objective,
-                data,
-                self.judge,
-                folder=self.folder,
-                workers=0 if self.frozen else config.data.workers,
-                identity=self._identity(),
-                on_epoch=self._epoch_done,
-                on_step=advance,
-            )
-            # A run that was killed before its first checkpoint starts from the beginning.
-            loop = trainer.fit(resume and has_checkpoint(self.folder))
-        scores = {
-            name: predict_logits(
-                trained,
-                samples,
-                fabric,
-                batch_size=4 * config.batch_size,
-                workers=0 if self.frozen else config.data.workers,
-            )
-            for name, samples in data.splits.items()
-            if name != "train"
-        }
+        if self.objective:
+            fitted = self._fit(self.objective, trained, classifier.top.head, data, resume)
+        else:
+            fitted = self._solve(trained, classifier.top, data)
+        scores = {name: self._predict(trained, data, name) for name in data.splits if name != "train"}
         if fabric.is_global_zero:
             finished = Finished(
                 config,
                 self.data,
                 self.judge,
                 classifier,
-                loop.history,
-                loop.best_epoch,
+                fitted.history,
+                fitted.best,
                 scores,
-                self.start_labels,
-                self._identity(),
-                self._cost(loop),
+                self.head_bias,
+                self.init_from,
+                fitted.state,
+                self._fingerprint(),
+                self._cost(fitted),
             )
             self.console.line(write_results(self.folder, finished))
         fabric.barrier()
         return self.folder
+
+    def _fit(
+        self, objective: Objective, trained: nn.Module, head: nn.Module, data: Dataset, resume: bool
+    ) -> _Fitted:
+        config = self.config
+        with self.console.progress(len(data.splits["train"]) * config.epochs, config.method) as advance:
+            trainer = Trainer(
+                config,
+                self.fabric,
+                trained,
+                head,
+                objective,
+                data,
+                self.judge,
+                folder=self.folder,
+                workers=0 if self.frozen else config.data.workers,
+                identity=self._fingerprint() + (self.start.weights if self.start else ""),
+                on_epoch=self._epoch_done,
+                on_step=advance,
+            )
+            # A run that was killed before its first checkpoint starts from the beginning.
+            loop = trainer.fit(resume and has_checkpoint(self.folder))
+        return _Fitted(loop.history, loop.best_epoch, loop.seconds, len(loop.history), loop.best_objective)
+
+    def _solve(self, trained: nn.Module, top: models.Top, data: Dataset) -> _Fitted:
+        """Solve a head in closed form for each penalty, and keep the one that the judge prefers."""
+        started, metric, history = time.perf_counter(), self.judge.metric, []
+        assert isinstance(top.head, nn.Linear)
+        found = models.moments(data.splits["train"], top)
+        ridge = self.config.model.head == models.RIDGE
+        solutions = models.ridge(found) if ridge else [models.mean_difference(found)]
+        best, kept = 0, {}
+        for place, weights in enumerate(solutions):
+            models.fill_head(top.head, weights, found, self.head_bias["mean_labels"])
+            scores = self._predict(trained, data, "val")
+            if not np.isfinite(scores).all():
+                raise SpmlError(
+                    f"{self.config.data.path}: with these features, scores become NaN or infinite in "
+                    "float32: scale them (--model.standardise true)."
+                )
+            record: dict[str, Any] = {}
+            if ridge:
+                penalty = models.PENALTIES[place]
+                record["penalty"] = "infinity" if math.isinf(penalty) else penalty
+            record |= self.judge(scores)
+            history.append({**record, "seconds": round(time.perf_counter() - started, 3)})
+            if not place or record[metric] > history[best][metric]:
+                best, kept = place, {name: value.clone() for name, value in top.head.state_dict().items()}
+            if ridge:
+                self.console.line(f"penalty {record['penalty']:<10}  {self._scores(record)}")
+        top.head.load_state_dict(kept)
+        if self.fabric.is_global_zero:
+            runfolder.write_lines(self.folder / runfolder.METRICS, history)
+        return _Fitted(history, best, time.perf_counter() - started, 1, {})
+
+    def _predict(self, trained: nn.Module, data: Dataset, split: str) -> Any:
+        return predict_logits(
+            trained,
+            data.splits[split],
+            self.fabric,
+            batch_size=4 * self.config.batch_size,
+            workers=0 if self.frozen else self.config.data.workers,
+        )
 
     def _check_same_settings(self) -> None:
         saved = read_yaml(self.folder / runfolder.CONFIG)
@@ -172,24 +262,42 @@ class _Run:
 
     def _model(self) -> tuple[models.Classifier, Dataset]:
         """The model on the device, and the data as its trained part takes it."""
-        config, fabric = self.config, self.fabric
+        fabric = self.fabric
         backbone, data = self.backbone.to(fabric.device), self.data
         if self.frozen:
             data = self._features(backbone)
+        if self.start:
+            top, self.head_bias = self.start.classifier.top, {"start": "init_from"}
+        else:
+            top = self._top(backbone.num_features, data)
+        classifier = models.Classifier(backbone, top, frozen=self.frozen).to(fabric.device)
+        return classifier, data
+
+    def _top(self, num_features: int, data: Dataset) -> models.Top:
+        """A new top, with its features standardised and its head at its start."""
+        config, observed = self.config, data.splits["train"].observed
         torch.manual_seed(config.seed)
         top = models.Top(
-            backbone.num_features,
+            num_features,
             len(data.classes),
-            head=config.model.head,
+            head=config.model.head if self.objective else "linear",
             hidden=config.model.hidden,
             dropout=config.model.dropout,
             standardise=config.model.standardise and (self.frozen or data.kind == "feature"),
         )
         top.fit_standardise(data.splits["train"].inputs)
-        self.start_labels = config.mean_labels or min(DEFAULT_MEAN_LABELS, len(data.classes) / 2)
-        models.start_bias(top.head, config.model.head_bias, self.start_labels)
-        classifier = models.Classifier(backbone, top, frozen=self.frozen).to(fabric.device)
-        return classifier, data
+        mean_labels, source = config.mean_labels, "stated"
+        if mean_labels is None:
+            mean_labels, source = min(DEFAULT_MEAN_LABELS, len(data.classes) / 2), "default"
+        start: str = config.model.head_bias
+        if self.objective:
+            models.start_bias(top.head, start, mean_labels)
+        else:
+            start = "solved"
+            if config.mean_labels is None and observed.full:
+                mean_labels, source = float(observed.positives_per_sample().mean()), "training labels"
+        self.head_bias = {"start": start, "mean_labels": mean_labels, "source": source}
+        return top
 
     def _features(self, backbone: models.Backbone) -> Dataset:
         cache = Path(self.config.data.cache or self.folder / "features")
@@ -221,7 +329,7 @@ class _Run:
     def _count(self) -> int:
         return sum(len(samples) for samples in self.data.splits.values())
 
-    def _identity(self) -> str:
+    def _fingerprint(self) -> str:
         digest = hashlib.sha256()
         for name, samples in self.data.splits.items():
             digest.update(f"{name} {samples.observed.fingerprint()} {samples.inputs.fingerprint()}".encode())
@@ -229,18 +337,23 @@ class _Run:
 
     def _epoch_done(self, history: list[dict[str, Any]]) -> None:
         runfolder.write_lines(self.folder / runfolder.METRICS, history)
-        last, metric = history[-1], self.judge.metric
-        shown = f"loss {last['train/loss']:.4f}  {metric} {100 * last[metric]:.2f}"
-        if metric != "val/mAP" and "val/mAP" in last:
-            shown += f"  (true val/mAP {100 * last['val/mAP']:.2f}, not used)"
+        last = history[-1]
+        shown = f"loss {last['train/loss']:.4f}  {self._scores(last)}"
         self.console.line(f"epoch {last['epoch']:>3}/{self.config.epochs}  {shown}  {last['seconds']:.1f} s")
 
-    def _cost(self, loop: Any) -> dict[str, Any]:
-        seen = len(loop.history) * len(self.data.splits["train"])
+    def _scores(self, record: dict[str, Any]) -> str:
+        metric = self.judge.metric
+        shown = f"{metric} {100 * record[metric]:.2f}"
+        if metric != "val/mAP" and "val/mAP" in record:
+            shown += f"  (true val/mAP {100 * record['val/mAP']:.2f}, not used)"
+        return shown
+
+    def _cost(self, fitted: _Fitted) -> dict[str, Any]:
+        seen = fitted.passes * len(self.data.splits["train"])
         return {
             "seconds": round(time.perf_counter() - self.started, 2),
-            "training_seconds": round(loop.seconds, 2),
-            "samples_per_second": round(seen / max(loop.seconds, 1e-9), 1),
+            "training_seconds": round(fitted.seconds, 2),
+            "samples_per_second": round(seen / max(fitted.seconds, 1e-9), 1),
             "peak_memory_mib": round(peak_memory() / 2**20, 1),
             "features": self.features,
             "device": str(self.fabric.device),

@@ -34,36 +34,74 @@ def learning_curves(
     Raises:
         SpmlError: the file could not be written.
     """
-    keys = ["train/loss", metric]
-    if metric != "val/mAP" and "val/mAP" in history[0]:
-        keys.append("val/mAP")
-    figure = _figure(3.4 * len(keys), 2.9)
     epochs = [record["epoch"] for record in history]
+    keys = ["train/loss", metric]
+    _curves(path, history, epochs, epochs.index(best_epoch), keys, ("epoch", f"epoch {best_epoch}"))
+
+
+def penalty_curves(path: Path, history: Sequence[Mapping[str, Any]], *, metric: str, best: int) -> None:
+    """The validation metric that selects and, if known, the true mAP, for each penalty of a head in closed
+    form.
+
+    Args:
+        path: PNG to write.
+        history: one record per penalty: `penalty` (a number or `infinity`), `metric`, perhaps `val/mAP`.
+        metric: name of the metric by which the penalty was selected, in [0, 1].
+        best: position of the selected record.
+
+    Raises:
+        SpmlError: the file could not be written.
+    """
+    names = [_short_penalty(record["penalty"]) for record in history]
+    places = list(range(len(history)))
+    _curves(path, history, places, best, [metric], ("penalty", f"penalty {names[best]}"), names)
+
+
+def _short_penalty(penalty: float | str) -> str:
+    return "\N{INFINITY}" if penalty == "infinity" else f"{penalty:.3g}"
+
+
+def _curves(
+    path: Path,
+    history: Sequence[Mapping[str, Any]],
+    places: Sequence[int],
+    best: int,
+    keys: list[str],
+    what: tuple[str, str],
+    names: Sequence[str] = (),
+) -> None:
+    """One panel per key; `what` names the horizontal axis and the record at `best`, `names` its ticks."""
+    metric = keys[-1]
+    if metric != "val/mAP" and "val/mAP" in history[0]:
+        keys = [*keys, "val/mAP"]
+    figure = _figure(3.4 * len(keys), 2.9)
     for key, axes in zip(keys, figure.subplots(1, len(keys), squeeze=False)[0], strict=True):
         loss = key == "train/loss"
         values = [(1 if loss else 100) * record[key] for record in history]
-        best = values[epochs.index(best_epoch)]
+        x, y = places[best], values[best]
         _style(axes)
-        axes.axvline(best_epoch, color=MISSED, linewidth=0.8, linestyle=(0, (4, 3)))
-        axes.plot(epochs, values, color=COLOURS[0], linewidth=1.8, marker="o", markersize=3.2)
-        axes.plot([best_epoch], [best], marker="o", markersize=8, color=COLOURS[1], markeredgecolor="white")
+        axes.axvline(x, color=MISSED, linewidth=0.8, linestyle=(0, (4, 3)))
+        axes.plot(places, values, color=COLOURS[0], linewidth=1.8, marker="o", markersize=3.2)
+        axes.plot([x], [y], marker="o", markersize=8, color=COLOURS[1], markeredgecolor="white")
         axes.annotate(
-            f"{best:.3g}" if loss else f"{best:.2f}",
-            (best_epoch, best),
+            f"{y:.3g}" if loss else f"{y:.2f}",
+            (x, y),
             xytext=(0, 9 if loss else -9),
             textcoords="offset points",
-            ha="center",
+            ha="left" if best == 0 < len(places) - 1 else "center",  # not over the ticks' labels
             va="bottom" if loss else "top",
             color=COLOURS[1],
             fontweight="bold",
             fontsize=9,
             bbox={"facecolor": "white", "edgecolor": "none", "pad": 1},
         )
-        axes.set_xlim(epochs[0] - 0.5, epochs[-1] + 0.5)
+        axes.set_xlim(places[0] - 0.5, places[-1] + 0.5)
         axes.margins(y=0.12)
-        role = {"train/loss": "", metric: f" (selects epoch {best_epoch})"}.get(key, " (only shown)")
+        role = {"train/loss": "", metric: f" (selects {what[1]})"}.get(key, " (only shown)")
         axes.set_title(_NAMES.get(key, key) + role, fontsize=9.5, loc="left")
-        axes.set_xlabel("epoch", fontsize=9)
+        axes.set_xlabel(what[0], fontsize=9)
+        if names:
+            axes.set_xticks(places[::2], names[::2])
     figure.get_layout_engine().set(wspace=0.06)
     _save(figure, path)
 

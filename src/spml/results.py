@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from . import __version__, models, plots, runfolder
+from . import __version__, models, plots, runfolder, start
 from .config import Config
 from .data import Dataset
 from .files import write_json
@@ -33,10 +33,12 @@ class Finished:
         data: as it was opened, with images where there are images.
         judge: what chose the epoch.
         classifier: with the weights of that epoch.
-        history: one record per epoch.
-        best_epoch: the chosen one, from 0.
+        history: one record per epoch, or per solution of a head in closed form.
+        best: the chosen one, from 0.
         scores: logits (N, C) of the splits other than `train`.
-        start_labels: K of the head's bias start.
+        head_bias: where the head's bias came from, for the summary.
+        init_from: what was taken from another run, for the summary.
+        state: of the objective at the chosen epoch.
         fingerprint: of the data.
         cost: seconds, memory, device.
     """
@@ -46,11 +48,18 @@ class Finished:
     judge: Judge
     classifier: models.Classifier
     history: list[dict[str, Any]]
-    best_epoch: int
+    best: int
     scores: dict[str, Any]
-    start_labels: float
+    head_bias: dict[str, Any]
+    init_from: dict[str, str] | None
+    state: dict[str, torch.Tensor]
     fingerprint: str
     cost: dict[str, Any]
+
+    @property
+    def method(self) -> str:
+        """What it was trained with, or the name of the head in closed form."""
+        return self.config.method or self.config.model.head
 
 
 def write_results(folder: Path, run: Finished) -> str:
@@ -59,36 +68,39 @@ def write_results(folder: Path, run: Finished) -> str:
     Raises:
         SpmlError: a file could not be written.
     """
-    config, best = run.config, run.history[run.best_epoch]
+    config, best = run.config, run.history[run.best]
     mean_labels, source = _mean_labels(run)
     threshold = global_threshold(run.scores["val"], mean_labels)
     card = {
         "classes": list(run.data.classes),
-        "method": {"name": config.method, "hp": config.hp},
+        "method": {"name": run.method, "hp": config.hp},
         "threshold": {"logit": threshold, "labels_per_sample": mean_labels, "source": source},
         "spml": __version__,
     }
+    if run.state:
+        start.write_state(folder, run.state, run.data.splits["train"])
     models.save_classifier(folder, run.classifier, run.classifier.spec, card)
-    summary = {
-        "method": config.method,
+    chosen = {key: best[key] for key in ("epoch", "penalty") if key in best}
+    summary: dict[str, Any] = {
+        "method": run.method,
         "hp": config.hp,
-        "selected": {**run.judge.describe(), "epoch": best["epoch"], "of": len(run.history)},
+        "init_from": run.init_from,
+        "selected": {**run.judge.describe(), **chosen, "of": len(run.history)},
         "validation": {key: value for key, value in best.items() if key.startswith("val/")},
         "test": _test(run),
-        "head_bias": {
-            "start": config.model.head_bias,
-            "mean_labels": run.start_labels,
-            "source": "default" if config.mean_labels is None else "stated",
-        },
+        "head_bias": run.head_bias,
         "threshold": card["threshold"],
         "data": _describe_data(run),
         "cost": run.cost,
         "versions": versions(),
     }
     write_json(folder / runfolder.SUMMARY, summary)
-    plots.learning_curves(
-        folder / runfolder.CURVES, run.history, metric=run.judge.metric, best_epoch=best["epoch"]
-    )
+    if "epoch" in best:
+        plots.learning_curves(
+            folder / runfolder.CURVES, run.history, metric=run.judge.metric, best_epoch=best["epoch"]
+        )
+    elif "penalty" in best:
+        plots.penalty_curves(folder / runfolder.CURVES, run.history, metric=run.judge.metric, best=run.best)
     if run.data.kind == "image":
         _draw_examples(folder, run, threshold)
     return _closing(folder, summary)
@@ -166,10 +178,10 @@ def versions() -> dict[str, str]:
 def _closing(folder: Path, summary: dict[str, Any]) -> str:
     selected, cost = summary["selected"], summary["cost"]
     value = summary["validation"][selected["metric"]]
-    text = (
-        f"best epoch {selected['epoch']} of {selected['of']}, selected by {selected['metric']} "
-        f"{100 * value:.2f} ({selected['labels']})"
-    )
+    text = f"{selected['metric']} {100 * value:.2f} ({selected['labels']})"
+    for key in ("epoch", "penalty"):
+        if key in selected:
+            text = f"best {key} {selected[key]} of {selected['of']}, selected by {text}"
     if summary["test"]:
         text += f"; test mAP {100 * summary['test']['mAP']:.2f}"
     return f"{text}; {cost['seconds']:.0f} s, {cost['peak_memory_mib']:.0f} MiB\n{folder}: done"

@@ -20,7 +20,8 @@ CURVES = "curves.png"
 EXAMPLES = "examples.png"
 SKIPPED = "skipped.csv"
 MODEL = ("model.safetensors", "model.json")
-_FILES = (CONFIG, METRICS, SUMMARY, CURVES, EXAMPLES, SKIPPED, *MODEL, CURRENT, PREVIOUS)
+OBJECTIVE = "objective.safetensors"
+_FILES = (CONFIG, METRICS, SUMMARY, CURVES, EXAMPLES, SKIPPED, *MODEL, OBJECTIVE, CURRENT, PREVIOUS)
 
 
 def holds_run(folder: Path) -> bool:

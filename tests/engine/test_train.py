@@ -229,6 +229,33 @@ def test_memory_and_passes_over_the_training_set():
     assert torch.isfinite(objective.last).all()
 
 
+class CountsEpochs(Objective):
+    """Its memory differs after every epoch."""
+
+    card = Card(title="Counts epochs", paper="-", year=2026, equations="-")
+
+    def on_fit_start(self, facts):
+        self.register_buffer("epochs", torch.zeros((), dtype=torch.int64))
+
+    def forward(self, outputs, batch):
+        return {"counts": an_loss(outputs.logits, batch.target)}
+
+    def on_epoch_end(self, progress, train_pass):
+        self.epochs += 1
+
+
+def test_the_memory_of_the_best_epoch_is_kept_beside_its_weights(tmp_path):
+    config = dataclasses.replace(
+        CONFIG, epochs=50, patience=3, optim=dataclasses.replace(CONFIG.optim, lr=0.1)
+    )
+    trainer = make_trainer(tmp_path, config, CountsEpochs())
+    loop = trainer.fit()
+    assert loop.best_objective["epochs"] == loop.best_epoch + 1 == len(loop.history) - 3
+    assert trainer.objective.epochs == len(loop.history)
+    again = make_trainer(tmp_path, config, CountsEpochs()).fit(resume=True)
+    assert again.best_objective["epochs"] == loop.best_epoch + 1
+
+
 def _reachable(thing, seen, depth=0):
     """Everything that can be reached from an object through attributes and containers."""
     if id(thing) in seen or depth > 8:

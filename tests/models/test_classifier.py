@@ -90,11 +90,14 @@ def test_mlp_has_one_hidden_layer() -> None:
     assert first.weight.shape == (8, 4)
 
 
-@pytest.mark.parametrize("head", ["linear", "mlp"])
-def test_start_bias(head: Any) -> None:
+@pytest.mark.parametrize(
+    ("head", "layer"), [("linear", ""), ("mlp", "2"), ("boosted_cam", "last"), ("gaussian", "last")]
+)
+def test_start_bias(head: str, layer: str) -> None:
     torch.manual_seed(0)
     top = Top(4, 10, head=head)
-    last = top.head if isinstance(top.head, nn.Linear) else top.head[2]  # type: ignore[index]
+    last = top.head.get_submodule(layer)
+    assert isinstance(last, nn.Linear)
     before = last.weight.detach().clone()
     start_bias(top.head, "prior", 2.0)
     torch.testing.assert_close(last.bias.sigmoid(), torch.full((10,), 0.2))
@@ -135,6 +138,84 @@ def test_a_frozen_backbone_stays_as_it_is() -> None:
 def test_a_top_of_another_width_is_refused() -> None:
     with pytest.raises(ValueError, match="63 features on a backbone of 64"):
         Classifier(small_classifier().backbone, Top(63, 2))
+
+
+def photo_classifier(head: str, backbone: str = "resnet18") -> Classifier:
+    torch.manual_seed(0)
+    config = ModelConfig(backbone, weights="random")
+    network = build_backbone(describe_backbone(config, PHOTOS, size=64), config)
+    for name, buffer in network.network.named_buffers():
+        if name.endswith("running_var"):
+            buffer.uniform_(0.5, 1.5)
+    return Classifier(network, Top(network.num_features, 2, head=head, hidden=5, standardise=False)).eval()
+
+
+def photos(seed: int = 1) -> torch.Tensor:
+    return torch.randint(
+        0, 256, (3, 3, 64, 64), dtype=torch.uint8, generator=torch.Generator().manual_seed(seed)
+    )
+
+
+@pytest.mark.parametrize("head", ["linear", "boosted_cam"])
+@pytest.mark.parametrize("backbone", ["resnet18", "mobilenetv2_100"])
+def test_class_maps_average_to_the_logits(head: str, backbone: str) -> None:
+    classifier = photo_classifier(head, backbone)
+    outputs = classifier(photos(), class_maps=True)
+    assert outputs.class_maps.shape == (3, 2, 2, 2)
+    assert outputs.class_maps.std() > 1e-3
+    torch.testing.assert_close(outputs.class_maps.mean((2, 3)), outputs.logits.detach())
+
+
+@pytest.mark.parametrize("head", ["linear", "mlp", "gaussian"])
+def test_class_maps_change_nothing_else(head: str) -> None:
+    classifier, found = photo_classifier(head), []
+    for class_maps in (False, True):
+        classifier.zero_grad()
+        outputs = classifier(photos(), class_maps)
+        outputs.logits.square().sum().backward()
+        gradients = [parameter.grad.clone() for parameter in classifier.parameters()]
+        found.append([outputs.logits, outputs.features, *gradients])
+        assert (outputs.class_maps is not None) == class_maps
+    assert all(torch.equal(one, other) for one, other in zip(*found, strict=True))
+    assert not outputs.class_maps.requires_grad
+
+
+def test_class_maps_of_a_network_that_normalises_its_features() -> None:
+    classifier = photo_classifier("linear", "test_convnext")
+    backbone = classifier.backbone
+    outputs = classifier(photos(), class_maps=True)
+    maps = backbone.maps(photos())
+    one_place = backbone.pool(maps[:, :, 1:, :1])
+    torch.testing.assert_close(outputs.class_maps[:, :, 1, 0], classifier.top(one_place).logits.detach())
+
+
+@pytest.mark.parametrize("head", ["linear", "boosted_cam"])
+def test_class_maps_take_one_pass_through_the_backbone(head: str) -> None:
+    classifier, passes = photo_classifier(head), []
+    classifier.backbone.network.get_submodule("conv1").register_forward_hook(
+        lambda *call: passes.append(call)  # type: ignore[func-returns-value]
+    )
+    classifier(photos(), class_maps=True)
+    assert len(passes) == 1
+
+
+@pytest.mark.parametrize(("head", "class_maps"), [("linear", True), ("boosted_cam", False)])
+def test_a_backbone_without_a_feature_map_is_refused(head: str, class_maps: bool) -> None:
+    classifier = photo_classifier(head, "mobilenetv3_small_050")
+    with pytest.raises(InputError, match="backbone mobilenetv3_small_050 has no feature map"):
+        classifier(photos(), class_maps)
+
+
+@pytest.mark.usefixtures("no_network")
+@pytest.mark.parametrize("head", ["linear", "mlp", "boosted_cam", "gaussian"])
+def test_every_head_is_saved_and_loaded(head: str, tmp_path: Path) -> None:
+    classifier = photo_classifier(head)
+    save_classifier(tmp_path, classifier, classifier.spec, {"classes": ["a", "b"]})
+    loaded, card = load_classifier(tmp_path)
+    assert card["top"]["head"] == head
+    expected, found = classifier(photos(), class_maps=True), loaded(photos(), class_maps=True)
+    assert torch.equal(found.logits, expected.logits)
+    assert torch.equal(found.class_maps, expected.class_maps)
 
 
 @pytest.fixture
@@ -209,6 +290,8 @@ def _rewrite(folder: Path, **changes: Any) -> None:
         ({"weights_sha256": "0" * 64}, "not the file that model.json"),
         ({"top__hidden": 6}, "3 of another shape: top.head.0.weight (5, 64) instead of (6, 64)"),
         ({"top__hidden": -1}, "can't be read"),
+        ({"top__head": "surprise"}, "head must be one of"),
+        ({"top__head": "gaussian"}, "4 missing: top.head.code.weight"),
         ({"top__standardise": False}, "2 unexpected: top.standardise"),
         ({"top__num_features": 65}, "65 features on a backbone of 64"),
         ({"top__surprise": 1}, "can't be read"),
@@ -230,6 +313,17 @@ def test_a_wrong_model_json_is_explained(saved: Path, changes: dict[str, Any], w
         load_classifier(saved)
     assert words in str(caught.value)
     assert str(saved) in str(caught.value)
+
+
+def test_a_model_json_without_later_settings_has_their_defaults(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    config = ModelConfig()
+    backbone = build_backbone(describe_backbone(config, GREY), config)
+    classifier = Classifier(backbone, Top(64, 2)).eval()
+    save_classifier(tmp_path, classifier, classifier.spec, {"classes": ["a", "b"]})
+    _rewrite(tmp_path, top={"num_features": 64, "num_classes": 2})
+    images = torch.randint(0, 256, (3, 1, 40, 40), dtype=torch.uint8)
+    assert torch.equal(load_classifier(tmp_path)[0](images).logits, classifier(images).logits)
 
 
 @pytest.mark.parametrize("file", ["model.json", "model.safetensors"])

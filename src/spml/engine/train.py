@@ -8,14 +8,10 @@ loss. A run can be killed at any moment: the order of samples and every random t
 from __future__ import annotations
 
 import math
-import signal
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -25,6 +21,7 @@ from torch import Tensor, nn
 from ..config import Config
 from ..data import Dataset, Samples
 from ..errors import InputError, SpmlError
+from ..losses import weight_penalty_loss
 from ..objective import Batch, Objective, Outputs, Progress
 from ..selection import Judge
 from .checkpoint import load_checkpoint, random_state, save_checkpoint, set_random_state
@@ -32,6 +29,7 @@ from .distributed import gather_rows
 from .loading import EpochBatches, make_loader
 from .optim import WeightAverage, learning_rate, make_optimizer, set_learning_rate
 from .predict import predict_logits
+from .signals import stop_on_signal
 
 _CHECK_STEPS = 200
 """The loss is checked for NaN every so many steps: a check waits for the device."""
@@ -50,11 +48,17 @@ class Interrupted(SpmlError):
 
 
 class TrainingStep(nn.Module):
-    """Model and objective as one module: inputs and labels in, terms out, so that DDP sees all parameters."""
+    """Model and objective as one module: inputs and labels in, terms out, so that DDP sees all parameters.
 
-    def __init__(self, model: nn.Module, objective: Objective, fabric: Any) -> None:
+    `l1` and `l2` are penalties on the model's weights.
+    """
+
+    def __init__(
+        self, model: nn.Module, objective: Objective, fabric: Any, *, l1: float = 0.0, l2: float = 0.0
+    ) -> None:
         super().__init__()
         self.model, self.objective, self.fabric = model, objective, fabric
+        self._penalties = {name: value for name, value in (("l1", l1), ("l2", l2)) if value}
         self._class_maps = {"class_maps": True} if objective.needs.class_maps else {}
         self._has_extra = type(objective).extra_inputs is not Objective.extra_inputs
 
@@ -80,10 +84,16 @@ class TrainingStep(nn.Module):
             outputs = self._with_extra(inputs, outputs, batch, rows)
         outputs = outputs._replace(class_maps=None)
         if self.objective.needs.batch_coupled:
-            return self.objective(*gather_batch(self.fabric, outputs, batch, rows, True)), outputs
-        share = len(target) * self.fabric.world_size / rows
-        terms: dict[str, Tensor] = self.objective(outputs, batch)
-        return {name: term * share for name, term in terms.items()} if share != 1 else terms, outputs
+            terms = self.objective(*gather_batch(self.fabric, outputs, batch, rows, True))
+        else:
+            share = len(target) * self.fabric.world_size / rows
+            terms = self.objective(outputs, batch)
+            if share != 1:
+                terms = {name: term * share for name, term in terms.items()}
+        # Without that share: the mean over processes, each with the same weights, is one whole penalty.
+        for name, value in self._penalties.items():
+            terms = terms | {name: weight_penalty_loss(self.model.parameters(), **{name: value})}
+        return terms, outputs
 
     def _with_extra(self, inputs: Tensor, outputs: Outputs, batch: Batch, rows: int) -> Outputs:
         with torch.no_grad():
@@ -112,9 +122,16 @@ def gather_batch(
     return together, Batch(target, index, batch.seed)
 
 
+def _copy_state(module: nn.Module) -> dict[str, Tensor]:
+    return {name: value.detach().to("cpu", copy=True) for name, value in module.state_dict().items()}
+
+
 @dataclass
 class Loop:
-    """Where training stands; with the weights, all that a checkpoint holds."""
+    """Where training stands; with the weights, all that a checkpoint holds.
+
+    `best` and `best_objective` are what the model and the objective held at the end of the best epoch.
+    """
 
     epoch: int = 0
     batch: int = 0
@@ -124,6 +141,7 @@ class Loop:
     history: list[dict[str, Any]] = field(default_factory=list)
     best_epoch: int = -1
     best: dict[str, Tensor] = field(default_factory=dict)
+    best_objective: dict[str, Tensor] = field(default_factory=dict)
     finished: bool = False
 
 
@@ -168,7 +186,8 @@ class Trainer:
         self.loop = Loop()
         optimizer = make_optimizer(config.optim, model, head, objective.param_groups())
         self.model, self.objective = model, objective
-        self.module, self.optimizer = fabric.setup(TrainingStep(model, objective, fabric), optimizer)
+        step = TrainingStep(model, objective, fabric, l1=config.optim.l1, l2=config.optim.l2)
+        self.module, self.optimizer = fabric.setup(step, optimizer)
         self.average = WeightAverage(model, config.optim.ema) if config.optim.ema else None
         self.batches = EpochBatches(
             len(self.train), config.batch_size, config.seed, fabric.global_rank, fabric.world_size
@@ -201,7 +220,7 @@ class Trainer:
         torch.manual_seed(self.config.seed * self.fabric.world_size + self.fabric.global_rank)
         if resume:
             self._load()
-        with self._stop_on_signal():
+        with stop_on_signal(self._ask_to_stop):
             while not self.loop.finished:
                 self._epoch()
         self.model.load_state_dict(self.loop.best)
@@ -241,6 +260,9 @@ class Trainer:
         self._save()
         if self.fabric.is_global_zero:
             self.on_epoch(loop.history)
+
+    def _ask_to_stop(self) -> None:
+        self._stop = True
 
     def _every(self, steps: int) -> bool:
         return bool(steps) and self.loop.step % steps == 0
@@ -328,10 +350,8 @@ class Trainer:
         loop.history.append(record)
         if loop.best_epoch < 0 or metrics[self.judge.metric] > best:
             loop.best_epoch = loop.epoch
-            loop.best = {
-                name: value.detach().to("cpu", copy=True)
-                for name, value in self.judged_model.state_dict().items()
-            }
+            loop.best = _copy_state(self.judged_model)
+            loop.best_objective = _copy_state(self.objective)
 
     def _predict(self, samples: Samples) -> np.ndarray[Any, np.dtype[np.float32]]:
         return predict_logits(
@@ -365,8 +385,8 @@ class Trainer:
         state = load_checkpoint(self.folder)
         if state["identity"] != self.identity:
             raise InputError(
-                f"{self.folder}: the data changed since this run was started (its samples or labels are not "
-                "the same), so it can't be resumed. Put the data back, or start anew with --overwrite."
+                f"{self.folder}: the data changed since this run was started (its samples or labels, or the "
+                "run it started from), so it can't be resumed. Put it back, or start anew with --overwrite."
             )
         self.model.load_state_dict(state["model"])
         self.objective.load_state_dict(state["objective"])
@@ -378,21 +398,3 @@ class Trainer:
         states = state["random"]
         states["torch"] = states["torch"].reshape(self.fabric.world_size, -1)[self.fabric.global_rank]
         set_random_state(states)
-
-    @contextmanager
-    def _stop_on_signal(self) -> Iterator[None]:
-        """SIGINT and SIGTERM let the step finish and write a checkpoint; a second SIGINT stops at once."""
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-
-        def ask_to_stop(number: int, frame: FrameType | None) -> None:
-            self._stop = True
-            signal.signal(signal.SIGINT, signal.default_int_handler)
-
-        before = {number: signal.signal(number, ask_to_stop) for number in (signal.SIGINT, signal.SIGTERM)}
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)

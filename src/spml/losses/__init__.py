@@ -17,8 +17,9 @@ from .las import balanced_weight, consistency_loss, las_loss, lasd_loss
 from .logsum import high_rank_loss, opml_loss, soft_opml_loss, zlpr_loss
 from .mime import gaussian_kl_loss, mime_loss
 from .pairwise import pr_loss
+from .penalty import weight_penalty_loss
 from .pseudo import gpr_loss, vlpl_loss
-from .pumlc import pumlc_loss
+from .pumlc import mixed_consistency_loss, mixed_log_target, pumlc_loss
 from .robust import gr_loss
 from .show import expected_labels, show_loss
 from .smile import beta_kl_loss, smile_loss
@@ -52,6 +53,8 @@ __all__ = [
     "lasd_loss",
     "ll_loss",
     "mime_loss",
+    "mixed_consistency_loss",
+    "mixed_log_target",
     "n_ls_loss",
     "opml_loss",
     "plc_loss",
@@ -65,5 +68,6 @@ __all__ = [
     "splc_loss",
     "vlpl_loss",
     "wan_loss",
+    "weight_penalty_loss",
     "zlpr_loss",
 ]

@@ -42,7 +42,7 @@ def pumlc_loss(
         reduction: `sum` over classes (published), `mean`, or `none`.
 
     Returns:
-        A scalar, or (C,) for `none`. The mixing of samples that the paper adds is not part of the loss.
+        A scalar, or (C,) for `none`. The mixing of samples that the paper adds is `mixed_consistency_loss`.
 
     Raises:
         ValueError, TypeError: an argument outside its domain; see also `elementwise`.
@@ -73,6 +73,74 @@ def pumlc_loss(
     if reduction == "none":
         return each
     return each.mean() if reduction == "mean" else each.sum()
+
+
+def mixed_log_target(logits: Tensor, target: Tensor, partner: Tensor, share: Tensor) -> Tensor:
+    """Logarithm of the labels that mixed samples should be given: log(share t + (1 - share) t of the
+    partner).
+
+    t = 1 on known positives, p = sigmoid(z) elsewhere: on known negatives too, because the logarithm of 0 is
+    infinite, and with a small number in its place they outweigh all else.
+
+    Args:
+        logits: (B, C), of the samples before they are mixed; constant in the derivative.
+        target: int64 (B,) class indices, or integer (B, C) in {-1, 0, +1}.
+        partner: int64 (B,), the row that each row is mixed with.
+        share: float (B,), of each row in its mixture, in [0, 1]; its partner has the rest.
+
+    Returns:
+        (B, C), finite, float32, or float64 for float64 logits.
+
+    Raises:
+        ValueError, TypeError: see `elementwise`.
+
+    Example:
+        >>> import torch
+        >>> half, swapped = torch.full((2,), 0.5), torch.tensor([1, 0])
+        >>> mixed_log_target(torch.zeros(2, 2), torch.tensor([0, 1]), swapped, half).exp()
+        tensor([[0.7500, 0.7500],
+                [0.7500, 0.7500]])
+
+    Source: as `mixed_consistency_loss`.
+    """
+    check_target(logits, target)
+    log_p = functional.logsigmoid(upcast(logits).detach())
+    log_t = by_label(target, positive=0.0, unknown=log_p, negative=log_p)
+    mine = share.to(log_t)[:, None]
+    return torch.logaddexp(mine.log() + log_t, torch.log1p(-mine) + log_t[partner])
+
+
+def mixed_consistency_loss(logits: Tensor, log_target: Tensor) -> Tensor:
+    """A mixture of two samples has the mixture of their labels: (log y - log p)^2.
+
+    Sum over classes, mean over samples.
+
+    Args:
+        logits: (B, C), of the mixed samples.
+        log_target: (B, C), log y, see `mixed_log_target`; constant in the derivative.
+
+    Returns:
+        A scalar; 0 for an empty batch.
+
+    Raises:
+        ValueError: the shapes differ.
+
+    Example:
+        >>> import torch
+        >>> round(mixed_consistency_loss(torch.zeros(1, 2), torch.zeros(1, 2)).item(), 4)
+        0.9609
+
+    Source: Yuan et al., "Positive Label Is All You Need for Multi-Label Classification", 2023, which adds
+    mixing; the formula is that of Chen et al., "A Variational Approach for Learning from Positive and
+    Unlabeled Data", NeurIPS 2020, for each class.
+    """
+    if logits.ndim != 2 or log_target.shape != logits.shape or not log_target.is_floating_point():
+        raise ValueError(
+            f"log_target must be floating point with the shape of the logits (B, C), {tuple(logits.shape)}, "
+            f"got {log_target.dtype} {tuple(log_target.shape)}"
+        )
+    difference = log_target.detach() - functional.logsigmoid(upcast(logits))
+    return difference.square().sum() / max(len(logits), 1)
 
 
 def _mean(values: Tensor, where: Tensor) -> Tensor:

@@ -49,11 +49,54 @@ class Backbone(nn.Module):
         """Features, float (B, D) (half precision under autocast)."""
         if self.spec.name == NONE:
             return inputs
-        pixels = inputs.float()
-        if len(self.spec.mean) == 1:
-            pixels = pixels.mean(1, keepdim=True)
-        features: Tensor = self.network((pixels - self._mean) / self._std)
+        features: Tensor = self.network(self._normalised(inputs))
         return features
+
+    def maps(self, inputs: Tensor) -> Tensor:
+        """The last feature map, float (B, D, h, w); `pool` of it is what `forward` gives, bit by bit.
+
+        Raises:
+            InputError: the backbone has no such map: it is a transformer of tokens, or further layers follow
+                on pooling, or the inputs are feature vectors.
+        """
+        found: Any = None
+        if self.spec.name != NONE:
+            found = self.network.forward_features(self._normalised(inputs))  # type: ignore[operator]
+        if not isinstance(found, Tensor) or found.ndim != 4 or found.shape[1] != self.num_features:
+            raise InputError(
+                f"backbone {self.spec.name} has no feature map of {self.num_features} channels x height x "
+                f"width{_but(found)}: choose a convolutional backbone such as resnet50 (--model.backbone "
+                "resnet50), and do not freeze it (--model.frozen no)."
+            )
+        return found
+
+    def pool(self, maps: Tensor) -> Tensor:
+        """Features (B, D) of maps (B, D, h, w)."""
+        features: Tensor = self.network.forward_head(maps)  # type: ignore[operator]
+        return features
+
+    def at_places(self, maps: Tensor) -> Tensor:
+        """The features that `pool` gives for each place of maps alone, the same shape.
+
+        The maps themselves where pooling is all that follows on them. Some networks (ConvNeXt) normalise
+        after pooling: a head that was trained on their features would make nothing of the maps themselves.
+        """
+        rows, _, height, width = maps.shape
+        places = self.pool(maps.permute(0, 2, 3, 1).flatten(0, 2)[..., None, None])
+        return places.reshape(rows, height, width, self.num_features).permute(0, 3, 1, 2)
+
+    @torch.no_grad()
+    def check_maps(self) -> None:
+        """Find out by one black image whether there are feature maps.
+
+        Raises:
+            InputError: there are none.
+        """
+        was_training = self.training
+        self.eval()
+        channels, size = max(len(self.spec.mean), 1), self.spec.size
+        self.maps(torch.zeros(1, channels, size, size, dtype=torch.uint8, device=self._mean.device))
+        self.train(was_training)
 
     def key(self) -> str:
         """SHA-256 over everything that its features depend on apart from the samples."""
@@ -62,6 +105,12 @@ class Backbone(nn.Module):
             digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
             digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
         return digest.hexdigest()
+
+    def _normalised(self, inputs: Tensor) -> Tensor:
+        pixels = inputs.float()
+        if len(self.spec.mean) == 1:
+            pixels = pixels.mean(1, keepdim=True)
+        return (pixels - self._mean) / self._std
 
 
 class SmallCNN(nn.Module):
@@ -92,7 +141,15 @@ class SmallCNN(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         """Features, float32 (B, 64)."""
-        maps = self.layers(images).float()
+        return self.forward_head(self.forward_features(images))
+
+    def forward_features(self, images: Tensor) -> Tensor:
+        """The feature map, float32 (B, 64, h, w). Named as in timm's models, as the next is."""
+        maps: Tensor = self.layers(images).float()
+        return maps
+
+    def forward_head(self, maps: Tensor) -> Tensor:
+        """Maps pooled, (B, 64)."""
         pooled: Tensor = torch.linalg.vector_norm(maps, 3, dim=(2, 3)) / math.prod(maps.shape[2:]) ** (1 / 3)
         return pooled
 
@@ -241,6 +298,10 @@ def check_fit(expected: Mapping[str, Tensor], found: Mapping[str, Tensor], what:
     ]
     if parts:
         raise InputError(f"{what} ({'; '.join(parts)}). {advice}")
+
+
+def _but(found: Any) -> str:
+    return f", but values of shape {tuple(found.shape[1:])}" if isinstance(found, Tensor) else ""
 
 
 def _short(values: tuple[float, ...]) -> str:

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -17,6 +17,7 @@ from ..errors import InputError
 from ..files import sha256_file, write_bytes, write_json
 from ..objective import Outputs
 from .backbones import Backbone, check_fit, create_backbone
+from .heads import LINEAR, BoostedCAM, GaussianHead, last_layer, make_head
 from .spec import BackboneSpec
 
 WEIGHTS, CARD, FORMAT = "model.safetensors", "model.json", 1
@@ -76,10 +77,15 @@ class Top(nn.Module):
     Args:
         num_features: D.
         num_classes: C.
-        head: `linear`, or `mlp` with one hidden layer and ReLU.
-        hidden: width of that layer.
+        head: `linear`; `mlp` with one hidden layer and ReLU; `boosted_cam`, which takes feature maps (see
+            `BoostedCAM`); `gaussian` with a random code (see `GaussianHead`).
+        hidden: width of the hidden layer of `mlp`, and of the code of `gaussian`.
         dropout: share of features dropped before the head, in training.
-        standardise: scale features by `fit_standardise`; otherwise they are taken as they are.
+        standardise: scale features by `fit_standardise`; otherwise they are taken as they are, as feature
+            maps always are.
+
+    Raises:
+        ValueError: no such head.
     """
 
     def __init__(
@@ -87,22 +93,24 @@ class Top(nn.Module):
         num_features: int,
         num_classes: int,
         *,
-        head: Literal["linear", "mlp"] = "linear",
+        head: str = LINEAR,
         hidden: int = 512,
         dropout: float = 0.0,
         standardise: bool = True,
     ) -> None:
         super().__init__()
         self.num_features, self.num_classes = num_features, num_classes
+        self.head = make_head(head, num_features, num_classes, hidden)
+        standardise = standardise and not self.takes_maps
         self.standardise = Standardise(num_features) if standardise else None
-        self.dropout = nn.Dropout(dropout)
-        if head == "linear":
-            self.head: nn.Module = nn.Linear(num_features, num_classes)
-        else:
-            self.head = nn.Sequential(
-                nn.Linear(num_features, hidden), nn.ReLU(), nn.Linear(hidden, num_classes)
-            )
+        # A feature of a map is dropped at all places.
+        self.dropout = nn.Dropout2d(dropout) if self.takes_maps else nn.Dropout(dropout)
         self._settings = {"head": head, "hidden": hidden, "dropout": dropout, "standardise": standardise}
+
+    @property
+    def takes_maps(self) -> bool:
+        """Whether it is given feature maps (B, D, h, w) instead of features (B, D)."""
+        return isinstance(self.head, BoostedCAM)
 
     def settings(self) -> dict[str, Any]:
         """The arguments that make a top like this one."""
@@ -117,27 +125,47 @@ class Top(nn.Module):
             )
 
     def forward(self, features: Tensor) -> Outputs:
-        """Logits (B, C), and what the head was given, before dropout (B, D); both float32."""
+        """Logits (B, C), and what the head was given, before dropout (B, D); both float32.
+
+        Args:
+            features: (B, D), or (B, D, h, w) for a head that takes maps, whose mean is then given.
+        """
         with torch.autocast(features.device.type, enabled=False):
             given = features.float()
             if self.standardise is not None:
                 given = self.standardise(given)
-            return Outputs(self.head(self.dropout(given)), given)
+            kept = self.dropout(given)
+            if isinstance(self.head, GaussianHead):
+                logits, latent = self.head(kept)
+                return Outputs(logits, given, latent=latent)
+            return Outputs(self.head(kept), given.mean((2, 3)) if self.takes_maps else given)
+
+    @torch.no_grad()
+    def class_maps(self, maps: Tensor) -> Tensor:
+        """The logits that each place of feature maps (B, D, h, w) would have alone, float32 (B, C, h, w).
+
+        Without dropout and random codes, and without gradient.
+        """
+        with torch.autocast(maps.device.type, enabled=False):
+            places = maps.float().permute(0, 2, 3, 1)
+            if self.standardise is not None:
+                places = self.standardise(places)
+            scores: Tensor = getattr(self.head, "at_places", self.head)(places)
+            return scores.permute(0, 3, 1, 2).contiguous()
 
 
 def start_bias(head: nn.Module, start: str, mean_labels: float) -> None:
     """Set the bias of the head's last layer.
 
     Args:
-        head: a linear layer, or a sequence that ends with one.
+        head: of a `Top`.
         start: `zero`, or `prior` = logit(K / C), where every class starts with probability K / C.
         mean_labels: mean labels per sample K; used by `prior` only.
 
     Raises:
         InputError: K does not lie between 0 and C.
     """
-    last = head[-1] if isinstance(head, nn.Sequential) else head
-    assert isinstance(last, nn.Linear)
+    last = last_layer(head)
     value, classes = 0.0, last.out_features
     if start == "prior":
         if not 0 < mean_labels < classes:
@@ -184,10 +212,23 @@ class Classifier(nn.Module):
             self.backbone.eval()
         return self
 
-    def forward(self, inputs: Tensor) -> Outputs:
-        """Logits (B, C) and features (B, D), float32."""
-        outputs: Outputs = self.top(self.backbone(inputs))
-        return outputs
+    def forward(self, inputs: Tensor, class_maps: bool = False) -> Outputs:
+        """Logits (B, C) and features (B, D), float32; with `class_maps`, those too.
+
+        Raises:
+            InputError: class maps are asked for, or the head takes feature maps, and the backbone has none.
+        """
+        if not (class_maps or self.top.takes_maps):
+            outputs: Outputs = self.top(self.backbone(inputs))
+            return outputs
+        maps = self.backbone.maps(inputs)
+        if self.top.takes_maps:
+            maps = self.backbone.at_places(maps)
+            outputs = self.top(maps)
+        else:
+            outputs = self.top(self.backbone.pool(maps))
+            maps = self.backbone.at_places(maps.detach())
+        return outputs._replace(class_maps=self.top.class_maps(maps) if class_maps else None)
 
 
 def save_classifier(folder: Path, classifier: Classifier, spec: BackboneSpec, card: dict[str, Any]) -> None:

@@ -1,0 +1,46 @@
+"""Penalties on the size of a model's weights (L1R, L2R)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor
+
+from .domains import check_non_negative
+from .elementwise import upcast
+
+
+def weight_penalty_loss(parameters: Iterable[Tensor], *, l1: float = 0.0, l2: float = 0.0) -> Tensor:
+    """l1 sum |w| + l2 sum w^2 over weights, to be added to a loss.
+
+    The optimiser sees its gradient, l1 sign(w) + 2 l2 w (0 at w = 0), together with that of the loss: the
+    minimum is that of the penalised loss, unlike with AdamW's decoupled weight decay.
+
+    Args:
+        parameters: of a model. Left out are those with fewer than two dimensions (biases, norms) and those
+            that need no gradient.
+        l1: of the sum of magnitudes, >= 0.
+        l2: of the sum of squares, >= 0.
+
+    Returns:
+        A scalar, 0 if no weight is left; float32, or float64 for float64 weights.
+
+    Raises:
+        ValueError: a coefficient is negative.
+
+    Example:
+        >>> import torch
+        >>> layer = torch.nn.Linear(2, 1)
+        >>> _ = torch.nn.init.constant_(layer.weight, -3.0)
+        >>> round(weight_penalty_loss(layer.parameters(), l1=0.5, l2=0.1).item(), 4)
+        4.8
+
+    Source: Hoerl & Kennard, Technometrics 1970 (l2); Tibshirani, JRSS B 1996 (l1). The rows L1R and L2R of
+    SPML tables are read as AN with one of them; neither the form nor the coefficient is published.
+    """
+    check_non_negative(l1=l1, l2=l2)
+    weights = [upcast(weight) for weight in parameters if weight.ndim > 1 and weight.requires_grad]
+    parts = [l1 * weight.abs().sum() for weight in weights if l1]
+    parts += [l2 * weight.square().sum() for weight in weights if l2]
+    return torch.stack(parts).sum() if parts else torch.zeros(())

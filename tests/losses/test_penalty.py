@@ -1,0 +1,116 @@
+"""Penalties on weights: values, gradients, what is left out, and the optimum that training reaches."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+import torch
+from torch import nn
+
+from spml.config import check, from_dict
+from spml.errors import InputError
+from spml.losses import softmax_loss, weight_penalty_loss
+from spml.objective import Outputs, create
+from tests.reference.penalty import weight_penalty
+
+
+def test_the_penalty_equals_the_slow_reference():
+    generator = torch.Generator().manual_seed(0)
+    one, two = (
+        torch.randn(*shape, generator=generator, dtype=torch.float64, requires_grad=True)
+        for shape in ((3, 5), (2, 7))
+    )
+    expected = sum(weight_penalty(w.tolist(), 0.3, 0.7) for w in (one, two))
+    assert weight_penalty_loss([one, two], l1=0.3, l2=0.7).item() == pytest.approx(expected, rel=1e-13)
+
+
+def test_the_gradient_is_sign_and_weight_and_nothing_at_zero():
+    weight = torch.tensor([[-2.0, 0.0, 3.0]], requires_grad=True)
+    weight_penalty_loss([weight], l1=0.5, l2=0.1).backward()
+    assert weight.grad.tolist() == [[pytest.approx(-0.9), 0.0, pytest.approx(1.1)]]
+
+
+def test_biases_norms_and_frozen_weights_are_free():
+    model = nn.Sequential(nn.Conv2d(1, 2, 1), nn.BatchNorm2d(2), nn.Linear(4, 3), nn.Linear(3, 2))
+    for parameter in model.parameters():
+        nn.init.constant_(parameter, 2.0)
+    model[3].requires_grad_(False)
+    assert weight_penalty_loss(model.parameters(), l1=1.0).item() == 2 * (2 + 12)
+    assert weight_penalty_loss(model.parameters(), l2=1.0).item() == 4 * (2 + 12)
+    assert weight_penalty_loss(model[1].parameters(), l1=1.0, l2=1.0).item() == 0
+    assert weight_penalty_loss(model.parameters()).item() == 0
+
+
+def test_half_precision_does_not_overflow_and_negative_coefficients_are_refused():
+    weight = torch.full((300, 300), 2.0, dtype=torch.float16, requires_grad=True)
+    assert weight_penalty_loss([weight], l2=1.0).item() == 360_000
+    for wrong in ({"l1": -1.0}, {"l2": float("nan")}):
+        with pytest.raises(ValueError, match="must be at least 0"):
+            weight_penalty_loss([weight], **wrong)
+
+
+def test_negative_settings_are_refused():
+    for name in ("l1", "l2"):
+        with pytest.raises(InputError, match=f"--optim.{name} must be at least 0, got -1"):
+            check(from_dict({"optim": {name: -1.0}}))
+
+
+class Linear(nn.Module):
+    """A linear head on the inputs."""
+
+    def __init__(self):
+        super().__init__()
+        self.head = nn.Linear(12, 4)
+
+    def forward(self, inputs):
+        return Outputs(self.head(inputs), inputs)
+
+
+def test_training_reaches_the_penalised_optimum_that_lbfgs_finds():
+    from spml.engine import Trainer
+    from spml.selection import Judge
+    from tests.engine.test_train import CONFIG, FABRIC, make_data
+
+    data, l2 = make_data(), 0.1
+    train = data.splits["train"]
+    inputs, target = train.inputs.fetch(range(100)).double(), train.observed.target(range(100))
+    best = nn.Linear(12, 4).double()
+    solver = torch.optim.LBFGS(
+        best.parameters(),
+        max_iter=500,
+        tolerance_grad=1e-12,
+        tolerance_change=1e-14,
+        line_search_fn="strong_wolfe",
+    )
+
+    def closure():
+        solver.zero_grad()
+        loss = softmax_loss(best(inputs), target) + l2 * best.weight.square().sum()
+        loss.backward()
+        return loss
+
+    solver.step(closure)
+
+    def trained(epochs, **optim):
+        settings = {"name": "sgd", "lr": 0.2, "weight_decay": 0.0, "ema": 0.0, **optim}
+        config = dataclasses.replace(
+            CONFIG, epochs=epochs, batch_size=100, optim=dataclasses.replace(CONFIG.optim, **settings)
+        )
+        torch.manual_seed(0)
+        model, last = Linear(), []
+        judge = Judge(data.splits["val"], None, "observed", None)
+        history = Trainer(
+            config, FABRIC, model, model.head, create("softmax"), data, judge,
+            on_epoch=lambda history: last.append(model.head.weight.detach().clone()),
+        ).fit().history  # fmt: skip
+        return last[-1], history
+
+    weight, history = trained(120, l2=l2)
+    assert torch.allclose(weight.double(), best.weight, atol=1e-3)
+    expected = l2 * best.weight.square().sum().item()
+    assert history[-1]["train/l2"] == pytest.approx(expected, rel=5e-3)
+    assert history[-1]["train/loss"] == pytest.approx(closure().item(), rel=1e-3)
+    free, history = trained(20)
+    assert not torch.allclose(free.double(), best.weight, atol=0.1)
+    assert "train/l2" not in history[-1]

@@ -1,0 +1,168 @@
+"""Heads that take more than features, and class maps, against loops and formulas."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from spml.data.arrays import FeatureMatrix
+from spml.models import Top
+from spml.models.heads import HEADS, BoostedCAM, GaussianHead, last_layer, make_head
+
+
+def make_top(head: str, **settings: Any) -> Top:
+    torch.manual_seed(0)
+    top = Top(6, 3, head=head, hidden=4, **settings)
+    with torch.no_grad():
+        last_layer(top.head).bias.uniform_(-1, 1)
+    return top
+
+
+def random_maps(rows: int = 5) -> Tensor:
+    return torch.randn(rows, 6, 2, 3, generator=torch.Generator().manual_seed(1))
+
+
+# -- boosted class activation maps -----------------------------------------------------------------------
+
+
+def boosted(maps: Tensor, layer: nn.Linear) -> tuple[Any, Any]:
+    """Boosted maps and logits, place after place, in float64."""
+    values, weight, bias = (part.detach().double().numpy() for part in (maps, layer.weight, layer.bias))
+    rows, _, height, width = values.shape
+    scores = np.zeros((rows, len(weight), height, width))
+    for b, c, y, x in np.ndindex(scores.shape):
+        score = sum(weight[c, d] * values[b, d, y, x] for d in range(weight.shape[1])) + bias[c]
+        scores[b, c, y, x] = 5 * score if score > 0 else score
+    return scores, scores.sum((2, 3)) / (height * width)
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_boosted_cam_equals_a_loop_over_places(training: bool) -> None:
+    top, maps = make_top("boosted_cam").train(training), random_maps()
+    scores, logits = boosted(maps, last_layer(top.head))
+    assert 0.2 < (scores > 0).mean() < 0.8
+    outputs = top(maps)
+    np.testing.assert_allclose(outputs.logits.detach(), logits, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(outputs.features, maps.mean((2, 3)), rtol=1e-6)
+    np.testing.assert_allclose(top.class_maps(maps), scores, rtol=1e-5, atol=1e-6)
+
+
+def test_only_positive_places_have_five_times_the_gradient() -> None:
+    head, maps = BoostedCAM(1, 1), torch.tensor([[[[2.0, -2.0]]]], requires_grad=True)
+    nn.init.constant_(head.last.weight, 3.0)
+    nn.init.zeros_(head.last.bias)
+    logits = head(maps)
+    logits.sum().backward()
+    assert logits.item() == (5 * 6 - 6) / 2
+    assert maps.grad is not None
+    assert maps.grad.flatten().tolist() == [7.5, 1.5]
+
+
+def test_maps_are_not_standardised_and_a_feature_is_dropped_at_all_places() -> None:
+    top = Top(4, 4, head="boosted_cam", dropout=0.5)
+    assert top.settings()["standardise"] is False
+    assert sorted(top.state_dict()) == ["head.last.bias", "head.last.weight"]
+    layer = last_layer(top.head)
+    nn.init.eye_(layer.weight)
+    nn.init.zeros_(layer.bias)
+    torch.manual_seed(0)
+    outputs = top(-torch.ones(50, 4, 3, 3))
+    assert set(outputs.logits.flatten().tolist()) == {0.0, -2.0}
+    assert torch.equal(outputs.features, -torch.ones(50, 4))
+
+
+# -- random code -----------------------------------------------------------------------------------------
+
+
+def test_gaussian_evaluates_the_mean_of_its_code() -> None:
+    top = make_top("gaussian", standardise=False).eval()
+    assert isinstance(top.head, GaussianHead)
+    features = torch.randn(5, 6) * torch.tensor([[1.0], [1.0], [1.0], [300.0], [-300.0]])
+    weight, bias = top.head.code.weight.detach().numpy(), top.head.code.bias.detach().numpy()
+    code = features.numpy() @ weight.T + bias
+    mean, std = code[:, :4], np.exp(np.clip(code[:, 4:] / 2, -6, 6))
+    assert np.abs(code[:, 4:]).max() > 12  # beyond the clamp
+    outputs = top(features)
+    assert outputs.latent is not None
+    np.testing.assert_allclose(outputs.latent[0].detach(), mean, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(outputs.latent[1].detach(), std, rtol=1e-4)
+    last = top.head.last
+    np.testing.assert_allclose(
+        outputs.logits.detach(), mean @ last.weight.detach().numpy().T + last.bias.detach().numpy(), rtol=1e-4
+    )
+
+
+def test_gaussian_trains_on_the_mean_of_ten_draws() -> None:
+    top = make_top("gaussian", standardise=False)
+    assert isinstance(top.head, GaussianHead)
+    draws = 40_000
+    row = torch.randn(1, 6)
+    torch.manual_seed(3)
+    with torch.no_grad():
+        outputs = top.train()(row.expand(draws, 6))
+        expected = top.eval()(row)
+        weight = top.head.last.weight.detach()
+    assert outputs.latent is not None
+    assert torch.equal(outputs.latent[0][:1], outputs.latent[0][1:2])
+    std = outputs.latent[1][0]
+    one_draw = weight.square() @ std.square()
+    deviation = (one_draw / 10).sqrt()
+    error = (outputs.logits.mean(0) - expected.logits[0]).abs() / (deviation / math.sqrt(draws))
+    assert error.max() < 4
+    np.testing.assert_allclose(outputs.logits.var(0), one_draw / 10, rtol=0.05)
+
+
+def test_the_code_gets_gradients_through_its_mean_and_its_deviation() -> None:
+    top = make_top("gaussian")
+    assert isinstance(top.head, GaussianHead)
+    top(torch.randn(5, 6)).logits.square().sum().backward()
+    gradient = top.head.code.weight.grad
+    assert gradient is not None
+    assert (gradient.abs().sum(1) > 0).all()
+
+
+# -- all heads -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_logits_and_class_maps_are_float32_under_autocast(head: str) -> None:
+    top = make_top(head).eval()
+    maps = random_maps().bfloat16()
+    given = maps if top.takes_maps else maps[..., 0, 0]
+    with torch.autocast("cpu", torch.bfloat16):
+        outputs, seen = top(given), top.class_maps(maps)
+    tensors = [outputs.logits, outputs.features, seen, *(outputs.latent or ())]
+    assert {tensor.dtype for tensor in tensors} == {torch.float32}
+    torch.testing.assert_close(outputs.logits, top(given.float()).logits)
+    assert (outputs.latent is not None) == (head == "gaussian")
+
+
+@pytest.mark.parametrize("head", ["linear", "mlp", "gaussian"])
+def test_class_maps_are_the_logits_of_each_place_without_dropout(head: str) -> None:
+    top = make_top(head, dropout=0.5)
+    top.fit_standardise(FeatureMatrix(np.random.default_rng(0).normal(2, 3, (20, 6)).astype(np.float32)))
+    maps = random_maps()
+    found = top.train().class_maps(maps)
+    top.eval()
+    for y, x in np.ndindex(2, 3):
+        torch.testing.assert_close(found[:, :, y, x], top(maps[:, :, y, x]).logits.detach())
+    assert found.shape == (5, 3, 2, 3)
+    assert not found.requires_grad
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_an_empty_batch_gives_no_logits(head: str) -> None:
+    top = make_top(head)
+    maps = random_maps(0)
+    assert top(maps if top.takes_maps else maps[..., 0, 0]).logits.shape == (0, 3)
+    assert top.class_maps(maps).shape == (0, 3, 2, 3)
+
+
+def test_an_unknown_head_is_refused() -> None:
+    with pytest.raises(ValueError, match="one of linear, mlp, boosted_cam, gaussian, got 'cam'"):
+        make_head("cam", 2, 2, 2)
