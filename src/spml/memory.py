@@ -54,10 +54,7 @@ class LabelMemory(nn.Module):
         soft memory. Arguments as in `free`.
         """
         inferred = self.rows(index)
-        signs = torch.where(inferred < 0, 0, 2 * inferred - 1)
-        if target.ndim == 1:
-            return signs.scatter(1, target[:, None], 1)
-        return torch.where(target == 0, signs, target).to(torch.int8)
+        return known_first(target, torch.where(inferred < 0, 0, 2 * inferred - 1))
 
     @torch.no_grad()
     def write(self, target: Tensor, index: Tensor, where: Tensor, value: Tensor | float) -> None:
@@ -71,6 +68,18 @@ class LabelMemory(nn.Module):
         before = self.rows(index)
         after = torch.where(where & self.free(target, index), value, before)
         self.inferred[index] = after.to(before.dtype)
+
+
+def known_first(target: Tensor, inferred: Tensor) -> Tensor:
+    """Known labels where there are any, inferred ones elsewhere, int8 (B, C) in {-1, 0, +1}.
+
+    Args:
+        target: int64 (B,) class indices, or integer (B, C) in {-1, 0, +1}.
+        inferred: int8 (B, C) in {-1, 0, +1}, 0 = nothing inferred.
+    """
+    if target.ndim == 1:
+        return inferred.scatter(1, target[:, None], 1)
+    return torch.where(target == 0, inferred, target).to(torch.int8)
 
 
 def lowest(scores: Tensor, free: Tensor, counts: Sequence[int]) -> Tensor:

@@ -6,8 +6,10 @@ Run as a script, because Fabric starts the other processes by running the same c
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import torch
 from lightning.fabric import Fabric
 from lightning.fabric.strategies import DDPStrategy
@@ -15,6 +17,8 @@ from safetensors.torch import save_file
 from torch import nn
 
 from spml.config import from_dict
+from spml.data import Samples
+from spml.data.arrays import ImageArray
 from spml.engine import Trainer
 from spml.engine.loading import EpochBatches, make_loader
 from spml.engine.train import TrainingStep
@@ -53,30 +57,77 @@ class Net(nn.Module):
 
     def forward(self, inputs):
         features = self.body(inputs.double())
-        return Outputs(self.head(features), features)
+        mean, raw = features.chunk(2, 1)  # a code without noise, which processes would draw each for itself
+        return Outputs(self.head(features), features, latent=(mean, raw.exp()))
+
+
+class MapNet(nn.Module):
+    """The same for images, for methods that use class maps."""
+
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Sequential(nn.Conv2d(1, 16, 3), nn.Tanh())
+        self.head = nn.Linear(16, 4)
+
+    def forward(self, inputs, class_maps=False):
+        maps = self.body(inputs.double() / 255).permute(0, 2, 3, 1)
+        features = maps.mean((1, 2))
+        shown = self.head(maps).permute(0, 3, 1, 2).detach() if class_maps else None
+        return Outputs(self.head(features), features, class_maps=shown)
+
+
+def as_images(data):
+    """Each sample's features as a grey image of 6 x 6 pixels."""
+
+    def image(samples):
+        features = samples.inputs.fetch(range(len(samples))).numpy()
+        pixels = (features * 30 + 128).clip(0, 255).astype(np.uint8).reshape(-1, 1, 6, 6)
+        return replace(samples, inputs=ImageArray(pixels))
+
+    return replace(data, splits={name: image(samples) for name, samples in data.splits.items()})
+
+
+def parts(name):
+    """Data, model and method."""
+    method, hp = METHODS[name]
+    torch.manual_seed(0)
+    objective = create(method, hp)
+    if objective.needs.class_maps:
+        return as_images(make_data(n=147, width=36)), MapNet(), objective
+    return make_data(n=147), Net(), objective
 
 
 # `bce`, `iu` and `iun` want labels that single-positive data do not have.
 METHODS = {
     "gr_learned": ("gr", {"k": "learned", "v": "learned"}),
+    "an_penalised": ("an", {}),
+    "epr_penalised": ("epr", {}),
     **{name: (name, {}) for name in methods() if name not in ("bce", "iu", "iun")},
+    "combine_rules": (
+        "combine",
+        {
+            "weights": {"em": 1.0, "mime": 0.5, "lasd": 0.1},
+            "hp": {"mime": {"theta": 0.6, "warmup": 1}},
+            "memory": {"large_loss": {"percent": 1}, "apl": {"warmup": 1}, "ema": {"positive": 0.8}},
+        },
+    ),
+    # Rejecting in the epochs that are run, with running means that move.
+    "ignore": ("ignore", {"warmup": 1, "decay": 0.8}),
 }
+
+
+def penalties(name):
+    return {"l1": 0.01, "l2": 0.02} if name.endswith("_penalised") else {}
 
 
 def gradients(fabric, name, found):
     """Loss and gradients of the first and of the uneven last batch."""
-    method, hp = METHODS[name]
-    data = make_data(n=147)
-    train = data.splits["train"].inputs.take(range(97))
-    from spml.data import Samples
-
+    data, model, objective = parts(name)
     part = data.splits["train"]
-    part = Samples(part.ids[:97], train, part.observed.take(range(97)))
-    torch.manual_seed(0)
-    model, objective = Net(), create(method, hp)
+    part = Samples(part.ids[:97], part.inputs.take(range(97)), part.observed.take(range(97)))
     objective.on_fit_start(Facts(part.observed, part.ids, data.classes, 1.5))
     objective.on_epoch_start(Progress(2, 5))
-    module = fabric.setup(TrainingStep(model, objective, fabric))
+    module = fabric.setup(TrainingStep(model, objective, fabric, **penalties(name)))
     batches = EpochBatches(97, BATCH, 5, fabric.global_rank, fabric.world_size)
     loader = make_loader(part, batches, 5, 0, False, views=objective.needs.views)
     for place, (inputs, views, batch) in enumerate(loader):
@@ -96,13 +147,13 @@ def gradients(fabric, name, found):
 def training(fabric, name, found):
     """Weights and memory after three epochs with plain gradient descent."""
     method, hp = METHODS[name]
-    data = make_data(n=147)
-    config = from_dict({"method": method, "hp": hp, "epochs": 3, "batch_size": BATCH})
+    data, model, objective = parts(name)
+    config = from_dict(
+        {"method": method, "hp": hp, "epochs": 3, "batch_size": BATCH, "optim": penalties(name)}
+    )
     config.optim.name, config.optim.lr, config.optim.clip = "sgd", 0.1, 1.0
-    torch.manual_seed(0)
-    model = Net()
     judge = Judge(data.splits["val"], None, "observed", None)
-    objective, train = create(method, hp), data.splits["train"]
+    train = data.splits["train"]
     objective.on_fit_start(Facts(train.observed, train.ids, data.classes, 1.5))
     trainer = Trainer(config, fabric, model, model.head, objective, data, judge)
     loop = trainer.fit()

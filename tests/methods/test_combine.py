@@ -8,8 +8,19 @@ import torch
 
 from spml.errors import InputError
 from spml.labels import ObservedLabels
-from spml.losses import em_loss, epr_loss, gr_loss
-from spml.objective import Batch, Facts, Outputs, Progress, create
+from spml.losses import (
+    an_loss,
+    consistency_loss,
+    em_apl_loss,
+    em_loss,
+    epr_loss,
+    gr_loss,
+    mime_loss,
+    mixed_consistency_loss,
+)
+from spml.methods.combine import _all_views, _places
+from spml.objective import _REGISTRY as registry
+from spml.objective import Batch, Card, Facts, Needs, Objective, Outputs, Progress, create
 from tests.reference.combine import weighted_sum
 
 LABELS = ObservedLabels.from_index(np.arange(12) % 4, 4)
@@ -63,6 +74,188 @@ def test_one_of_one_is_that_method():
     assert sum(found.values()).item() == pytest.approx(2 * expected.item(), rel=1e-12)
 
 
+def positives(*places):
+    """The batch's labels with further positives."""
+    target = torch.nn.functional.one_hot(BATCH.target, 4).to(torch.int8)
+    for row, column in places:
+        target[row, column] = 1
+    return target
+
+
+def test_every_method_sees_the_labels_of_a_memory():
+    objective = started(
+        weights={"gr": 1.0, "an": 0.5},
+        hp={"gr": {"schedule": "constant"}},
+        memory={"large_loss": {"percent": 10}},
+    )
+    objective.on_epoch_start(Progress(1, 4))
+    with torch.no_grad():
+        objective.after_step(Outputs(LOGITS, LOGITS), BATCH)
+    free = LOGITS.masked_fill(positives() == 1, -torch.inf)
+    largest = free.flatten().topk(3).indices.tolist()  # ceil(24 * 0.1)
+    target = positives(*[divmod(place, 4) for place in largest])
+    assert target.sum() == 9
+    terms = objective(Outputs(LOGITS, LOGITS), BATCH)
+    assert terms["an/an"].item() == pytest.approx(0.5 * an_loss(LOGITS, target).item(), rel=1e-12)
+    assert terms["gr/gr"].item() == pytest.approx(gr_loss(LOGITS, target).item(), rel=1e-12)
+
+
+def test_where_memories_differ_the_first_named_counts():
+    both = {"ema": {"positive": None, "negative": 1.0, "warmup": 0}, "large_loss": {"percent": 100}}
+    for memory, sign in ((both, -1), (dict(reversed(both.items())), 1)):
+        objective = started(weights={"an": 1.0}, memory=memory)
+        objective.on_epoch_start(Progress(1, 4))
+        with torch.no_grad():
+            objective.after_step(Outputs(LOGITS, LOGITS), BATCH)
+        expected = an_loss(LOGITS, torch.where(positives() == 1, 1, sign).to(torch.int8))
+        found = objective(Outputs(LOGITS, LOGITS), BATCH)["an/an"]
+        assert found.item() == pytest.approx(expected.item(), rel=1e-12)
+
+
+def test_every_rule_infers_from_the_labels_that_the_user_gave():
+    memory = {"ema": {"positive": None, "negative": 1.0, "warmup": 0}, "large_loss": {"percent": 25}}
+    objective = started(weights={"an": 1.0}, memory=memory)
+    objective.on_epoch_start(Progress(1, 4))
+    for steps in (1, 2):
+        with torch.no_grad():
+            objective.after_step(Outputs(LOGITS, LOGITS), BATCH)
+        assert (objective.memory["large_loss"].labels.inferred == 1).sum() == 6 * steps
+
+
+class Recorder(Objective):
+    """Keeps what it is given."""
+
+    card = Card(title="Recorder", paper="-", year=2026, equations="-")
+    needs = Needs(views=("strong",))
+
+    def forward(self, outputs, batch):
+        self.in_forward = outputs, batch
+        return {"zero": outputs.logits.sum() * 0}
+
+    def after_step(self, outputs, batch):
+        self.after = outputs, batch
+
+    def on_epoch_end(self, progress, train_pass):
+        self.train_pass = train_pass
+
+
+def test_a_method_is_given_the_same_after_the_step_and_nothing_that_others_asked_for(monkeypatch):
+    monkeypatch.setitem(registry, "recorder", Recorder)
+    objective = started(
+        weights={"lasd": 1.0, "recorder": 1.0, "pumlc": 1.0},
+        hp={"lasd": {"weight_neg": 0.3}},
+        memory={"confident": {"theta": 0.4, "warmup": 0}},
+    )
+    part = objective.parts["recorder"]
+    objective.on_epoch_end(Progress(0, 2), lambda: torch.zeros(12, 4))
+    assert part.train_pass is None
+    outputs = Outputs(LOGITS, LOGITS, (LOGITS + 1, LOGITS + 2), extra=LOGITS, extra_target=LOGITS)
+    objective(outputs, BATCH)
+    objective.after_step(outputs, BATCH)
+    for given, batch in (part.in_forward, part.after):
+        assert len(given.views) == 1
+        assert torch.equal(given.views[0], LOGITS + 2)
+        assert given.extra is None
+        assert given.extra_target is None
+        assert (batch.target == 1).all()
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_soft_pseudo_negatives_are_hard_ones_where_the_memory_is_shared(shared):
+    settings = {"warmup": 1, "proportion": 1.0}
+    objective = started(
+        weights={"em": 1.0, "em_apl": 1.0},
+        hp={"em_apl": settings},
+        memory={"apl": settings} if shared else {},
+    )
+    scores = torch.randn(12, 4, generator=torch.Generator().manual_seed(1))
+    objective.on_epoch_end(Progress(0, 2), lambda: scores)
+    terms = objective(Outputs(LOGITS, LOGITS), BATCH)
+    if shared:
+        hard = torch.where(positives() == 1, 1, -1).to(torch.int8)
+        expected = em_loss(LOGITS, hard), an_loss(LOGITS, hard)
+    else:
+        soft = torch.sigmoid(scores[:6])
+        expected = em_loss(LOGITS, BATCH.target), em_apl_loss(LOGITS, BATCH.target, soft)
+    assert terms["em/em"].item() == pytest.approx(expected[0].item(), rel=1e-6)
+    assert terms["em_apl/em_apl"].item() == pytest.approx(expected[1].item(), rel=1e-6)
+
+
+def test_one_pass_over_the_training_set_is_enough_for_all_that_want_one():
+    passes = []
+    objective = started(
+        weights={"em_apl": 1.0, "mime": 1.0, "an": 1.0},
+        hp={"em_apl": {"warmup": 0}, "mime": {"warmup": 0}},
+        memory={"correction": {"rate": 0.1}, "large_loss": {}},
+    )
+    assert objective.needs.train_pass
+
+    def train_pass():
+        passes.append(1)
+        return torch.zeros(12, 4)
+
+    objective.on_epoch_end(Progress(0, 4), train_pass)
+    assert len(passes) == 1
+    assert started(weights={"an": 1.0}, memory={"confident": {}}).needs.train_pass
+    assert not started(weights={"an": 1.0}, memory={"ema": {}}).needs.train_pass
+
+
+def test_methods_share_views_and_each_has_its_own_in_its_order():
+    wanted = [("weak", "strong"), ("strong",), (), ("strong", "weak", "weak")]
+    together = _all_views(wanted)
+    assert together == ("weak", "strong", "weak")
+    assert [_places(views, together) for views in wanted] == [[0, 1], [1], [], [1, 0, 2]]
+
+
+def test_the_needs_are_those_of_all_methods():
+    objective = started(weights={"lasd": 1.0, "plc": 1.0, "ignore": 1.0, "mime": 1.0})
+    assert objective.needs == Needs(
+        train_pass=True, batch_coupled=True, views=("weak", "strong"), class_maps=True, latent=True
+    )
+    assert started(weights={"an": 1.0}).needs == Needs()
+
+
+def test_each_method_is_given_what_it_asked_for():
+    objective = started(
+        weights={"lasd": 1.0, "mime": 1.0, "plc": 1.0, "pumlc": 1.0}, hp={"lasd": {"weight_neg": 0.3}}
+    )
+    generator = torch.Generator().manual_seed(2)
+    weak, strong, extra, mean, share = torch.randn(5, 6, 4, generator=generator, dtype=torch.float64)
+    code = mean, mean.exp()
+    outputs = Outputs(LOGITS, LOGITS, (weak, strong), code, extra=extra, extra_target=share)
+    found = objective(outputs, BATCH)
+    expected = 0.7 * consistency_loss(LOGITS, weak, strong)
+    assert found["lasd/consistency"].item() == pytest.approx(expected.item(), rel=1e-12)
+    expected = mime_loss(LOGITS, BATCH.target, *code)
+    assert found["mime/mime"].item() == pytest.approx(expected.item(), rel=1e-12)
+    alone = create("plc")
+    expected = sum(alone(Outputs(LOGITS, LOGITS, (strong,)), BATCH).values())
+    plc = sum(value for name, value in found.items() if name.startswith("plc/"))
+    assert plc.item() == pytest.approx(expected.item(), rel=1e-12)
+    assert found["pumlc/mixed"].item() == pytest.approx(
+        mixed_consistency_loss(extra, share).item(), rel=1e-12
+    )
+
+
+def test_a_further_forward_pass_is_made_by_the_method_that_has_one_and_seen_by_it_alone():
+    objective = started(weights={"an": 1.0, "pumlc": 1.0}, memory={"large_loss": {"percent": 100}})
+    objective.on_epoch_start(Progress(1, 4))
+    with torch.no_grad():
+        objective.after_step(Outputs(LOGITS, LOGITS), BATCH)
+    inputs = LOGITS.float()
+    found = objective.extra_inputs(inputs, Outputs(LOGITS, LOGITS), BATCH)
+    filled = Batch(torch.ones(6, 4, dtype=torch.int8), BATCH.index)  # all unknown labels were large losses
+    expected = create("pumlc").extra_inputs(inputs, Outputs(LOGITS, LOGITS), filled)
+    assert torch.equal(found.inputs, expected.inputs)
+    assert torch.equal(found.target, expected.target)
+    assert started(weights={"an": 1.0}).extra_inputs(inputs, Outputs(LOGITS, LOGITS), BATCH) is None
+
+
+def test_only_one_method_with_a_further_forward_pass_can_be_combined():
+    with pytest.raises(InputError, match="'ignore' and 'pumlc', each of which needs a further forward pass"):
+        create("combine", {"weights": {"ignore": 1.0, "an": 1.0, "pumlc": 1.0}})
+
+
 @pytest.mark.parametrize(
     ("hp", "message"),
     [
@@ -73,8 +266,18 @@ def test_one_of_one_is_that_method():
         ({"weights": {"combine": 1.0}}, "itself"),
         ({"weights": {"gr": 1.0}, "hp": {"em": {}}}, "hp names 'em'"),
         ({"weights": {"gr": 1.0}, "hp": {"gr": {"q9": 1}}}, "no hyper-parameter 'q9'"),
+        ({"memory": "apl"}, "memory must name rules with their settings"),
+        ({"memory": {"alp": {}}}, r"unknown memory 'alp'\. Did you mean apl"),
+        ({"memory": {"apl": {"warm": 1}}}, r"memory 'apl' has no setting 'warm'\. Did you mean warmup"),
+        ({"memory": {"apl": {"warmup": -1}}}, "memory 'apl': warmup must be a whole number"),
     ],
 )
 def test_wrong_settings_are_refused(hp, message):
     with pytest.raises(InputError, match=message):
         create("combine", hp)
+
+
+def test_a_memory_that_needs_the_mean_labels_asks_for_them():
+    objective = create("combine", {"memory": {"expected_negatives": {}}})
+    with pytest.raises(InputError, match=r"'combine' with memory expected_negatives needs .*--mean_labels"):
+        objective.on_fit_start(Facts(LABELS, FACTS.ids, FACTS.classes))

@@ -39,9 +39,9 @@ def test_in_the_first_epoch_every_unknown_label_is_a_negative():
 def test_averages_begin_with_the_first_prediction():
     objective = start(decay=0.75)
     step(objective, torch.full((6, 3), 0.4))
-    assert torch.allclose(objective.average, torch.tensor(0.4))
+    assert torch.allclose(objective.memory.averages.average, torch.tensor(0.4))
     step(objective, torch.full((6, 3), 0.8))
-    assert torch.allclose(objective.average, torch.tensor(0.75 * 0.4 + 0.25 * 0.8))
+    assert torch.allclose(objective.memory.averages.average, torch.tensor(0.75 * 0.4 + 0.25 * 0.8))
 
 
 def test_as_many_negatives_are_taken_as_are_expected_where_the_average_is_lowest():
@@ -63,7 +63,7 @@ def test_as_many_negatives_are_taken_as_are_expected_where_the_average_is_lowest
     )
     objective.on_epoch_end(Progress(0, 3), None)
     expected = [[0, 1, 0], [0, 0, 1], [0, 1, 0], [1, 1, 0], [1, 0, 1], [0, 0, 1]]
-    assert objective.negatives.int().tolist() == expected
+    assert objective.memory.negatives.int().tolist() == expected
     z, rows = torch.randn(4, 3), torch.tensor([5, 2, 0, 3])
     found = objective(Outputs(z, z), Batch(OBSERVED.target(rows), rows))["en"]
     target = torch.tensor([[1, 0, -1], [1, -1, -1], [1, -1, 0], [-1, -1, 1]])
@@ -76,7 +76,7 @@ def test_a_sample_without_a_prediction_is_ranked_last():
     p = torch.full((4, 3), 0.9)
     objective.after_step(Outputs(torch.logit(p), p), Batch(OBSERVED.target(rows), rows))
     objective.on_epoch_end(Progress(0, 3), None)
-    assert objective.negatives[:, 0].int().tolist() == [0, 1, 0, 1, 0, 0]
+    assert objective.memory.negatives[:, 0].int().tolist() == [0, 1, 0, 1, 0, 0]
 
 
 @pytest.mark.parametrize("mean_labels", [None, 0.5, 3])
@@ -94,4 +94,4 @@ def test_the_choice_equals_the_slow_reference():
     objective.after_step(Outputs(torch.logit(p), p), Batch(labels.target(rows), rows))
     objective.on_epoch_end(Progress(0, 3), None)
     expected = expected_negatives(labels.to_ternary().tolist(), p.tolist(), 2.0)
-    assert objective.negatives.int().tolist() == expected
+    assert objective.memory.negatives.int().tolist() == expected

@@ -198,25 +198,25 @@ def test_ll_cp_corrects_for_good(strict):
     objective.after_step(outputs(Z), BATCH)
     marked = large_loss_mask(Z, TARGET, rate=0.05, strict=strict)
     assert marked.sum() == (2 if strict else 3)
-    assert torch.equal(objective.memory.inferred == 1, marked)
+    assert torch.equal(objective.memory.labels.inferred == 1, marked)
     assert not (marked & KNOWN).any()
     # In the next step they are positives, and other labels are the large ones.
     target = (KNOWN | marked).to(torch.int8)
     expected = ll_loss(Z, target, rate=0.05, treatment="correct")
     assert loss(objective) == pytest.approx(expected.item(), rel=1e-6)
     objective.after_step(outputs(Z), BATCH)
-    assert (objective.memory.inferred == 1).sum() == 2 * marked.sum()
+    assert (objective.memory.labels.inferred == 1).sum() == 2 * marked.sum()
 
 
 def test_ll_cp_marks_the_samples_of_the_batch_and_nothing_in_the_first_epoch():
     objective = start("ll_cp", percent=20)
     objective.after_step(outputs(Z), BATCH)
-    assert (objective.memory.inferred == -1).all()
+    assert (objective.memory.labels.inferred == -1).all()
     objective.on_epoch_start(Progress(1, 10))
     rows = torch.tensor([9, 4])
     objective.after_step(outputs(Z[rows]), Batch(TARGET[rows], rows))
-    assert sorted(set((objective.memory.inferred == 1).nonzero()[:, 0].tolist())) <= [4, 9]
-    assert (objective.memory.inferred == 1).sum() == 2
+    assert sorted(set((objective.memory.labels.inferred == 1).nonzero()[:, 0].tolist())) <= [4, 9]
+    assert (objective.memory.labels.inferred == 1).sum() == 2
 
 
 # -- EM + APL --------------------------------------------------------------------------------------------
@@ -249,7 +249,7 @@ def test_pseudo_negatives_are_the_lowest_scores_of_each_class(predictions):
         if happens:
             for row, column in lowest(z.tolist(), free.tolist(), counts):
                 soft[row, column], free[row, column] = torch.sigmoid(z[row, column]), False
-        assert torch.allclose(objective.memory.inferred, soft)
+        assert torch.allclose(objective.memory.labels.inferred, soft)
     assert len(passes) == (4 if predictions == "pass" else 0)
     assert (~free & ~KNOWN).sum(0).tolist() == [4, 8, 8, 8, 8]
     expected = em_apl_loss(Z, TARGET, soft, alpha=0.3, beta=0.7)
@@ -263,7 +263,7 @@ def test_known_negatives_are_no_pseudo_negatives():
     for proportion, expected in ((1.0, [8, 9, 9, 10, 4]), (0.5, [4, 4, 4, 5, 2])):
         objective = start("em_apl", facts, epochs=2, warmup=1, proportion=proportion)
         objective.on_epoch_end(Progress(0, 2), lambda: Z)
-        inferred = objective.memory.inferred >= 0
+        inferred = objective.memory.labels.inferred >= 0
         assert not inferred[torch.from_numpy(ternary != 0)].any()
         assert inferred.sum(0).tolist() == expected
 
@@ -309,7 +309,7 @@ def test_opml_sp_corrects_more_labels_of_classes_with_a_low_average_precision():
         assert counts[4] == 0 < max(counts)
         for row, column in lowest((-z).tolist(), free.tolist(), counts):
             corrected[row, column], free[row, column] = True, False
-        assert torch.equal(objective.memory.inferred == 1, corrected)
+        assert torch.equal(objective.memory.labels.inferred == 1, corrected)
     expected = opml_loss(Z, (KNOWN | corrected).to(torch.int8))
     assert loss(objective) == pytest.approx(expected.item(), rel=1e-6)
     objective.on_epoch_end(Progress(2, 3), lambda: pytest.fail("no training follows the last epoch"))

@@ -26,6 +26,7 @@ IDS, CLASSES = tuple("abcdef"), tuple("wxyz")
 FACTS = Facts(ObservedLabels.from_index(INDEX, 4), IDS, CLASSES, 1.5)
 Z = 3 * torch.randn(6, 4, generator=torch.Generator().manual_seed(0))
 TARGET = torch.tensor(INDEX)
+ONE_VIEW = {"consistency": 0}
 
 
 def loss_of(method: str, hp: dict[str, object], facts: Facts = FACTS, epoch: int = 0) -> float:
@@ -53,13 +54,18 @@ def per_sample(loss, **hp) -> float:
         ("splc", {"warmup": 0}, 0, per_sample(splc_loss)),
         (
             "lasd",
-            {"weight_pos": 0.2, "tau": 0.7},
+            {**ONE_VIEW, "weight_pos": 0.2, "tau": 0.7},
             0,
             per_sample(lasd_loss, weight_pos=0.2, tau=0.7, weight_neg=balanced_weight(0.2, 1.5, 4)),
         ),
-        ("lasd", {"weight_neg": 0.3}, 0, per_sample(lasd_loss, weight_neg=0.3)),
-        ("lasd", {"weight_neg": 0.3, "disambiguation": False}, 0, per_sample(las_loss, weight=0.3)),
-        ("lasd", {"leverage": False}, 0, per_sample(lasd_loss, weight_pos=1, weight_neg=1)),
+        ("lasd", {**ONE_VIEW, "weight_neg": 0.3}, 0, per_sample(lasd_loss, weight_neg=0.3)),
+        (
+            "lasd",
+            {**ONE_VIEW, "weight_neg": 0.3, "disambiguation": False},
+            0,
+            per_sample(las_loss, weight=0.3),
+        ),
+        ("lasd", {**ONE_VIEW, "leverage": False}, 0, per_sample(lasd_loss, weight_pos=1, weight_neg=1)),
         ("csl", {"topk": 2, "clip": 0.05}, 0, per_sample(csl_loss, topk=2, clip=0.05)),
     ],
 )
@@ -120,6 +126,15 @@ def test_iu_needs_a_known_negative(method):
         ("splc", {"warmup": -1}),
         ("lasd", {"tau": 2}),
         ("lasd", {"weight_neg": -1}),
+        ("lasd", {"consistency": -1}),
+        ("pumlc", {"mix": -1}),
+        ("plc", {"weight": 0}),
+        ("plc", {"tau": 0.4}),
+        ("ignore", {"weight_pos": -1}),
+        ("ignore", {"threshold": 2}),
+        ("ignore", {"decay": -0.1}),
+        ("ignore", {"warmup": 1.5}),
+        ("boostlu", {"percent": 0}),
         ("en", {"decay": 2}),
         ("csl", {"mode": "all"}),
         ("csl", {"clip": 1}),

@@ -1,4 +1,4 @@
-"""Song et al. 2024: IGNORE's loss."""
+"""Song et al. 2024: IGNORE's loss, what is hidden of an image, and the running means."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import math
 
 from spml.losses import ignore_loss
 from tests.goldens import Case
+
+Map = list[list[float]]
 
 
 def ignore(
@@ -29,6 +31,49 @@ def ignore(
             assumed += math.log1p(math.exp(-s if label == 1 else s))
             kept += 1
     return 0.1 * shown / max(positives, 1) + assumed / max(kept, 1) + 0.5 * between / count
+
+
+def _scaled(values: Map) -> Map:
+    """From the lowest value, 0, to the highest, 1; all 0 if they are equal."""
+    flat = [value for row in values for value in row]
+    low, high = min(flat), max(flat)
+    return [[(value - low) / (high - low) if high > low else 0.0 for value in row] for row in values]
+
+
+def _at(values: Map, y: float, x: float) -> float:
+    """Between the centres of four cells; beyond the outermost centres, what is there."""
+    y, x = min(max(y, 0.0), len(values) - 1), min(max(x, 0.0), len(values[0]) - 1)
+    top, left = int(y), int(x)
+    bottom, right = min(top + 1, len(values) - 1), min(left + 1, len(values[0]) - 1)
+    down, along = y - top, x - left
+    above = values[top][left] * (1 - along) + values[top][right] * along
+    below = values[bottom][left] * (1 - along) + values[bottom][right] * along
+    return above * (1 - down) + below * down
+
+
+def hidden(maps: list[Map], height: int, width: int, threshold: float) -> list[list[bool]]:
+    """Where an image is hidden, given the class activation maps of its known positives."""
+    if not maps:
+        return [[False] * width for _ in range(height)]
+    each = [_scaled(one) for one in maps]
+    rows, columns = len(each[0]), len(each[0][0])
+    largest = [[max(one[y][x] for one in each) for x in range(columns)] for y in range(rows)]
+    large = [
+        [
+            _at(largest, (y + 0.5) * rows / height - 0.5, (x + 0.5) * columns / width - 0.5)
+            for x in range(width)
+        ]
+        for y in range(height)
+    ]
+    return [[value > threshold for value in row] for row in _scaled(large)]
+
+
+def running(values: list[float], decay: float) -> float:
+    """From 0, without correction."""
+    mean = 0.0
+    for value in values:
+        mean = decay * mean + (1 - decay) * value
+    return mean
 
 
 def _ignore(case: Case) -> object:

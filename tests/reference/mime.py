@@ -2,10 +2,34 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 
 from spml.losses import mime_loss
 from tests.goldens import Case
+from tests.loops import Labels, Matrix, log_loss_neg, log_loss_pos, total
+
+
+def mime(logits: Matrix, target: Labels, mean: Matrix, std: Matrix, beta: float) -> float:
+    """Mean of the assume-negative loss + beta * mean of the code's divergence from N(0, 1)."""
+    codes = [pair for rows in zip(mean, std, strict=True) for pair in zip(*rows, strict=True)]
+    divergence = sum((m * m + s * s - 1) / 2 - math.log(s) for m, s in codes)
+    labels = total(logits, target, log_loss_pos, log_loss_neg)
+    return labels / (len(logits) * len(logits[0])) + beta * divergence / len(codes)
+
+
+def pseudo_labels(target: Labels, scores: list[Matrix], theta: float, warmup: int) -> Labels:
+    """Known labels and, from those epochs' probabilities that count, unknown ones above theta."""
+    found = [list(row) for row in target]
+    for epoch, matrix in enumerate(scores, start=1):
+        if epoch < warmup:
+            continue
+        for row, p in zip(found, matrix, strict=True):
+            for column, label in enumerate(row):
+                if label == 0 and p[column] > theta:
+                    row[column] = 1
+    return found
 
 
 def _mime(case: Case) -> object:

@@ -1,4 +1,4 @@
-"""Yuan et al. 2023: PU-MLC without mixing."""
+"""Yuan et al. 2023: PU-MLC, and the mixing of Chen et al. 2020."""
 
 from __future__ import annotations
 
@@ -33,6 +33,29 @@ def pumlc(
                 total += math.log1p(math.exp(-z)) / len(known)
                 gradient[b][c] -= sign / (1 + math.exp(z)) / len(known) / temperature
     return total, gradient
+
+
+def mixed_labels(
+    logits: list[list[float]], target: list[list[int]], partner: list[int], share: list[float]
+) -> list[list[float]]:
+    """Labels of mixed samples: 1 on known positives, p elsewhere."""
+
+    def label(row: int, column: int) -> float:
+        return 1.0 if target[row][column] == 1 else 1 / (1 + math.exp(-logits[row][column]))
+
+    return [
+        [a * label(row, c) + (1 - a) * label(other, c) for c in range(len(logits[0]))]
+        for row, (other, a) in enumerate(zip(partner, share, strict=True))
+    ]
+
+
+def mixed(logits: list[list[float]], labels: list[list[float]]) -> float:
+    """Squared differences of logarithms: sum over classes, mean over samples."""
+    total = 0.0
+    for row, wanted in zip(logits, labels, strict=True):
+        for z, label in zip(row, wanted, strict=True):
+            total += (math.log(label) + math.log1p(math.exp(-z))) ** 2
+    return total / len(logits)
 
 
 def _pumlc(case: Case) -> object:

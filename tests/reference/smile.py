@@ -26,6 +26,19 @@ def smile(logits: Matrix, target: Labels, soft: Matrix, unknown_weight: float) -
     return result
 
 
+def soft_labels(predicted: list[Matrix], prior: float, mu: float, decay: float) -> Matrix:
+    """mu D + (1 - mu) prior after some epochs, of which each gave a matrix of probabilities.
+
+    D is the first prediction, then the average of past and present.
+    """
+    average = [list(row) for row in predicted[0]]
+    for matrix in predicted[1:]:
+        for mine, row in zip(average, matrix, strict=True):
+            for column, p in enumerate(row):
+                mine[column] = decay * mine[column] + (1 - decay) * p
+    return [[mu * d + (1 - mu) * prior for d in row] for row in average]
+
+
 def beta_kl(a: float, b: float) -> float:
     """Kullback-Leibler divergence of Beta(a, b) from Beta(1, 1)."""
     return float(

@@ -33,6 +33,27 @@ def stated_mean_labels(facts: Facts, method: str) -> float:
     return mean_labels
 
 
+def check_epochs(**values: int) -> None:
+    """Refuse what is not a whole number of epochs, at least 0.
+
+    Raises:
+        ValueError: names the first.
+    """
+    for name, value in values.items():
+        if value != int(value) or value < 0:
+            raise ValueError(f"{name} must be a whole number of epochs, at least 0, got {value}")
+
+
+def check_percent(percent: float) -> None:
+    """Refuse a percentage outside (0, 100].
+
+    Raises:
+        ValueError: says what was found.
+    """
+    if not 0 < percent <= 100:
+        raise ValueError(f"percent must be greater than 0 and at most 100, got {percent}")
+
+
 def one_of(name: str, value: str, allowed: Sequence[str]) -> None:
     """Refuse another value of a hyper-parameter.
 

@@ -20,7 +20,14 @@ _EPS = "the released code adds 1e-5 inside logarithms (eps=1e-5 of the loss); th
 class AssumeNegative(Objective):
     """Every unknown label counts as a negative."""
 
-    card = Card(title="Assume negative (AN)", paper=_COLE, year=2021, equations="Eq. 5", head_bias="prior")
+    card = Card(
+        title="Assume negative (AN)",
+        paper=_COLE,
+        year=2021,
+        equations="Eq. 5",
+        formula="L = mean over B C of [l+ on P, l- on U]",
+        head_bias="prior",
+    )
 
     def forward(self, outputs: Outputs, batch: Batch) -> dict[str, Tensor]:
         return {"an": an_loss(outputs.logits, batch.target)}
@@ -39,6 +46,8 @@ class FullLabels(Objective):
         paper=_COLE,
         year=2021,
         equations="Eq. 1",
+        formula="L = mean over B C of [(1 - e) l+ + e l- on P, (1 - e) l- + e l+ on known negatives]\n"
+        "e = swap",
         head_bias="prior",
     )
 
@@ -71,6 +80,8 @@ class LabelSmoothing(Objective):
         paper=_COLE,
         year=2021,
         equations="the loss called AN-LS",
+        formula="L = mean over B C of [(1 - e) l+ + e l- on P, (1 - e) l- + e l+ on U and known negatives]\n"
+        "e = swap",
         head_bias="prior",
         deviations=(
             "the paper smooths by 0.1, which is swap = 0.05; the released code, from which the published "
@@ -100,6 +111,7 @@ class NegativeLabelSmoothing(Objective):
         paper=_ZHOU,
         year=2022,
         equations="the compared method N-LS",
+        formula="L = mean over B C of [l+ on P, (1 - e) l- + e l+ on U], e = swap",
         head_bias="prior",
         deviations=("the size of the smoothing is not published; default: swap = 0.1, as in AN-LS",),
     )
@@ -125,6 +137,7 @@ class WeakAssumeNegative(Objective):
         paper=_COLE,
         year=2021,
         equations="the loss called WAN; DW in Zhou et al. 2022",
+        formula="L = mean over B C of [l+ on P, weight l- on U], weight = 1 / (C - 1) unless given",
         deviations=(_EPS,),
     )
 
@@ -147,6 +160,7 @@ class IgnoreUnknown(Objective):
         paper=_COLE,
         year=2021,
         equations="the loss called IU",
+        formula="L = mean over B C of [l+ on P, 0 on U, l- on known negatives]",
         deviations=(_EPS, "as the released code, it refuses data without a known negative"),
     )
 
@@ -174,6 +188,7 @@ class TrueNegatives(IgnoreUnknown):
         paper=_COLE,
         year=2021,
         equations="the loss called IUN",
+        formula="L = mean over B C of [l+ on P, 0 on U, l- on known negatives], which are all true negatives",
         deviations=(
             "oracle: the true negatives must be given as known negatives, which single-positive data never "
             "have",
@@ -193,6 +208,7 @@ class PairwiseRanking(Objective):
         paper=_COLE,
         year=2021,
         equations="the compared method PR, as in the released code",
+        formula="L = 1 / (B C) sum over pairs of a sample, i in P and j not in P, of max(0, 1 - p_i + p_j)",
         deviations=("normalised by B * C as in the released code",),
     )
 

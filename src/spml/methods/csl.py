@@ -31,6 +31,10 @@ class ClassAwareSelective(Objective):
         "Selective Loss, CVPR 2022",
         year=2022,
         equations="the partial asymmetric loss and its modes",
+        formula="L = mean over B, sum over C, of [(1 - p)^gamma_pos l+ on P, p_m^gamma_unknown l_m on U,\n"
+        "p_m^gamma_neg l_m on known negatives], p_m = max(p - clip, 0), l_m = -log(1 - p_m)\n"
+        "0 on the topk B labels of U with the highest p in the batch, and on U in classes above\n"
+        "prior_threshold; the powers are constant in the derivative",
         defaults={"coco": {"topk": 5}},
         deviations=(
             SUMMED,

@@ -26,6 +26,7 @@ class EntropyMaximisation(Objective):
         paper=_PAPER,
         year=2022,
         equations="Eq. 4-5",
+        formula="L = mean over B C of [l+ on P, -alpha H on U]\nH = -p log p - (1 - p) log(1 - p)",
         defaults={
             "voc": {"alpha": 0.2},
             "coco": {"alpha": 0.1},
@@ -59,6 +60,7 @@ class EntropyMinimisation(Objective):
         paper=_PAPER,
         year=2022,
         equations="the compared method EntMin: EM with the opposite sign",
+        formula="L = mean over B C of [l+ on P, alpha H on U]\nH = -p log p - (1 - p) log(1 - p)",
         deviations=("the weight of the entropy is not published; default: 0.1",),
     )
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal
 
-import torch
 from torch import Tensor
 
 from ..losses import em_apl_loss
-from ..losses.domains import check_positive, check_share
-from ..memory import LabelMemory, lowest
-from ..objective import Batch, Card, Facts, Needs, Objective, Outputs, Progress, register
-from ._shared import one_of
+from ..losses.domains import check_positive
+from ..objective import Batch, Card, Facts, Objective, Outputs, Progress, register
+from ._memories import LowestScores
 
 
 @register("em_apl")
@@ -35,6 +33,10 @@ class AsymmetricPseudoLabelling(Objective):
         "ECCV 2022",
         year=2022,
         equations="EM loss and asymmetric pseudo-labelling",
+        formula="L = mean over B C of [l+ on P, M on pseudo-negatives, -alpha H on the rest of U]\n"
+        "H = -p log p - (1 - p) log(1 - p), M = beta (q l+ + (1 - q) l-)\n"
+        "after each of the epochs warmup ... E - 1, in each class, the int(proportion U_c / (E - warmup))\n"
+        "lowest p of the rest become pseudo-negatives with q = p; U_c = size of U in the class",
         state="soft pseudo-negatives (float, N x C); with predictions=training also the last logits",
         defaults={
             "voc": {"alpha": 0.2, "beta": 0.02, "warmup": 5},
@@ -61,41 +63,19 @@ class AsymmetricPseudoLabelling(Objective):
     ) -> None:
         super().__init__()
         check_positive(alpha=alpha, beta=beta)
-        check_share(proportion=proportion)
-        one_of("predictions", predictions, ("pass", "training"))
-        if warmup != int(warmup) or warmup < 0:
-            raise ValueError(f"warmup must be a whole number of epochs, at least 0, got {warmup}")
-        self.alpha, self.beta, self.warmup, self.proportion = alpha, beta, warmup, proportion
-        self.latest: Tensor | None
-        self.register_buffer("latest", None)
-        self.from_training = predictions == "training"
-        self.needs = Needs(train_pass=not self.from_training)
+        self.alpha, self.beta = alpha, beta
+        self.memory = LowestScores(warmup=warmup, proportion=proportion, predictions=predictions)
+        self.needs = self.memory.needs
 
     def on_fit_start(self, facts: Facts) -> None:
-        self.observed = observed = facts.observed
-        self.memory = LabelMemory(observed, soft=True)
-        self.unknown = len(observed) - observed.positives_per_class() - observed.negatives_per_class()
-        if self.from_training:
-            self.latest = torch.zeros(len(observed), observed.num_classes)
+        self.memory.on_fit_start(facts)
 
     def forward(self, outputs: Outputs, batch: Batch) -> dict[str, Tensor]:
-        soft = self.memory.rows(batch.index)
+        soft = self.memory.labels.rows(batch.index)
         return {"em_apl": em_apl_loss(outputs.logits, batch.target, soft, alpha=self.alpha, beta=self.beta)}
 
     def after_step(self, outputs: Outputs, batch: Batch) -> None:
-        if self.latest is not None:
-            self.latest[batch.index] = outputs.logits.to(self.latest.dtype)
+        self.memory.after_step(outputs, batch)
 
     def on_epoch_end(self, progress: Progress, train_pass: Callable[[], Tensor] | None) -> None:
-        done = progress.epoch + 1
-        if not self.warmup <= done < progress.epochs:
-            return
-        logits = self.latest if train_pass is None else train_pass()
-        assert logits is not None
-        scores = torch.sigmoid(logits.to(self.memory.inferred.device))
-        steps = progress.epochs - self.warmup
-        counts = [int(self.proportion * unknown / steps) for unknown in self.unknown.tolist()]
-        index = torch.arange(len(scores), device=scores.device)
-        target = self.observed.target(range(len(scores))).to(scores.device)
-        where = lowest(scores, self.memory.free(target, index), counts)
-        self.memory.write(target, index, where, scores)
+        self.memory.on_epoch_end(progress, train_pass)

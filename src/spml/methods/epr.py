@@ -29,6 +29,8 @@ class ExpectedPositiveRegularisation(Objective):
         paper="Cole et al., Multi-Label Learning from Single Positive Labels, CVPR 2021",
         year=2021,
         equations="the loss called EPR",
+        formula="L = mean over B C of [l+ on P, 0 on U] + weight ((k - K) / C)^2\n"
+        "k = mean over B of the sum of p, K = mean labels per sample",
         head_bias="prior",
         deviations=(
             "the paper divides known positives by B and has a weight lambda, the released code divides by "

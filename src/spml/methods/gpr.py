@@ -41,6 +41,11 @@ class GeneralizedPseudoLabelRobust(GeneralizedRobust):
         "Single Positive Multi-label Learning, ICCV 2025",
         year=2025,
         equations="the GPR loss, as in the released code",
+        formula="L = mean over B C of [l+ on P, u (rho l+ + (1 - rho) l-) on positive pseudo-labels,\n"
+        "v l- on negative ones, v (k L2 + (1 - k) L3) on the rest of U] + reg ((n - K) / C)^2\n"
+        "k = sigmoid(w p + b), v = exp(-(p - mu)^2 / (2 sigma^2)), u = 1 - clamp(v, 1 - lam1, 1 - lam2),\n"
+        "all constant in the derivative; L2 = (1 - p^q2) / q2, L3 = (1 - (1 - p)^q3) / q3\n"
+        "n = mean over B of the sum of p, K = mean labels per sample",
         state="the pseudo-labels (int8, N x C)",
         defaults={
             "voc": {**_GR["voc"], "lam1": 0.7, "lam2": 0.4, "reg": 0.05},

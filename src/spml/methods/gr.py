@@ -45,6 +45,9 @@ class GeneralizedRobust(Objective):
         "Loss, IJCAI 2024",
         year=2024,
         equations="Eq. 4-10, Tables 1, 3 and 6",
+        formula="L = mean over B C of [L1 on P, v (k L2 + (1 - k) L3) on U]\n"
+        "k = sigmoid(w p + b), v = exp(-(p - mu)^2 / (2 sigma^2)), both constant in the derivative\n"
+        "L1 = (1 - p^q1) / q1, l+ for q1 = 0; L2 = (1 - p^q2) / q2; L3 = (1 - (1 - p)^q3) / q3",
         state="none; per-class w, b, mu, sigma if learned",
         defaults={"voc": _VOC, "coco": _COCO, "nus": _COCO, "cub": {**_COCO, "q3": 1.5}},
         deviations=(

@@ -6,9 +6,10 @@ from typing import Literal
 
 from torch import Tensor
 
-from ..losses import large_loss_mask, ll_loss
-from ..memory import LabelMemory
+from ..losses import ll_loss
 from ..objective import Batch, Card, Facts, Needs, Objective, Outputs, Progress, register
+from ._memories import LargeLosses
+from ._shared import check_percent
 
 _PAPER = "Kim et al., Large Loss Matters in Weakly Supervised Multi-Label Classification, CVPR 2022"
 _K = (
@@ -24,8 +25,7 @@ class _LargeLoss(Objective):
 
     def __init__(self, percent: float) -> None:
         super().__init__()
-        if not 0 < percent <= 100:
-            raise ValueError(f"percent must be greater than 0 and at most 100, got {percent}")
+        check_percent(percent)
         self.percent = percent
         self.rate = 0.0
 
@@ -52,6 +52,8 @@ class LargeLossRejection(_LargeLoss):
         paper=_PAPER,
         year=2022,
         equations="LL-R",
+        formula="L = mean over B C of [l+ on P, 0 on U where l- >= R, l- on the rest of U]\n"
+        "R = k-th largest l- on U in the batch, k = ceil(B C (e - 1) percent / 100) in epoch e = 1, 2, ...",
         head_bias="prior",
         deviations=(_K, _STOP, "normalised by B * C, rejected labels included, as in the released code"),
     )
@@ -74,6 +76,8 @@ class LargeLossTemporaryCorrection(_LargeLoss):
         paper=_PAPER,
         year=2022,
         equations="LL-Ct",
+        formula="L = mean over B C of [l+ on P, l+ on U where l- >= R, l- on the rest of U]\n"
+        "R = k-th largest l- on U in the batch, k = ceil(B C (e - 1) percent / 100) in epoch e = 1, 2, ...",
         head_bias="prior",
         deviations=(_K, _STOP),
     )
@@ -97,6 +101,9 @@ class LargeLossPermanentCorrection(_LargeLoss):
         paper=_PAPER,
         year=2022,
         equations="LL-Cp",
+        formula="L = mean over B C of [l+ on P, l+ on U where l- >= R, l- on the rest of U]\n"
+        "R = k-th largest l- on U in the batch, k = ceil(B C percent / 100), 0 in the first epoch\n"
+        "after each step the labels where l- >= R leave U for P for good",
         state="corrected labels (int8, N x C)",
         head_bias="prior",
         deviations=(
@@ -111,23 +118,17 @@ class LargeLossPermanentCorrection(_LargeLoss):
 
     def __init__(self, *, percent: float = 0.1, strict: bool = False) -> None:
         super().__init__(percent)
-        self.strict = strict
+        self.memory = LargeLosses(percent=percent, strict=strict)
 
     def on_fit_start(self, facts: Facts) -> None:
-        self.memory = LabelMemory(facts.observed)
+        self.memory.on_fit_start(facts)
 
     def on_epoch_start(self, progress: Progress) -> None:
-        self.rate = self.percent / 100 if progress.epoch else 0.0
+        self.memory.on_epoch_start(progress)
+        self.rate = self.memory.rate
 
     def forward(self, outputs: Outputs, batch: Batch) -> dict[str, Tensor]:
-        return super().forward(outputs, self._corrected(batch))
+        return super().forward(outputs, self.memory.fill(batch))
 
     def after_step(self, outputs: Outputs, batch: Batch) -> None:
-        if self.rate:
-            large = large_loss_mask(
-                outputs.logits, self._corrected(batch).target, rate=self.rate, strict=self.strict
-            )
-            self.memory.write(batch.target, batch.index, large, 1)
-
-    def _corrected(self, batch: Batch) -> Batch:
-        return Batch(self.memory.fill(batch.target, batch.index), batch.index)
+        self.memory.after_step(outputs, batch)

@@ -11,9 +11,9 @@ from torch import Tensor
 
 from ..losses import high_rank_loss, opml_loss, soft_opml_loss
 from ..losses.domains import check_non_negative, check_positive, check_share
-from ..memory import LabelMemory, lowest
 from ..metrics import average_precision
 from ..objective import Batch, Card, Facts, Needs, Objective, Outputs, Progress, register
+from ._memories import HighestScores
 from ._shared import one_of
 
 _PAPER = (
@@ -40,6 +40,8 @@ class OnePairApart(Objective):
         paper=_PAPER,
         year=2023,
         equations="Eq. 3 and 6, reconstructed",
+        formula="L = mean over B of [log(alpha + sum over P of e^-z) + log(beta + sum over N of e^z)]\n"
+        "N = U and known negatives",
         deviations=("mean over samples", _ALPHA),
     )
 
@@ -78,6 +80,11 @@ class OnePairApartSinglePositive(Objective):
         paper=_PAPER,
         year=2023,
         equations="Eq. 6, 10 and 11 and the label correction, as far as they are known",
+        formula="L = mean over B of [log(alpha + sum over P of e^-z + sum over U of s e^-z) + log(beta\n"
+        "+ sum over U of (1 - s) e^z + sum over known negatives of e^z)] - rank_weight log det(I + Q'Q)\n"
+        "s = (p AP)^gamma, constant in the derivative; AP of the class on the training set, at first 0\n"
+        "Q = p of the batch, B x C; after each epoch but the last, the int(correction N (1 - AP)) highest p\n"
+        "in U of each class leave U for P for good",
         state="average precision per class; corrected labels (int8, N x C)",
         deviations=(
             "mean over samples",
@@ -112,19 +119,20 @@ class OnePairApartSinglePositive(Objective):
         one_of("smoothing", smoothing, ("product", "score", "constant", "none"))
         one_of("rank", rank, ("determinant", "singular"))
         self.alpha, self.beta, self.smoothing, self.share, self.gamma = alpha, beta, smoothing, share, gamma
-        self.rank_weight, self.rank, self.delta, self.correction = rank_weight, rank, delta, correction
+        self.rank_weight, self.rank, self.delta = rank_weight, rank, delta
+        self.memory = HighestScores(rate=correction) if correction else None
         adaptive = smoothing in ("product", "score")
         self.needs = Needs(train_pass=adaptive or correction > 0, batch_coupled=rank_weight > 0)
 
     def on_fit_start(self, facts: Facts) -> None:
         self.observed = facts.observed
         self.register_buffer("average_precision", torch.zeros(len(facts.classes)))
-        self.memory = LabelMemory(facts.observed) if self.correction else None
+        if self.memory is not None:
+            self.memory.on_fit_start(facts)
 
     def forward(self, outputs: Outputs, batch: Batch) -> dict[str, Tensor]:
-        logits, target = outputs.logits, batch.target
-        if self.memory is not None:
-            target = self.memory.fill(target, batch.index)
+        logits = outputs.logits
+        target = batch.target if self.memory is None else self.memory.fill(batch).target
         if self.smoothing == "none":
             loss = opml_loss(logits, target, alpha=self.alpha, beta=self.beta)
         else:
@@ -149,11 +157,5 @@ class OnePairApartSinglePositive(Objective):
         logits = train_pass()
         precision = average_precision(logits, self.observed.to_multi_hot().astype(bool))
         self.average_precision.copy_(torch.from_numpy(np.nan_to_num(precision)))
-        if self.memory is None:
-            return
-        flips = self.correction * len(logits) * (1 - np.nan_to_num(precision, nan=1.0))
-        scores = logits.to(self.memory.inferred.device)
-        index = torch.arange(len(scores), device=scores.device)
-        target = self.observed.target(range(len(scores))).to(scores.device)
-        where = lowest(-scores, self.memory.free(target, index), flips.astype(int).tolist())
-        self.memory.write(target, index, where, 1)
+        if self.memory is not None:
+            self.memory.correct(logits, precision)

@@ -34,6 +34,9 @@ class OnlineLabelEstimation(Objective):
         paper="Cole et al., Multi-Label Learning from Single Positive Labels, CVPR 2021",
         year=2021,
         equations="the loss called ROLE",
+        formula="L = (M(p | q) + M(q | p)) / 2, q = sigmoid(estimates); what follows a | is constant\n"
+        "M(p | q) = mean over B C of [l+ on P, 0 on U] + mean over B C of [-q log p - (1 - q) log(1 - p)]\n"
+        "+ weight ((k - K) / C)^2, k = mean over B of the sum of p, K = mean labels per sample",
         state="estimated labels (parameters, N x C)",
         head_bias="prior",
         deviations=(

@@ -30,6 +30,9 @@ class ShownLabel(Objective):
         paper="none: developed with this project",
         year=2026,
         equations="see spml.losses.show_loss",
+        formula="L = mean over B of [sum over P of l+ + rho log S] + weight log^2(k / K)\n"
+        "S = sum over P and U of p, K = mean labels per sample\n"
+        "k = momentum (mean over B of S) + (1 - momentum) (k of the step before)",
         state="running mean of the number of labels",
         head_bias="prior",
         deviations=(

@@ -21,6 +21,8 @@ class SoftmaxCrossEntropy(Objective):
         paper="none: multi-class logistic regression",
         year=1958,
         equations="-log softmax",
+        formula="L = mean over B of the mean over i in P of -log(e^z_i / (e^z_i + sum over U of e^z))\n"
+        "known negatives have no part in it",
         deviations=("mean over samples; several known positives of a sample don't compete",),
     )
 

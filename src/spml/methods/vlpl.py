@@ -28,6 +28,9 @@ class VisionLanguagePseudoLabels(Objective):
         "CVPR 2024 workshops",
         year=2024,
         equations="the loss of the released code (EM_PL)",
+        formula="L = mean over B C of [l+ on P, beta_pos ((1 - e) l+ + e l-) on positive pseudo-labels,\n"
+        "beta_neg l- on negative ones, -alpha H on the rest of U], e = smoothing\n"
+        "H = -p log p - (1 - p) log(1 - p)",
         state="the pseudo-labels (int8, N x C)",
         defaults={
             "voc": {"alpha": 0.2},

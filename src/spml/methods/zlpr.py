@@ -17,6 +17,8 @@ class ZeroBoundedRanking(Objective):
         paper="Su et al., ZLPR: A Novel Loss for Multi-label Classification, arXiv 2208.02955",
         year=2022,
         equations="the loss called ZLPR",
+        formula="L = mean over B of [log(1 + sum over P of e^-z) + log(1 + sum over N of e^z)]\n"
+        "N = U and known negatives",
         deviations=("mean over samples",),
     )
 

@@ -1,0 +1,134 @@
+"""IGNORE (Song et al. 2024)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from ..losses import ignore_loss
+from ..losses.domains import check_non_negative, check_share
+from ..losses.rows import by_label
+from ..objective import Batch, Card, Extra, Facts, Needs, Objective, Outputs, Progress, register
+from ._shared import check_epochs
+
+
+@register("ignore")
+class InformationGapRejection(Objective):
+    """Unknown labels are assumed negatives, but for those that lose as much as the observed class does when
+    what it was seen by is hidden: likely false negatives, which are left out.
+
+    Images only.
+
+    Args:
+        weight_pos: of known positives in the ordinary view, >= 0.
+        weight_an: of the assume-negative loss in the strong view, >= 0.
+        weight_views: of the squared difference of both views' logits, >= 0.
+        threshold: where the class activation map of the observed class, from 0 to 1, is higher, the image is
+            hidden, in [0, 1].
+        decay: of the running means, per step, in [0, 1].
+        warmup: epochs in which nothing is left out, >= 0.
+    """
+
+    card = Card(
+        title="Information gap-based false negative rejection (IGNORE)",
+        paper="Song et al., Ignore: Information Gap-based False Negative Loss Rejection for Single Positive "
+        "Multi-Label Learning, ECCV 2024",
+        year=2024,
+        equations="the loss of the released code",
+        formula="L = weight_pos (mean over P of l+) + weight_views (mean over B C of (z - z')^2)\n"
+        "+ weight_an (mean, over what is not rejected, of [-log p' on P, -log(1 - p') on U])\n"
+        "p', z' of the strong view; after warmup epochs U is rejected where d > G and z > A\n"
+        "d = |z - z of the masked image|, constant in the derivative; running means: G of d on P, A of z per "
+        "class",
+        state="running means: the gap at known positives (1), the logits of each class (C)",
+        head_bias="prior",
+        deviations=(
+            "the running means start at 0 without a correction of that, as in the released code, so that "
+            "they are small at first, which the warm-up is for; they are updated after the step",
+            "the released code scales class activation maps over the batch and divides by their maximum; "
+            "here each map is scaled to 0 ... 1 by itself, after it was enlarged to the image",
+            "what is hidden gets the mean colour of its image; several known positives: the largest of their "
+            "maps counts; an image without any is not masked",
+            "the mean over known positives, or over labels that are kept, is that of the whole batch",
+            "the released code adds 1e-5 inside logarithms (ignore_loss(eps=1e-5)); the default has none",
+            "weight_pos is 0.5 for Query2Label. Published recipe: 25 epochs, learning rate of the head x 10",
+        ),
+    )
+    needs = Needs(batch_coupled=True, views=("strong",), class_maps=True)
+    gap_threshold: Tensor
+    mean_logits: Tensor
+
+    def __init__(
+        self,
+        *,
+        weight_pos: float = 0.1,
+        weight_an: float = 1.0,
+        weight_views: float = 0.5,
+        threshold: float = 0.8,
+        decay: float = 0.999,
+        warmup: int = 3,
+    ) -> None:
+        super().__init__()
+        check_non_negative(weight_pos=weight_pos, weight_an=weight_an, weight_views=weight_views)
+        check_share(threshold=threshold, decay=decay)
+        check_epochs(warmup=warmup)
+        self.weight_pos, self.weight_an, self.weight_views = weight_pos, weight_an, weight_views
+        self.threshold, self.decay, self.warmup = threshold, decay, warmup
+        self.rejecting = False
+
+    def on_fit_start(self, facts: Facts) -> None:
+        self.register_buffer("gap_threshold", torch.zeros(()))
+        self.register_buffer("mean_logits", torch.zeros(len(facts.classes)))
+
+    def on_epoch_start(self, progress: Progress) -> None:
+        self.rejecting = progress.epoch >= self.warmup
+
+    def extra_inputs(self, inputs: Tensor, outputs: Outputs, batch: Batch) -> Extra | None:
+        assert outputs.class_maps is not None
+        colour = inputs.mean((2, 3), keepdim=True, dtype=torch.float32).round().to(inputs.dtype)
+        hidden = _seen(outputs.class_maps, batch.target, inputs.shape[2:]) > self.threshold
+        return Extra(torch.where(hidden, colour, inputs))
+
+    def forward(self, outputs: Outputs, batch: Batch) -> dict[str, Tensor]:
+        (strong,) = outputs.views
+        return {
+            "ignore": ignore_loss(
+                outputs.logits,
+                batch.target,
+                strong,
+                outputs.extra if self.rejecting else None,
+                gap_threshold=self.gap_threshold,
+                mean_logits=self.mean_logits,
+                weight_pos=self.weight_pos,
+                weight_an=self.weight_an,
+                weight_views=self.weight_views,
+            )
+        }
+
+    def after_step(self, outputs: Outputs, batch: Batch) -> None:
+        assert outputs.extra is not None
+        nowhere = torch.zeros_like(outputs.logits, dtype=torch.bool)
+        known = by_label(batch.target, positive=True, unknown=nowhere, negative=False)
+        gap = (outputs.logits - outputs.extra).abs().where(known, 0).sum() / known.sum()
+        # A batch without a known positive leaves the gap as it is.
+        gap = gap.to(self.gap_threshold.dtype).where(known.any(), self.gap_threshold)
+        self.gap_threshold.lerp_(gap, 1 - self.decay)
+        self.mean_logits.lerp_(outputs.logits.mean(0).to(self.mean_logits.dtype), 1 - self.decay)
+
+
+def _seen(class_maps: Tensor, target: Tensor, size: torch.Size) -> Tensor:
+    """How strongly known positives are seen at each place of an image, (B, 1, *size): 0 ... 1, or all 0."""
+    if target.ndim == 1:
+        place = target[:, None, None, None].expand(-1, -1, *class_maps.shape[2:])
+        maps = _scaled(class_maps.gather(1, place))
+    else:
+        maps = _scaled(class_maps).where((target == 1)[:, :, None, None], 0).amax(1, keepdim=True)
+    return _scaled(functional.interpolate(maps, size=list(size), mode="bilinear"))
+
+
+def _scaled(maps: Tensor) -> Tensor:
+    """Each map from its lowest value, which becomes 0, to its highest, 1; a constant one becomes 0."""
+    maps = maps.float()
+    low, high = maps.amin((2, 3), keepdim=True), maps.amax((2, 3), keepdim=True)
+    return (maps - low) / (high - low).clamp(min=torch.finfo(maps.dtype).tiny)

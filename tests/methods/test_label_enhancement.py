@@ -1,0 +1,157 @@
+"""SMILE and MIME: soft labels from averaged predictions; pseudo-labels beside a random code."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+import spml
+from spml.errors import InputError
+from spml.labels import ObservedLabels
+from spml.losses import mime_loss, n_ls_loss, smile_loss
+from spml.objective import Batch, Facts, Outputs, Progress, create
+from tests.reference import mime, smile
+
+N, C = 8, 4
+OBSERVED = ObservedLabels.from_ternary(
+    np.where(np.arange(N)[:, None] % C == np.arange(C), 1, np.eye(N, C, 1, dtype=int) * -1)
+)
+FACTS = Facts(OBSERVED, tuple(map(str, range(N))), tuple("wxyz"), 1.5)
+ROWS = torch.arange(N)
+BATCH = Batch(OBSERVED.target(ROWS), ROWS)
+
+
+def draw(seed, width=C):
+    return 2 * torch.randn(N, width, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+Z = draw(0)
+
+
+def start(method, **hp):
+    objective = create(method, hp)
+    objective.on_fit_start(FACTS)
+    return objective.double()
+
+
+# -- SMILE -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("settings", [{"rate": 0.3}, {"rate": 0.3, "bias": True}, {"decay": 0.2, "mu": 0.7}])
+def test_smile_learns_soft_labels_from_what_it_has_predicted(settings):
+    settings = {"rate": 0.6, "mu": 0.5, "decay": 0.5} | settings
+    objective = start("smile", prior=0.05, **settings)
+    weight = 1 / (C - 1) if settings.get("bias") else settings["rate"]
+    mu, decay = settings["mu"], settings["decay"]
+    expected, predicted = [[0.05] * C] * N, []
+    for epoch in range(3):
+        found = objective(Outputs(Z, Z), BATCH)["smile"].item()
+        slow = smile.smile(Z.tolist(), BATCH.target.tolist(), expected, weight)
+        assert found == pytest.approx(slow / (N * C), rel=1e-12)
+        z = draw(epoch + 1)
+        predicted.append(torch.sigmoid(z).tolist())
+        for rows in (ROWS[::2], ROWS[1::2]):
+            objective.after_step(Outputs(z[rows], z[rows]), Batch(OBSERVED.target(rows), rows))
+        expected = smile.soft_labels(predicted, 0.05, mu, decay)
+
+
+def test_smile_without_predictions_is_label_smoothing_of_unknown_labels():
+    objective = start("smile", mu=0.0, prior=0.1, rate=1.0)
+    objective.after_step(Outputs(draw(1), Z), BATCH)
+    found = objective(Outputs(Z, Z), BATCH)["smile"]
+    assert found.item() == pytest.approx(n_ls_loss(Z, BATCH.target, swap=0.1).item(), rel=1e-12)
+
+
+def test_a_sample_that_was_never_predicted_has_the_prior():
+    objective = start("smile", mu=1.0, prior=0.2, rate=1.0)
+    rows = torch.tensor([5])
+    objective.after_step(Outputs(Z[rows], Z[rows]), Batch(OBSERVED.target(rows), rows))
+    soft = torch.full((N, C), 0.2, dtype=torch.float64)
+    soft[5] = torch.sigmoid(Z[5])
+    found = objective(Outputs(Z, Z), BATCH)["smile"]
+    assert found.item() == pytest.approx(smile_loss(Z, BATCH.target, soft).item(), rel=1e-12)
+
+
+def test_soft_labels_that_rounding_leads_beyond_one_are_no_error():
+    objective = create("smile", {"mu": 1.0, "decay": 0.7})
+    objective.on_fit_start(FACTS)
+    objective.averages.average.fill_(1.0000001)
+    assert objective.averages.average.max() > 1
+    sure = torch.full((N, C), 50.0)
+    assert objective(Outputs(sure, sure), BATCH)["smile"].isfinite()
+
+
+# -- MIME ------------------------------------------------------------------------------------------------
+
+
+def test_mime_is_its_loss_with_what_it_was_sure_of():
+    objective = start("mime", beta=0.3, theta=0.8, warmup=2)
+    assert objective.needs.latent
+    assert objective.needs.train_pass
+    assert objective.card.head == "gaussian"
+    mean, std = draw(7, 3), torch.exp(draw(8, 3) / 4)
+    outputs, scores, counts = Outputs(Z, Z, latent=(mean, std)), [], []
+    for epoch in range(4):
+        known = mime.pseudo_labels(BATCH.target.tolist(), scores, 0.8, 2)
+        found = objective(outputs, BATCH)["mime"].item()
+        slow = mime.mime(Z.tolist(), known, mean.tolist(), std.tolist(), 0.3)
+        assert found == pytest.approx(slow, rel=1e-12)
+        counts.append(sum(label == 1 for row in known for label in row))
+        z = draw(epoch + 20)
+        scores.append(torch.sigmoid(z).tolist())
+        objective.on_epoch_end(Progress(epoch, 5), lambda z=z: z)
+    assert counts[0] == counts[1] == N < counts[2] < counts[3]
+
+
+def test_mime_makes_no_pass_that_no_training_follows():
+    objective = start("mime", warmup=0)
+    objective.on_epoch_end(Progress(4, 5), lambda: pytest.fail("nothing is trained after the last epoch"))
+    loss = mime_loss(Z, BATCH.target, Z, torch.exp(Z), beta=1e-4)
+    found = objective(Outputs(Z, Z, latent=(Z, torch.exp(Z))), BATCH)["mime"]
+    assert found.item() == pytest.approx(loss.item(), rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("method", "hp"),
+    [
+        ("smile", {"prior": 1.5}),
+        ("smile", {"mu": -0.1}),
+        ("smile", {"rate": -1}),
+        ("smile", {"decay": 2}),
+        ("mime", {"beta": -1}),
+        ("mime", {"theta": 2}),
+        ("mime", {"warmup": 0.5}),
+    ],
+)
+def test_wrong_values_are_refused_when_the_method_is_made(method, hp):
+    with pytest.raises(InputError, match=f"method '{method}': {next(iter(hp))} must"):
+        create(method, hp)
+
+
+# -- both, on data ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", ["smile", "mime"])
+def test_it_trains_on_feature_vectors(method, tmp_path):
+    generator = np.random.default_rng(0)
+    truth = generator.random((200, C)) < 0.4
+    truth[np.arange(200), generator.integers(0, C, 200)] = True
+    features = truth @ generator.normal(size=(C, 12)) + 0.2 * generator.normal(size=(200, 12))
+    np.savez(tmp_path / "data.npz", X=features.astype(np.float32), Y=truth.astype(np.int8))
+    spml.train(
+        tmp_path / "data.npz",
+        method=method,
+        hp={"warmup": 1, "theta": 0.7} if method == "mime" else {},
+        data={"unlisted": "negative", "observe": "single"},
+        epochs=8,
+        batch_size=16,
+        optim={"lr": 0.01},
+        output=str(tmp_path / "run"),
+        quiet=True,
+    )
+    lines = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
+    assert len(lines) == 8
+    assert json.loads(lines[-1])["val/mAP"] > 0.9
