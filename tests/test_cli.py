@@ -205,10 +205,13 @@ def test_methods_lists_and_shows_cards(capsys):
     listed = capsys.readouterr().out
     for name in ("an", "bce", "em", "gr"):
         assert f"\n{name} " in f"\n{listed}"
+    assert "--model.head ridge, --model.head mean_difference." in listed.splitlines()[-1]
     main(["methods", "gr"])
     card = capsys.readouterr().out
     assert "IJCAI 2024" in card
     assert "--hp.q2  (default 0.01)" in card
+    assert "--hp.w  (default [0, 2])" in card
+    assert "    L = mean over B C of [L1 on P, v (k L2 + (1 - k) L3) on U]\n    k = sigmoid(w p + b)" in card
     with pytest.raises(SystemExit) as caught:
         main(["methods", "lasso"])
     assert caught.value.code == 2
@@ -222,7 +225,7 @@ def test_a_method_of_another_package_is_found_by_its_entry_point(tmp_path):
         "@register('theirs')\n"
         "class Theirs(Objective):\n"
         "    '''Theirs.'''\n"
-        "    card = Card(title='Theirs', paper='them', year=2026, equations='1')\n"
+        "    card = Card(title='Theirs', paper='them', year=2026, equations='1', formula='L')\n"
         "    def forward(self, outputs, batch):\n"
         "        return {'theirs': an_loss(outputs.logits, batch.target)}\n"
     )

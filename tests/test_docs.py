@@ -1,22 +1,33 @@
-"""What the documentation shows works: doctests, and every command and Python block of the README."""
+"""What the documentation shows works: doctests, every command and Python block of the README and of the
+pages of the methods, which are what their generator makes."""
 
 from __future__ import annotations
 
+import ast
 import doctest
 import importlib
 import pkgutil
 import re
 import shlex
+import sys
+import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
 import spml
-from spml.cli import main
+from spml.cli import _parser, main
+from spml.config import from_dict
+from spml.objective import create, methods
 from tests.faults.test_kill import make_photos
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "docs"))
+make_methods = importlib.import_module("make_methods")
+method_pictures = importlib.import_module("method_pictures")
+PAGES = ROOT / "docs" / "methods"
 README = (ROOT / "README.md").read_text()
 MODULES = [
     name for _, name, _ in pkgutil.walk_packages(spml.__path__, "spml.") if not name.endswith("__main__")
@@ -41,8 +52,8 @@ FLAGS = [
 FLAGS += ["--data.size", "32", "--data.workers", "0"]
 
 
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```", README, re.S | re.M)
+def blocks(language: str, text: str = README) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", text, re.S | re.M)
 
 
 @pytest.mark.parametrize("name", MODULES)
@@ -105,3 +116,128 @@ def test_the_python_of_the_readme(folder, monkeypatch):
 def test_the_numbers_of_the_readme_come_from_the_committed_results():
     table = (ROOT / "docs" / "demo" / "table.md").read_text().strip()
     assert table in README
+
+
+# -- the pages of the methods ----------------------------------------------------------------------------
+
+
+def test_the_pages_of_the_methods_are_what_the_generator_makes():
+    made = make_methods.pages()
+    stale = [name for name, text in made.items() if not _has(PAGES / name, text)]
+    assert not stale, f"run `python docs/make_methods.py`: {', '.join(stale)}"
+    assert {path.name for path in PAGES.glob("*.md")} == set(made), "pages of methods that are no more"
+
+
+def _has(path, text):
+    return path.is_file() and path.read_text(encoding="utf-8") == text
+
+
+def test_every_method_has_a_page_and_a_small_picture_without_a_date():
+    total = 0
+    for name in methods():
+        page = (PAGES / f"{name}.md").read_text(encoding="utf-8")
+        if name == make_methods.COMBINATION:
+            assert "There is no picture" in page
+            continue
+        assert f"]({name}.svg)" in page
+        svg = (PAGES / f"{name}.svg").read_bytes()
+        assert ElementTree.fromstring(svg).tag == "{http://www.w3.org/2000/svg}svg"
+        assert b"date" not in svg
+        assert len(svg) <= 25_000
+        total += len(svg)
+    assert total < 1_000_000
+
+
+def test_a_picture_is_the_same_file_each_time():
+    first, second = (method_pictures.picture("em") for _ in range(2))
+    assert first == second
+    assert first.count("<path") > 10
+
+
+P = np.array([0.05, 0.3, 0.5, 0.8, 0.97])
+
+
+def pulled_down(p):
+    """Derivative of p^2 l-."""
+    return p**2 * (p - 2 * (1 - p) * np.log(1 - p))
+
+
+def pulled_up(p):
+    """Derivative of (1 - p)^2 l+."""
+    return -pulled_down(1 - p)
+
+
+def robust(k, mu, sigma):
+    """GR's gradient on an unknown label with q2 = 0.01 and q3 = 1."""
+    return np.exp(-((P - mu) ** 2) / (2 * sigma**2)) * (1 - P) * ((1 - k) * P - k * P**0.01)
+
+
+def sigmoid(z):
+    return 1 / (1 + np.exp(-z))
+
+
+ENTROPY = 0.1 * P * (1 - P) * np.log(P / (1 - P))
+# Gradients on an unknown label in the first and the last epoch, from the formulas: where a known positive
+# with p = 1/2 has -1/2, methods that sum and those that average are alike.
+GRADIENTS = {
+    "an": (P, P),
+    "wan": (P / 19, P / 19),
+    "em": (ENTROPY, ENTROPY),
+    "em_apl": (ENTROPY, np.where(P < 0.1, 0, ENTROPY)),
+    "gr": (robust(sigmoid(-2), 0.53, 1.85), robust(sigmoid(1.8 * P - 2), 0.8, 0.5)),
+    "focal": (-0.5 * pulled_down(P) / pulled_up(0.5),) * 2,
+    "splc": (
+        -0.5 * pulled_down(P) / pulled_up(sigmoid(-1)),
+        -0.5 * np.where(P > 0.6, pulled_up(P), pulled_down(P)) / pulled_up(sigmoid(-1)),
+    ),
+    "en": (P, np.where(P < 0.27, P, 0)),
+    "ll_r": (P, np.where(P < 0.27, P, 0)),
+    "ll_cp": (P, np.where(P < 0.27, P, P - 1)),
+}
+
+
+@pytest.mark.parametrize("name", GRADIENTS)
+def test_the_curves_are_those_of_the_formulas(name):
+    found = method_pictures.curves(name, tuple(P))
+    for curve, expected in zip(found, GRADIENTS[name], strict=True):
+        np.testing.assert_allclose(curve.gradient, expected, rtol=1e-9, atol=1e-12)
+        assert curve.loss.min() == 0
+
+
+def test_the_loss_that_is_drawn():
+    loss = method_pictures.curves("an", tuple(P))[0].loss
+    np.testing.assert_allclose(loss, -np.log(1 - P) + np.log(1 - P[0]), rtol=1e-9, atol=1e-12)
+    assert method_pictures.gradient_is_slope("an")
+    assert not method_pictures.gradient_is_slope("gr")
+
+
+@pytest.mark.parametrize("name", methods())
+def test_the_examples_of_a_page(name):
+    page = (PAGES / f"{name}.md").read_text(encoding="utf-8")
+    (command,) = (block for block in blocks("", page) if block.startswith("spml train"))
+    parsed = _parser().parse_args(shlex.split(command, comments=True)[1:])["train"]
+    assert parsed.method == name
+    create(name, parsed.hp)
+
+    training, *losses = blocks("python", page)
+    call = ast.parse(training).body[1].value
+    settings = {argument.arg: ast.literal_eval(argument.value) for argument in call.keywords}
+    config = from_dict(settings)
+    assert (config.method, config.hp, config.mean_labels) == (name, dict(parsed.hp), parsed.mean_labels)
+
+    logits = torch.randn(6, 4, requires_grad=True)
+    names = {
+        "logits": logits,
+        "target": torch.tensor([0, 1, 2, 3, 0, 1]),
+        "mean_labels": 2.0,
+        "rate": 0.1,
+        "soft": torch.full((6, 4), 0.5),
+        "pseudo": torch.zeros(6, 4, dtype=torch.int8),
+        "estimates": torch.zeros(6, 4),
+        "strong_logits": torch.randn(6, 4),
+        "mean": torch.zeros(6, 2),
+        "std": torch.ones(6, 2),
+    }
+    for block in losses:
+        exec(compile(block, f"{name}.md", "exec"), names)
+        assert logits.grad.abs().sum() > 0

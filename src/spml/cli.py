@@ -27,7 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if not given:
         parser.print_help()
         sys.exit(2)
-    parsed = parser.parse_args(given)
+    parsed = parser.parse_args(_in_full(given) if given[0] == "train" else given)
     command = parsed.subcommand
     try:
         _COMMANDS[command](parsed[command])
@@ -40,6 +40,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(1)
+
+
+def _in_full(given: list[str]) -> list[str]:
+    """The arguments of `train` with short names of settings replaced: the parser knows one name for each."""
+    parts = [argument.partition("=") for argument in given]
+    return [_SHORT.get(name, name) + equals + value for name, equals, value in parts]
 
 
 def _parser() -> ArgumentParser:
@@ -210,17 +216,21 @@ def _print_evaluation(found: dict[str, Any]) -> None:
 
 
 def _methods(arguments: Namespace) -> None:
+    from .cards import NOTATION, readable
     from .objective import find, hyper_parameters, methods
 
     if arguments.name:
         cls = find(arguments.name)
         card = cls.card
-        print(f"{arguments.name}: {card.title}\n{card.paper}\n{card.equations}")
-        print(f"state: {card.state}\nhead bias: {card.head_bias}")
+        print(f"{arguments.name}: {card.title}\n{card.paper}\n{card.equations}\n")
+        for line in card.formula.splitlines():
+            print(f"    {line}")
+        print("\n" + ";\n".join(NOTATION) + "\n")
+        print(f"state: {card.state}\nhead: {card.head}\nhead bias: {card.head_bias}")
         for name, default in hyper_parameters(cls).items():
-            print(f"  --hp.{name}  (default {default})")
+            print(f"  --hp.{name}  (default {readable(default)})")
         for benchmark, values in card.defaults.items():
-            print(f"{benchmark}: " + ", ".join(f"{k} = {v}" for k, v in values.items()))
+            print(f"{benchmark}: " + ", ".join(f"{k} = {readable(v)}" for k, v in values.items()))
         for deviation in card.deviations:
             print(f"note: {deviation}")
         print(f"\n{(cls.__doc__ or '').strip()}")
@@ -228,12 +238,16 @@ def _methods(arguments: Namespace) -> None:
     from rich.console import Console as RichConsole
     from rich.table import Table
 
+    from .models.closed_form import CLOSED_FORM
+
     table = Table(box=None, pad_edge=False)
     for column in ("name", "method", "year", "state", "paper"):
         table.add_column(column, no_wrap=column in ("name", "year"))
     for name, cls in methods().items():
         table.add_row(name, cls.card.title, str(cls.card.year), cls.card.state, cls.card.paper)
     RichConsole(width=None if sys.stdout.isatty() else 160).print(table)
+    heads = ", ".join(f"--model.head {head}" for head in CLOSED_FORM)
+    print(f"\nHeads that need no method: {heads}. `spml methods NAME` shows a card.")
 
 
 def _demo(arguments: Namespace) -> None:
@@ -242,6 +256,7 @@ def _demo(arguments: Namespace) -> None:
     run_demo(Path(arguments.output), processes=arguments.processes)
 
 
+_SHORT = {"--head": "--model.head", "--init-from": "--init_from"}
 _COMMANDS = {
     "demo": _demo,
     "train": _train,

@@ -1,0 +1,313 @@
+"""Write docs/methods: a page and a picture for every method, from its card, its docstring and its code.
+
+    python docs/make_methods.py
+
+after any change of a method; a test compares the pages with what this makes. Pictures have no date, so that
+one that has not changed stays the same file.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from method_pictures import (
+    EPOCHS,
+    MEAN_LABELS,
+    METHODS,
+    SIZE,
+    change,
+    curves,
+    gradient_is_slope,
+    makes_inputs,
+    picture,
+    setting,
+    start,
+)
+
+import spml.losses
+from spml.cards import NOTATION, arguments, readable, summary
+from spml.models.closed_form import CLOSED_FORM
+from spml.objective import Objective, hyper_parameters
+
+FOLDER = Path(__file__).resolve().parent / "methods"
+BENCHMARKS = {"voc": "VOC 2012", "coco": "COCO 2014", "nus": "NUS-WIDE", "cub": "CUB"}
+COMBINATION = "combine"
+_FEW = tuple(np.linspace(0.02, 0.98, 9).tolist())
+_BIAS = {"zero": "0", "prior": "logit(K / C), with K = 2 if none is stated"}
+_NEEDS = {
+    "known negatives": "some labels are known to be absent",
+    "full labels": "every label is known",
+    "K": "the mean labels per sample, which the user states (`--mean_labels`)",
+    "views": "further augmented views of each sample, a forward pass each",
+    "further pass": "a further forward pass, on inputs that the method makes",
+    "training pass": "predictions for the training set after each epoch",
+    "whole batch": "a sample's loss depends on the rest of the batch",
+    "class maps": "where in an image each class is seen; images only",
+    "random code": "a head with a random code",
+}
+# Path, flags, settings and remark for data that a method accepts; see `setting`.
+_DATA: dict[str, tuple[str, str, dict[str, Any], str]] = {
+    "single": ("photos/", "", {}, ""),
+    "negatives": ("features.npz", "", {}, "  # Y: 1 known positive, -1 known negative, 0 unknown"),
+    "full": ("labelled.csv", " --data.unlisted negative", {"data": {"unlisted": "negative"}}, ""),
+}
+
+_INDEX = """# Methods
+
+`spml train photos/ --method NAME` trains with any of these {count}; `spml methods NAME` prints what its
+page says. Made from the code by `python docs/make_methods.py`.
+
+| name | method | year | keeps besides the model | needs | paper |
+|---|---|---|---|---|---|
+{rows}
+
+Needs:
+
+{needs}
+
+Heads that need no method: {heads}.
+
+## The formulas
+
+{notation}
+- "mean over B C of [... on P, ... on U]": every label of every sample in the batch has one of these values.
+- What is constant in the derivative is a stop-gradient (`detach`).
+
+## The pictures
+
+What a method with its default hyper-parameters does to one unknown label: its loss and the gradient dL/dz,
+against the probability p that the model gives it. Where the gradient is above 0, a step lowers the label's
+score; where it is below, it raises it. Drawn by calling the method as training does, not from its formula.
+
+- The batch is the whole training set: {size} samples and {size} classes with one known positive each, which
+  has p = {positive:.2f}; unknown labels have p from {low:.3f} to {high:.2f}. Only the one label changes.
+  Where the mean labels per sample count, they are {mean_labels:g}, about what the model says here.
+- {epochs} epochs, in which the model says the same, so that schedules move and memories fill. What is drawn
+  for epoch {epochs} is what a label gets whose probability was p all along.
+- Some methods average over classes, others sum or divide by something else. So that they can be compared,
+  loss and gradient are divided by twice the size of the gradient which the method has, in epoch 1, on the
+  known positive of the same sample when that has p = 1/2. For AN this leaves -log(1 - p) and p.
+- Only differences of a loss mean something: its lowest value is drawn as 0.
+- AN is the thin grey line. It leaves the frame where a method is much weaker on unknown labels.
+"""
+
+
+def main() -> None:
+    """Write all pages and pictures, and remove those of methods that are no more."""
+    torch.set_num_threads(1)
+    FOLDER.mkdir(exist_ok=True)
+    files = pages() | {f"{name}.svg": picture(name) for name in METHODS if name != COMBINATION}
+    for name, text in files.items():
+        (FOLDER / name).write_text(text, encoding="utf-8")
+    for path in FOLDER.iterdir():
+        if path.name not in files:
+            path.unlink()
+
+
+def pages() -> dict[str, str]:
+    """File name and text of all pages."""
+    return {"README.md": _index(), **{f"{name}.md": _page(name) for name in METHODS}}
+
+
+def _index() -> str:
+    rows = [
+        f"| [`{name}`]({name}.md) | {cls.card.title} | {cls.card.year} | {cls.card.state} "
+        f"| {', '.join(_needs(name)) or '-'} | {cls.card.paper} |"
+        for name, cls in METHODS.items()
+    ]
+    p = torch.sigmoid(start()).numpy()
+    return _INDEX.format(
+        count=len(rows),
+        rows="\n".join(rows),
+        heads=", ".join(f"`--model.head {head}`" for head in CLOSED_FORM),
+        needs="\n".join(f"- {brief}: {full}" for brief, full in _NEEDS.items()),
+        notation="\n".join(f"- {line}" for line in NOTATION),
+        size=SIZE,
+        epochs=EPOCHS,
+        mean_labels=MEAN_LABELS,
+        positive=float(p.diagonal()[0]),
+        low=float(p.min()),
+        high=float(p[~np.eye(SIZE, dtype=bool)].max()),
+    )
+
+
+def _page(name: str) -> str:
+    cls = METHODS[name]
+    card = cls.card
+    needs = "; ".join(f"{need} ({_NEEDS[need.split(':')[0]]})" for need in _needs(name))
+    parts = [
+        f"# {card.title}",
+        f"- Name: `{name}`\n- Paper: {card.paper}\n- Equations: {card.equations}",
+        summary(cls),
+        f"```\n{card.formula}\n```",
+        f"{'; '.join(NOTATION[:2])} ([more](README.md#the-formulas)).",
+        _picture(name),
+        f"- Keeps besides the model: {card.state}\n"
+        f"- Needs: {'what the methods combined need' if name == COMBINATION else needs or 'nothing else'}\n"
+        f"- Head: {card.head}; its bias starts at {_BIAS[card.head_bias]} "
+        "(`--model.head`, `--model.head_bias` choose others)",
+        "## Hyper-parameters",
+        _hyper_parameters(cls),
+        *_published(cls),
+        *_deviations(cls),
+        "## Use",
+        *_use(name),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _picture(name: str) -> str:
+    if name == COMBINATION:
+        return "There is no picture: what it does to a label is the sum of what the methods combined do."
+    objective = METHODS[name]()
+    first, last = curves(name, _FEW)
+    label = "a known negative" if setting(name).kind == "full" else "an unknown"
+    when = f"in epoch 1 and epoch {EPOCHS} of {EPOCHS}" if change(first, last) else "in all epochs"
+    lines = [
+        f"![Loss and gradient of {METHODS[name].card.title}]({name}.svg)",
+        "",
+        f"Loss and gradient on {label} label with probability p, {when}, all else held fixed. Both are",
+        "scaled so that a known positive with p = 1/2 has the gradient -1/2. Grey: AN.",
+        "[How this is made](README.md#the-pictures).",
+    ]
+    if not any(curve.gradient.any() for curve in (first, last)):
+        lines.append("Unknown labels have no gradient.")
+    if not gradient_is_slope(name):
+        lines.append("Part of it is constant in the derivative: the gradient is not the slope of the loss.")
+    if objective.needs.views:
+        lines.append("All views show the same logits.")
+    if makes_inputs(name):
+        lines.append("The further forward pass gives the same logits whatever p is.")
+    if objective.needs.latent:
+        lines.append("The random code has mean 0 and standard deviation 1.")
+    objective.on_fit_start(setting(name).facts)
+    if list(objective.parameters()):
+        lines.append("The method's own parameters are as they start.")
+    return "\n".join(lines)
+
+
+def _needs(name: str) -> list[str]:
+    """What a method with its defaults asks of the data, the user and the engine; see `_NEEDS`."""
+    needs, data = METHODS[name]().needs, setting(name)
+    words = {
+        "known negatives": data.kind == "negatives",
+        "full labels": data.kind == "full",
+        "K": data.needs_mean_labels,
+        f"views: {', '.join(needs.views)}": bool(needs.views),
+        "further pass": makes_inputs(name),
+        "training pass": needs.train_pass,
+        "whole batch": needs.batch_coupled,
+        "class maps": needs.class_maps,
+        "random code": needs.latent,
+    }
+    return [word for word, needed in words.items() if needed]
+
+
+def _hyper_parameters(cls: type[Objective]) -> str:
+    found = arguments(cls)
+    if not found:
+        return "None."
+    rows = [
+        f"| {_code(*names)} | {_code(*map(readable, defaults))} | {_cell(meaning)} |"
+        for names, defaults, meaning in found
+    ]
+    return "\n".join(["| name | default | meaning |", "|---|---|---|", *rows])
+
+
+def _published(cls: type[Objective]) -> list[str]:
+    defaults = cls.card.defaults
+    if not defaults:
+        return []
+    names = list(dict.fromkeys(name for values in defaults.values() for name in values))
+    rows = [
+        f"| {BENCHMARKS.get(benchmark, benchmark)} | "
+        + " | ".join(_cell(readable(values[name])) if name in values else "" for name in names)
+        + " |"
+        for benchmark, values in defaults.items()
+    ]
+    head = f"| benchmark | {' | '.join(map(_code, names))} |\n|{'---|' * (len(names) + 1)}"
+    return ["## Published values", "\n".join([head, *rows])]
+
+
+def _deviations(cls: type[Objective]) -> list[str]:
+    notes = cls.card.deviations
+    return ["## Paper, released code, and here", "\n".join(f"- {note}" for note in notes)] if notes else []
+
+
+def _use(name: str) -> list[str]:
+    cls, data = METHODS[name], setting(name)
+    path, flags, more, note = _DATA[data.kind]
+    hp = _example(cls)
+    command = f"spml train {path}{flags} --method {name}"
+    settings = {"method": name, **({"hp": hp} if hp else {}), **more}
+    if data.needs_mean_labels:
+        command += f" --mean_labels {MEAN_LABELS:g}"
+        settings["mean_labels"] = MEAN_LABELS
+    for key, value in hp.items():
+        text = readable(value)
+        command += f" --hp.{key} " + (f"'{text}'" if isinstance(value, (list, tuple, Mapping)) else text)
+    parts = [f"```\n{command}{note}\n```", f"```python\nimport spml\n\n{_call(path, settings)}\n```"]
+    losses = _losses(cls)
+    if len(losses) == 1:
+        return [*parts, "The loss alone, in a loop of your own:", _loss(losses[0])]
+    if losses:
+        parts.append(f"Its losses alone are in `spml.losses`: {', '.join(f'`{loss}`' for loss in losses)}.")
+    return parts
+
+
+def _losses(cls: type[Objective]) -> list[str]:
+    """Functions of `spml.losses` that `forward` calls."""
+    source = ""
+    for part in cls.__mro__:
+        if "forward" in vars(part):
+            source += inspect.getsource(part.forward)
+            if "super().forward(" not in source:
+                break
+    return sorted(set(re.findall(r"\b(\w+)\(", source)) & set(spml.losses.__all__))
+
+
+def _call(path: str, settings: Mapping[str, Any]) -> str:
+    """A call of `spml.train`, on one line if that is short."""
+    given = [repr(path), *(f"{key}={value!r}" for key, value in settings.items())]
+    line = f"run = spml.train({', '.join(given)})"
+    if len(line) > 100:
+        line = "run = spml.train(\n" + "".join(f"    {part},\n" for part in given) + ")"
+    return line.replace("'", '"')
+
+
+def _example(cls: type[Objective]) -> dict[str, Any]:
+    """Hyper-parameters to show: what is published for COCO where it is not the default, or a default."""
+    known = hyper_parameters(cls)
+    published = cls.card.defaults.get("coco", {})
+    changed = {key: value for key, value in published.items() if readable(value) != readable(known[key])}
+    plain = {key: value for key, value in known.items() if isinstance(value, (int, float, Mapping))}
+    return changed or dict(list(plain.items())[:1])
+
+
+def _loss(function: str) -> str:
+    """An example with what a loss can't do without."""
+    parameters = inspect.signature(getattr(spml.losses, function)).parameters.values()
+    needed = [p for p in parameters if p.default is p.empty]
+    given = ", ".join(f"{p.name}={p.name}" if p.kind is p.KEYWORD_ONLY else p.name for p in needed)
+    return (
+        f"```python\nfrom spml.losses import {function}\n\n# logits (B, C), target (B,): class indices\n"
+        f"loss = {function}({given})\nloss.backward()\n```"
+    )
+
+
+def _code(*names: str) -> str:
+    return ", ".join(f"`{_cell(name)}`" for name in names)
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+if __name__ == "__main__":
+    main()
