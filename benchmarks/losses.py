@@ -1,0 +1,361 @@
+"""Speed and memory of the losses: forward and backward, one thread, float32, ratios taken in one run.
+
+    python benchmarks/losses.py
+
+Against (a) `binary_cross_entropy_with_logits` with a dense target, which it builds from the class index;
+(b) a plain transcription of the formula, with boolean indexing on probabilities, as research code has it;
+(c) copying the logits three times. In each round every candidate is timed once, so that what else the machine
+does hits all of them; a ratio is the median of the rounds' ratios. Memory is the largest sum of live
+allocations during forward and backward, the gradient included, in tensors of the size of the logits. A large
+tensor is made and freed first, as in any training process: before that, the C library gives every large block
+back to the system, and time goes to page faults, to those of dense BCE most.
+
+Then the cost of a training step with a small CNN, and of the same losses under `torch.compile`. Writes
+benchmarks/results/losses.json and .md.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import statistics
+import sys
+import time
+from datetime import date
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch.nn import functional as F
+from torch.profiler import ProfilerActivity, profile
+
+from spml import losses
+from spml.labels import ObservedLabels
+from spml.models.backbones import SmallCNN
+from spml.objective import Batch, Facts, Outputs, Progress, create
+from spml.results import versions
+
+SHAPES = ((16, 80), (256, 80), (1024, 312), (256, 10_000), (64, 100_000))
+ROUNDS, SECONDS, MOST = 15, 0.02, 5.0
+MOST_ELEMENTS = 7_500_000
+RESULTS = Path(__file__).parent / "results"
+Q2 = 0.01
+
+
+def dense(logits, target):
+    """The class index as a matrix of 0 and 1."""
+    return torch.zeros_like(logits).scatter_(1, target[:, None], 1)
+
+
+def bce(logits, target):
+    """(a)"""
+    return F.binary_cross_entropy_with_logits(logits, dense(logits, target))
+
+
+# -- (b): the formulas written down on probabilities -----------------------------------------------------
+
+
+def naive(unknown):
+    """l+ on what is observed, `unknown(p)` on what is not."""
+
+    def loss(logits, target):
+        observed = dense(logits, target)
+        p = torch.sigmoid(logits)
+        each = torch.zeros_like(p)
+        each[observed == 1] = -torch.log(p[observed == 1] + 1e-7)
+        each[observed == 0] = unknown(p[observed == 0])
+        return each.mean()
+
+    return loss
+
+
+def naive_gr(p):
+    """v (k L2 + (1 - k) L3)"""
+    fixed = p.detach()
+    k = 1 / (1 + torch.exp(-(2 * fixed - 2)))
+    v = torch.exp(-((fixed - 0.8) ** 2) / (2 * 0.5**2))
+    return v * (k * (1 - p**Q2) / Q2 + (1 - k) * (1 - (1 - p)))
+
+
+def naive_splc(p):
+    """Focal, towards the side of 0.6 that p is on"""
+    each = torch.zeros_like(p)
+    high = p > 0.6
+    each[high] = -((1 - p[high]) ** 2) * torch.log(p[high] + 1e-7)
+    each[~high] = -(p[~high] ** 2) * torch.log(1 - p[~high] + 1e-7)
+    return each
+
+
+def naive_lasd(p):
+    """Positives above 0.9, assumed negatives below"""
+    each = torch.zeros_like(p)
+    high = p > 0.9
+    each[high] = -0.1 * torch.log(p[high] + 1e-7)
+    each[~high] = -0.05 * p[~high] ** 4 * torch.log(1 - p[~high] + 1e-7)
+    return each
+
+
+NAIVE = {
+    "an": naive(lambda p: -torch.log(1 - p + 1e-7)),
+    "em": naive(lambda p: 0.1 * (p * torch.log(p + 1e-7) + (1 - p) * torch.log(1 - p + 1e-7))),
+    "gr": naive(naive_gr),
+    "focal": naive(lambda p: -(p**2) * torch.log(1 - p + 1e-7)),
+    "hill": naive(lambda p: (1.5 - p) * p**2),
+    "splc": naive(naive_splc),
+    "lasd": naive(naive_lasd),
+}
+
+
+def ours(rows, classes):
+    """Every loss with what it needs beside logits and class index, made outside of the timing."""
+    generator = torch.Generator().manual_seed(1)
+    share = torch.rand(rows, classes, generator=generator)
+    pseudo = (share > 0.95).to(torch.int8)
+    few = {"mean_labels": min(3.0, classes / 4)}
+    return {
+        "an": losses.an_loss,
+        "an_ls": losses.an_ls_loss,
+        "wan": losses.wan_loss,
+        "focal": losses.focal_loss,
+        "asl": losses.asl_loss,
+        "hill": losses.hill_loss,
+        "splc": losses.splc_loss,
+        "em": losses.em_loss,
+        "em_apl": partial(losses.em_apl_loss, soft=torch.where(share > 0.5, share, -1.0)),
+        "gr": losses.gr_loss,
+        "gpr": partial(losses.gpr_loss, pseudo=pseudo),
+        "vlpl": partial(losses.vlpl_loss, pseudo=pseudo),
+        "lasd": partial(losses.lasd_loss, weight_pos=0.1, weight_neg=0.05),
+        "smile": partial(losses.smile_loss, soft=share),
+        "epr": partial(losses.epr_loss, **few),
+        "role": partial(losses.role_loss, estimates=2 * share - 1, **few),
+        "ll_r": partial(losses.ll_loss, rate=0.01, treatment="reject"),
+        "csl": losses.csl_loss,
+        "pumlc": losses.pumlc_loss,
+        "softmax": losses.softmax_loss,
+        "show": partial(losses.show_loss, **few),
+        "zlpr": losses.zlpr_loss,
+        "opml": losses.opml_loss,
+        "pr": losses.pr_loss,
+    }
+
+
+# -- measuring -------------------------------------------------------------------------------------------
+
+
+def step(loss, logits, target):
+    """One forward and backward pass."""
+    logits.grad = None
+    loss(logits, target).backward()
+
+
+def copies(logits, target):
+    """(c)"""
+    for _ in range(3):
+        logits.detach().clone()
+
+
+def times(candidates):
+    """Seconds per call of each candidate in each round: {name: [seconds]}."""
+    repeats, found = {}, {name: [] for name in candidates}
+    for name, call in candidates.items():
+        call()
+        started = time.perf_counter()
+        call()
+        once = time.perf_counter() - started
+        repeats[name] = max(1, min(1000, round(SECONDS / once)))
+        if once > MOST:
+            raise RuntimeError(f"{name}: {once:.1f} s for one call")
+    for _ in range(ROUNDS):
+        for name, call in candidates.items():
+            started = time.perf_counter()
+            for _ in range(repeats[name]):
+                call()
+            found[name].append((time.perf_counter() - started) / repeats[name])
+    return found
+
+
+def ratio(found, name, base):
+    """Median of the rounds' ratios."""
+    return statistics.median(a / b for a, b in zip(found[name], found[base], strict=True))
+
+
+def peak(loss, logits, target):
+    """Largest sum of live allocations in one step, in tensors of the size of the logits."""
+    logits.grad = None
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
+        loss(logits, target).backward()
+    events = [e for e in profiler.profiler.kineto_results.events() if e.name() == "[memory]"]
+    live = most = 0
+    for event in sorted(events, key=lambda e: e.start_ns()):
+        live += event.nbytes()
+        most = max(most, live)
+    return most / (logits.numel() * logits.element_size())
+
+
+def one_shape(rows, classes):
+    """Times, ratios and memory of all losses at one shape."""
+    generator = torch.Generator().manual_seed(0)
+    logits = (2 * torch.randn(rows, classes, generator=generator) - 2).requires_grad_()
+    target = torch.randint(0, classes, (rows,), generator=generator)
+    mine, candidates = ours(rows, classes), {"bce": bce}
+    candidates |= mine | {f"naive {name}": loss for name, loss in NAIVE.items()}
+    found = times({name: partial(step, loss, logits, target) for name, loss in candidates.items()})
+    floor = times({"copies": partial(copies, logits, target), "bce": partial(step, bce, logits, target)})
+    floor_ratio = ratio(floor, "copies", "bce")
+    table = {}
+    for name, loss in {"bce": bce, **mine}.items():
+        table[name] = {
+            "microseconds": 1e6 * statistics.median(found[name]),
+            "over dense bce": ratio(found, name, "bce"),
+            "over three copies": ratio(found, name, "bce") / floor_ratio,
+            "memory": peak(loss, logits, target),
+        }
+        if name in NAIVE:
+            table[name]["naive over ours"] = ratio(found, f"naive {name}", name)
+            table[name]["memory of naive"] = peak(NAIVE[name], logits, target)
+    return table
+
+
+def compiled(rows, classes, names=("an", "em", "gr")):
+    """Ratios to plain dense BCE of losses under torch.compile, and without."""
+    logits = torch.randn(rows, classes).requires_grad_()
+    target = torch.randint(0, classes, (rows,))
+    mine = ours(rows, classes)
+    plain = {"bce": bce, **{name: mine[name] for name in names}}
+    candidates = {name: partial(step, loss, logits, target) for name, loss in plain.items()}
+    for name, loss in plain.items():
+        candidates[f"compiled {name}"] = partial(step, torch.compile(loss, dynamic=False), logits, target)
+    found = times(candidates)
+    return {name: ratio(found, name, "bce") for name in candidates}
+
+
+# -- training steps --------------------------------------------------------------------------------------
+
+
+class TrainingSteps:
+    """Steps of a method with a small CNN, plain gradient descent."""
+
+    def __init__(self, method, hp, rows=16, classes=80, samples=2000, side=64):
+        torch.manual_seed(0)
+        self.network, self.head = SmallCNN(3), torch.nn.Linear(SmallCNN.num_features, classes)
+        labels = np.random.default_rng(0).integers(0, classes, samples)
+        observed = ObservedLabels.from_index(labels, classes)
+        names = tuple(map(str, range(samples))), tuple(map(str, range(classes)))
+        self.objective = create(method, hp)
+        self.objective.on_fit_start(Facts(observed, *names, mean_labels=3.0))
+        self.objective.on_epoch_start(Progress(6, 10))
+        self.images = torch.randn(rows, 3, side, side)
+        index = torch.arange(rows)
+        self.batch = Batch(observed.target(range(rows)), index)
+        groups = [{"params": [*self.network.parameters(), *self.head.parameters()]}]
+        groups += [{"params": group["params"]} for group in self.objective.param_groups()]
+        self.optimizer = torch.optim.Adam(groups, lr=1e-6)
+
+    def __call__(self):
+        features = self.network(self.images)
+        outputs = Outputs(self.head(features), features)
+        torch.stack(list(self.objective(outputs, self.batch).values())).sum().backward()
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        with torch.no_grad():
+            self.objective.after_step(outputs, self.batch)
+
+
+STEPS = {
+    "an": {}, "gr": {}, "ll_r": {}, "ll_ct": {}, "ll_cp": {}, "em": {}, "em_apl": {},
+    "em_apl (predictions=training)": {"predictions": "training"}, "opml_sp": {}, "en": {}, "role": {},
+}  # fmt: skip
+
+
+def training_steps():
+    """Time of a step over that of AN."""
+    found = times({name: TrainingSteps(name.split(" ")[0], hp) for name, hp in STEPS.items()})
+    result = {name: {"microseconds": 1e6 * statistics.median(found[name])} for name in STEPS}
+    for name in STEPS:
+        result[name]["over an"] = ratio(found, name, "an")
+    return result
+
+
+# -- report ----------------------------------------------------------------------------------------------
+
+
+def report(result):
+    """The tables as Markdown."""
+    lines = [
+        f"{result['date']}, {result['machine']}, one thread, float32, torch {result['versions']['torch']}. "
+        f"Forward and backward; `python benchmarks/losses.py`.",
+        "",
+        "Time over that of dense BCE with its target, and in brackets the largest memory in tensors of the "
+        "size of the logits (the gradient included):",
+        "",
+    ]
+    shapes = list(result["losses"])
+    lines += [f"| loss | {' | '.join(shapes)} |", "|---" * (len(shapes) + 1) + "|"]
+    for name in result["losses"][shapes[0]]:
+        cells = [
+            f"{result['losses'][shape][name]['over dense bce']:.2f} "
+            f"({result['losses'][shape][name]['memory']:.1f})"
+            for shape in shapes
+        ]
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    lines += ["", "Dense BCE over three copies of the logits, and in microseconds:", ""]
+    base = [result["losses"][shape]["bce"] for shape in shapes]
+    cells = [f"{row['over three copies']:.1f} ({row['microseconds']:.0f})" for row in base]
+    lines += [
+        f"| | {' | '.join(shapes)} |",
+        "|---" * (len(shapes) + 1) + "|",
+        f"| bce | {' | '.join(cells)} |",
+    ]
+    lines += ["", "A plain transcription with boolean indexing over ours, in brackets its memory:", ""]
+    lines += [f"| loss | {' | '.join(shapes)} |", "|---" * (len(shapes) + 1) + "|"]
+    for name in NAIVE:
+        cells = [
+            f"{result['losses'][shape][name]['naive over ours']:.1f} "
+            f"({result['losses'][shape][name]['memory of naive']:.1f})"
+            for shape in shapes
+        ]
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    lines += ["", "Under `torch.compile`, over plain dense BCE:", ""]
+    shapes = list(result["compiled"])
+    lines += [f"| | {' | '.join(shapes)} |", "|---" * (len(shapes) + 1) + "|"]
+    for name in result["compiled"][shapes[0]]:
+        cells = [f"{result['compiled'][s].get(name, float('nan')):.2f}" for s in shapes]
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    lines += ["", "Training step at 16 x 80 with a small CNN on 64 pixels, Adam, over that of AN:", ""]
+    lines += ["| method | over AN | microseconds |", "|---|---|---|"]
+    for name, row in result["steps"].items():
+        lines.append(f"| {name} | {row['over an']:.3f} | {row['microseconds']:.0f} |")
+    return "\n".join(lines) + "\n"
+
+
+def processor():
+    """Name of the processor."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        return next(line.split(":")[1].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor()
+
+
+def main():
+    """Measure and write the results."""
+    torch.set_num_threads(1)
+    torch.empty(MOST_ELEMENTS)  # freed at once: from now on the allocator keeps blocks of this size
+    result = {"date": date.today().isoformat(), "machine": processor(), "versions": versions()}
+    result["losses"] = {}
+    for shape in SHAPES:
+        result["losses"][f"{shape[0]} x {shape[1]}"] = one_shape(*shape)
+        print(shape, flush=True)
+    result["compiled"] = {f"{r} x {c}": compiled(r, c) for r, c in ((16, 80), (1024, 312), (256, 10_000))}
+    result["steps"] = training_steps()
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / "losses.json").write_text(json.dumps(result, indent=1) + "\n")
+    (RESULTS / "losses.md").write_text(report(result))
+    print(report(result))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
