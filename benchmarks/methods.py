@@ -44,6 +44,10 @@ EXTRA = {
     "ridge": {"model": {"head": "ridge"}},
     "mean_difference": {"model": {"head": "mean_difference"}},
 }
+ZERO_BIAS = ("asl", "en", "focal", "gr", "hill", "splc")
+"""Their cards start the head's bias at logit(K / C); how they do without."""
+
+EXTRA |= {f"{name}, zero bias": {"method": name, "model": {"head_bias": "zero"}} for name in ZERO_BIAS}
 CLOSED_FORM = ("ridge", "mean_difference")
 
 

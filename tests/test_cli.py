@@ -98,7 +98,7 @@ def test_a_run_folder_holds_what_the_readme_says(feature_run):
 def test_the_configuration_repeats_the_run(feature_run, tmp_path):
     config = read_yaml(feature_run / "config.yaml")
     assert config.optim.lr == 0.01
-    assert config.model.head_bias == "zero"
+    assert config.model.head_bias == "prior"
     main(["train", "--config", str(feature_run / "config.yaml"), "--output", str(tmp_path / "again")])
     again = (tmp_path / "again" / "model.safetensors").read_bytes()
     assert again == (feature_run / "model.safetensors").read_bytes()

@@ -15,7 +15,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import timm
 import torch
+from safetensors.torch import save_model
 
 import spml
 from spml.cli import _parser, main
@@ -43,7 +45,7 @@ FLAGS = [
     "--model.backbone",
     "test_efficientnet",
     "--model.weights",
-    "random",
+    "weights.safetensors",
     "--epochs",
     "1",
     "--threads",
@@ -79,6 +81,8 @@ def folder(tmp_path, monkeypatch):
         (photos / name / "00.png").rename(tmp_path / "new" / f"{name}.png")
     rows = "".join(f"new/{name}.png,{name}\n" for name in ("blue", "green", "red"))
     (tmp_path / "labelled.csv").write_text("file,labels\n" + rows)
+    torch.manual_seed(0)
+    save_model(timm.create_model("test_efficientnet", pretrained=False), tmp_path / "weights.safetensors")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

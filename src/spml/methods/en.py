@@ -33,6 +33,7 @@ class ExpectedNegatives(Objective):
         "so many that a class has N - N_c with its known ones; a = decay a + (1 - decay) p in each step\n"
         "N_c = round(K N known positives of the class / all known positives), K = mean labels per sample",
         state="average prediction (float, N x C) and expected negatives (bool, N x C)",
+        head_bias="prior",
         deviations=(
             "no released code. The decay is not published; default: 0.5, an average over about two epochs",
             "how the expected number of positives of a class is estimated is not published; here K x known "

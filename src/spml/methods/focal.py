@@ -29,6 +29,7 @@ class Focal(Objective):
         equations="Eq. 4, on every class; margin: Zhang et al., arXiv 2112.07368",
         formula="L = mean over B C of [(1 - p_m)^gamma l_m on P, p^gamma l- on U]\n"
         "p_m = sigmoid(z - margin), l_m = -log p_m",
+        head_bias="prior",
         deviations=(
             "mean over batch and classes, as in single-positive comparisons; the code released with ASL sums",
             "that code detaches the focusing factors when training; default: the gradient flows through them",
@@ -69,6 +70,7 @@ class Asymmetric(Objective):
         equations="Eq. 4-7",
         formula="L = mean over B, sum over C, of [(1 - p)^gamma_pos l+ on P, p_m^gamma_neg l_m on U]\n"
         "p_m = max(p - clip, 0), l_m = -log(1 - p_m); the powers are constant in the derivative",
+        head_bias="prior",
         deviations=(
             "the training code detaches the focusing factors, the paper's analysis does not; default: "
             "detached",

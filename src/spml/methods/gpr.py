@@ -47,6 +47,7 @@ class GeneralizedPseudoLabelRobust(GeneralizedRobust):
         "all constant in the derivative; L2 = (1 - p^q2) / q2, L3 = (1 - (1 - p)^q3) / q3\n"
         "n = mean over B of the sum of p, K = mean labels per sample",
         state="the pseudo-labels (int8, N x C)",
+        head_bias="prior",
         defaults={
             "voc": {**_GR["voc"], "lam1": 0.7, "lam2": 0.4, "reg": 0.05},
             "coco": {**_GR["coco"], "lam1": 0.7, "lam2": 0.5, "reg": 0.001},

@@ -49,6 +49,7 @@ class GeneralizedRobust(Objective):
         "k = sigmoid(w p + b), v = exp(-(p - mu)^2 / (2 sigma^2)), both constant in the derivative\n"
         "L1 = (1 - p^q1) / q1, l+ for q1 = 0; L2 = (1 - p^q2) / q2; L3 = (1 - (1 - p)^q3) / q3",
         state="none; per-class w, b, mu, sigma if learned",
+        head_bias="prior",
         defaults={"voc": _VOC, "coco": _COCO, "nus": _COCO, "cub": {**_COCO, "q3": 1.5}},
         deviations=(
             "L1: the paper has q1 = 0.01, the released code -log(p + 1e-7); default q1 = 0, the exact log",

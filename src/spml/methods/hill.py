@@ -32,6 +32,7 @@ class Hill(Objective):
         equations="the losses called Hill and focal margin",
         formula="L = mean over B, sum over C, of [(1 - p_m)^gamma l_m on P, (lam - p) p^2 on U]\n"
         "p_m = sigmoid(z - margin), l_m = -log p_m",
+        head_bias="prior",
         deviations=(
             SUMMED,
             "the GR paper compares with -log p on positives (margin = gamma = 0) and the mean; default: the "
@@ -70,6 +71,7 @@ class SelfPacedCorrection(Objective):
         formula="L = mean over B, sum over C, of [(1 - p_m)^gamma l_m on P, p^gamma l- on U with p <= tau,\n"
         "(1 - p)^gamma l+ on the rest of U]; in the first warmup epochs p^gamma l- on all of U\n"
         "p_m = sigmoid(z - margin), l_m = -log p_m",
+        head_bias="prior",
         deviations=(
             SUMMED,
             "unknown labels get the focal loss as in the released class; the GR paper's table has Hill there",
