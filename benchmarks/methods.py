@@ -116,7 +116,6 @@ def table_of(results, names):
                 "val mAP": statistics.mean(100 * s["validation"]["val/mAP"] for _, s in picks),
                 "test mAP": [statistics.mean(test), statistics.stdev(test)],
                 "difference to AN": [statistics.mean(gain), statistics.stdev(gain)],
-                "seconds": statistics.mean(s["cost"]["training_seconds"] for _, s in picks),
             }
         )
     return sorted(rows, key=lambda row: -row["test mAP"][0])
@@ -136,8 +135,8 @@ def report(found):
             f"{data}: {part['samples']}, {part['classes']} classes, K = {part['mean labels']:g}, "
             f"{part['epochs']} epochs, learning rates {', '.join(f'{r:g}' for r in part['learning rates'])}",
             "",
-            "| method | test mAP | difference to AN | val mAP | SP | rates | s |",
-            "|---|---|---|---|---|---|---|",
+            "| method | test mAP | difference to AN | val mAP | SP | rates |",
+            "|---|---|---|---|---|---|",
         ]
         for row in part["table"]:
             rates = "" if row["method"] in CLOSED_FORM else ", ".join(f"{r:g}" for r in row["learning rates"])
@@ -145,7 +144,7 @@ def report(found):
             lines.append(
                 f"| {name} | {row['test mAP'][0]:.2f} ± {row['test mAP'][1]:.2f} | "
                 f"{row['difference to AN'][0]:+.2f} ± {row['difference to AN'][1]:.2f} | "
-                f"{row['val mAP']:.2f} | {row['SP']:.2f} | {rates} | {row['seconds']:.1f} |"
+                f"{row['val mAP']:.2f} | {row['SP']:.2f} | {rates} |"
             )
     lines += ["", "Left out: " + "; ".join(f"{name}: {why}" for name, why in found["left out"].items()) + "."]
     return "\n".join(lines) + "\n"
