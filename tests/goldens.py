@@ -127,8 +127,14 @@ def run(folder: Path) -> tuple[list[Result], list[Case]]:
 
 
 def main() -> int:
+    if len(sys.argv) != 2:
+        print("usage: python -m tests.goldens FOLDER", file=sys.stderr)
+        return 2
     folder = Path(sys.argv[1])
     results, unclaimed = run(folder)
+    if not results and not unclaimed:
+        print(f"{folder}: holds no records: expected exact.json or released.json", file=sys.stderr)
+        return 2
     for result in results:
         verdict = "MISS" if not result.passed else "corrected" if result.corrected else "ok"
         print(

@@ -25,3 +25,9 @@ def test_a_wrong_loss_would_be_seen(shared):
     right = {entry[0].pattern: entry[1] for entry in goldens.ours()}[r"(exact_)?an"](case)
     assert goldens.compare(case, lambda _: right).passed
     assert not goldens.compare(case, lambda _: lambda logits: right(logits) * (1 + 1e-8)).passed
+
+
+def test_a_folder_without_records_is_no_success(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["goldens", str(tmp_path)])
+    assert goldens.main() == 2
+    assert "holds no records" in capsys.readouterr().err
