@@ -12,14 +12,19 @@ import numpy as np
 import numpy.typing as npt
 
 
-def raw(count: int, *key: int | str) -> npt.NDArray[np.uint64]:
-    """Uniform 64-bit integers of shape (count,).
+def stream(*key: int | str) -> np.random.PCG64:
+    """Uniform 64-bit integers without end, `random_raw(count)` at a time.
 
     Every key, such as ("flip", seed, epoch, row), is a stream of its own.
     """
     text = repr([part if isinstance(part, str) else int(part) for part in key])
     entropy = int.from_bytes(hashlib.sha256(text.encode()).digest()[:16], "little")
-    return np.random.PCG64(entropy).random_raw(count)
+    return np.random.PCG64(entropy)
+
+
+def raw(count: int, *key: int | str) -> npt.NDArray[np.uint64]:
+    """The first numbers of a stream, uint64 of shape (count,)."""
+    return stream(*key).random_raw(count)
 
 
 def uniform(count: int, *key: int | str) -> npt.NDArray[np.float64]:

@@ -1,0 +1,223 @@
+"""Paths that data files name: what is taken, and every way out of the folder."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spml.config import DataConfig
+from spml.data.readers.folder import list_images, read_folder
+from spml.data.safe import inside, is_special, refuse_leaving_link, shown
+from spml.errors import InputError
+
+
+@pytest.fixture
+def root(tmp_path):
+    """A folder with files, links within it, links that leave it, and a file beside it."""
+    folder = tmp_path / "root"
+    (folder / "sub").mkdir(parents=True)
+    (folder / "a.png").write_text("a")
+    (folder / "sub" / "b.png").write_text("b")
+    (tmp_path / "secret.png").write_text("secret")
+    (folder / "within.png").symlink_to("sub/b.png")
+    (folder / "leaving.png").symlink_to(tmp_path / "secret.png")
+    (folder / "leaving").symlink_to(tmp_path)
+    (folder / "indirect.png").symlink_to("leaving.png")
+    (folder / "sub" / "up").symlink_to("..")
+    (folder / "loop").symlink_to("loop")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a.png", "a.png"),
+        ("./a.png", "a.png"),
+        ("sub//b.png", "sub/b.png"),
+        ("sub/../a.png", "a.png"),
+        ("sub\\b.png", "sub/b.png"),
+        ("missing/../nothing.png", "nothing.png"),
+        ("within.png", "within.png"),
+        ("sub/up/a.png", "sub/up/a.png"),
+        ("..a.png", "..a.png"),
+        ("... .png", "... .png"),
+        ("ä 猫.png", "ä 猫.png"),
+        ("file:///etc/passwd", "file:/etc/passwd"),  # an odd folder, but one below the root
+        ("x" * 255, "x" * 255),
+    ],
+)
+def test_taken(root, text, expected):
+    assert inside(root, text, "x") == root / expected
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "the name of a file is empty"),
+        (".", "'.' is the folder .* but must be a file"),
+        ("sub/..", "is the folder"),
+        ("..", "lies outside the folder"),
+        ("../secret.png", r"'\.\./secret\.png' lies outside the folder .*root\. Name files.*--data.images"),
+        ("sub/../../secret.png", "lies outside the folder"),
+        ("sub\\..\\..\\secret.png", "lies outside the folder"),
+        ("../root-too/a.png", "lies outside the folder"),
+        ("/etc/passwd", "lies outside the folder"),
+        ("//etc/passwd", "lies outside the folder"),
+        ("\\\\server\\share\\a.png", "lies outside the folder"),
+        ("C:\\a.png", "lies outside the folder"),
+        ("C:a.png", "lies outside the folder"),
+        ("leaving.png", r"leaving\.png' is a link to '.*secret\.png', outside the folder .*--data\.images"),
+        ("indirect.png", "is a link to '.*secret.png'"),
+        ("leaving/secret.png", "is a link to '.*secret.png'"),
+        ("sub/up/leaving/x", "is a link to"),
+        ("a\0.png", r"'a\\x00\.png' holds a character that no file name has"),
+        ("a\n.png", "holds a character"),
+        ("a\u2028.png", "holds a character"),
+        ("\ud800.png", r"'\\ud800\.png' holds a character"),
+        ("x" * 256, r"'x+\.\.\.' is longer than a file name can be \(255 bytes"),
+        ("ä" * 128, "is longer than a file name"),
+        ("x/" * 2100 + "y", "is longer than a file name"),
+    ],
+)  # fmt: skip
+def test_refused(root, text, message):
+    with pytest.raises(InputError, match=message) as caught:
+        inside(root, text, "t.csv: row 3")
+    assert str(caught.value).startswith("t.csv: row 3: ")
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 800
+
+
+def test_absolute_paths_below_the_folder(root, monkeypatch):
+    assert inside(root, str(root / "sub" / "b.png"), "x") == root / "sub" / "b.png"
+    assert inside(root, f"{root}/sub/../a.png", "x") == root / "a.png"
+    with pytest.raises(InputError, match="lies outside"):
+        inside(root, f"{root}/../secret.png", "x")
+    with pytest.raises(InputError, match="lies outside"):
+        inside(root, f"{root}-too/a.png", "x")
+    with pytest.raises(InputError, match="is a link to"):
+        inside(root, f"{root}/leaving.png", "x")
+    with pytest.raises(InputError, match="is the folder"):
+        inside(root, str(root), "x")
+    monkeypatch.chdir(root)
+    assert inside(Path("."), str(root / "a.png"), "x") == Path("a.png")
+    assert inside(Path("sub"), str(root / "sub" / "b.png"), "x") == Path("sub/b.png")
+
+
+def test_the_folder_may_be_a_link(root, tmp_path):
+    link = tmp_path / "link"
+    link.symlink_to(root)
+    assert inside(link, "a.png", "x") == link / "a.png"
+    assert inside(link, "within.png", "x") == link / "within.png"
+    assert inside(link, f"{root}/a.png", "x") == link / "a.png"
+    assert inside(root, f"{link}/a.png", "x") == root / "a.png"
+    with pytest.raises(InputError, match="is a link to"):
+        inside(link, "leaving.png", "x")
+
+
+def test_a_link_to_itself_is_no_file(root):
+    path = inside(root, "loop", "x")
+    assert not os.path.isfile(path)
+
+
+def test_special_files(tmp_path):
+    os.mkfifo(tmp_path / "pipe.png")
+    assert is_special(tmp_path / "pipe.png")
+    assert not is_special(tmp_path)
+    assert not is_special(tmp_path / "missing")
+    assert list_images(tmp_path) == ([], ["pipe.png"])
+
+
+def test_image_folders_refuse_links_that_leave(tmp_path, picture):
+    for name in ("data/cat/1.png", "data/dog/2.png", "store/3.png"):
+        picture(name)
+    data = tmp_path / "data"
+    (data / "dog" / "within.png").symlink_to("../cat/1.png")
+    assert len(read_folder(data, DataConfig()).ids) == 3
+    link = data / "cat" / "3.png"
+    link.symlink_to(tmp_path / "store" / "3.png")
+    with pytest.raises(
+        InputError, match=r"cat/3\.png' is a link to '.*store/3\.png', outside .*--data\.images"
+    ):
+        read_folder(data, DataConfig())
+    assert len(read_folder(data, DataConfig(images=str(tmp_path / "store"))).ids) == 4
+    link.unlink()
+    (tmp_path / "split").mkdir()
+    (tmp_path / "split" / "test").symlink_to(data)
+    with pytest.raises(InputError, match=r"split/test' is a link to '.*data', outside"):
+        read_folder(tmp_path / "split", DataConfig())
+    assert set(read_folder(tmp_path / "split", DataConfig(images=str(data))).split) == {"test"}
+    (data / "cow").symlink_to(tmp_path / "store")
+    with pytest.raises(InputError, match=r"cow' is a link to '.*store', outside"):
+        read_folder(data, DataConfig())
+    assert read_folder(data, DataConfig(images=str(tmp_path / "store"))).classes == ("cat", "cow", "dog")
+
+
+def test_refuse_leaving_link_takes_several_roots(root, tmp_path):
+    refuse_leaving_link(root / "leaving.png", [root, tmp_path], "x")
+    with pytest.raises(InputError, match="x: "):
+        refuse_leaving_link(root / "leaving.png", [root, root / "sub"], "x")
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (None, "null"),
+        (True, "true"),
+        ("a\n", r"'a\n'"),
+        ("x" * 101, "'" + "x" * 97 + "...'"),
+        (1.5, "1.5"),
+        (10**50, "1" + "0" * 39),
+        ([[1]], "a list"),
+        ({}, "an object"),
+        ((), "tuple"),
+    ],
+)
+def test_shown(value, expected):
+    assert shown(value) == expected
+
+
+pieces = st.sampled_from(
+    [
+        "..",
+        ".",
+        "",
+        "/",
+        "\\",
+        "sub",
+        "up",
+        "leaving",
+        "leaving.png",
+        "a.png",
+        "loop",
+        "root",
+        "C:",
+        "\0",
+        "~",
+    ]
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(text=st.one_of(st.text(max_size=20), st.lists(pieces, max_size=8).map("/".join)))
+def test_nothing_gets_out(tmp_path_factory, text):
+    root = tmp_path_factory.getbasetemp() / "fuzz" / "root"
+    if not root.exists():
+        (root / "sub").mkdir(parents=True)
+        (root / "leaving").symlink_to(root.parent)
+        (root / "leaving.png").symlink_to("/etc/passwd")
+        (root / "sub" / "up").symlink_to("..")
+        (root / "loop").symlink_to("loop")
+    path, refusal = None, ""
+    try:
+        path = inside(root, text, "x")
+    except InputError as error:
+        refusal = str(error)
+    assert "\n" not in refusal
+    if not path:
+        return
+    assert ".." not in path.parts
+    assert Path(os.path.realpath(path)).is_relative_to(os.path.realpath(root))
