@@ -46,6 +46,17 @@ def test_ternary_round_trip(matrix):
 
 
 @given(ternary())
+def test_entries(matrix):
+    for labels in (ObservedLabels.from_ternary(matrix), ObservedLabels.from_multi_hot(matrix == 1)):
+        for value in (1, -1):
+            expected = np.argwhere(labels.to_ternary() == value)
+            np.testing.assert_array_equal(np.stack(labels.entries(value), 1), expected)
+    full = ObservedLabels.from_multi_hot(matrix == 1, unlisted="negative")
+    np.testing.assert_array_equal(np.stack(full.entries(-1), 1), np.argwhere(matrix != 1))
+    np.testing.assert_array_equal(np.stack(full.entries(1), 1), np.argwhere(matrix == 1))
+
+
+@given(ternary())
 def test_nan_round_trip(matrix):
     with_nan = np.where(matrix == 0, np.nan, matrix == 1)
     labels = ObservedLabels.from_nan(with_nan)
@@ -192,6 +203,7 @@ def test_counts_say_what_the_matrix_says(matrix, by_csr):
     np.testing.assert_array_equal(labels.positives_per_class(), (matrix == 1).sum(0))
     np.testing.assert_array_equal(labels.negatives_per_class(), (matrix == -1).sum(0))
     np.testing.assert_array_equal(labels.positives_per_sample(), (matrix == 1).sum(1))
+    np.testing.assert_array_equal(labels.negatives_per_sample(), (matrix == -1).sum(1))
     for column in range(matrix.shape[1]):
         rows = labels.positive_rows(column)
         assert rows.dtype == np.int64

@@ -17,32 +17,61 @@ class DataConfig:
     """What to learn from.
 
     Attributes:
-        path: a folder with one sub-folder per class, a CSV file, a .npz feature file, or `digits`.
+        path: a folder (one sub-folder per class, PASCAL VOC, COCO, Hugging Face), a table (CSV, TSV,
+            Parquet), JSON of COCO or Label Studio, a CSV of OpenImages, features (.npz, .arff), or `digits`.
+        images: folder of the images that a data file names, if it is not the file's own or one beside it. For
+            an image folder: a further folder that links in it may lead to.
         unlisted: what a label that a file does not list means. `negative` makes the data fully labelled.
-        observe: hide labels of fully labelled data: `single` keeps one positive per sample, uniformly.
+        observe: hide labels of fully labelled data; what is hidden serves evaluation only. Keep one positive
+            per sample, drawn uniformly: `single`; by the frequency of its class: `frequency`; by a random
+            salience of its class: `salience`; by the area of its largest box: `size`; by how close a box is
+            to the centre of the image: `position`. Or keep some labels of both signs per sample: `counts`; a
+            share of all labels: `fraction`; the answers to questions for one class after the other, up to
+            the first yes: `questions`; what a benchmark's publication observed: `protocol`.
         observe_seed: seed of the draw of `observe`.
+        observe_positives: positives that `counts` keeps of each sample, or all where there are fewer.
+        observe_negatives: negatives that `counts` keeps likewise.
+        observe_share: share of all labels that `fraction` keeps, positive and negative.
+        observe_power: how much `frequency`, `size` and `position` prefer: the chance is proportional to that
+            measure ^ power; 0 is `single`, and below 0 the rare, the small, the outer are preferred. For
+            `salience` the standard deviation of its logarithm.
         val_share: share of the training samples held out for validation where the data has no split.
         split_seed: seed of that split.
+        label_columns: attributes of an ARFF file that are labels: N for the first N, -N for the last N; 0 =
+            as its .xml file or @relation says.
         separator: what separates several labels in one CSV cell; recognised if not stated.
         size: side in pixels to which images are resized; 0 = what the backbone was trained with.
         flip: mirror training images at random (never done for digits and feature files).
         max_unreadable: share of unreadable images above which reading stops.
         max_pixels: an image with more pixels is not opened.
+        draft: decode a JPEG at 1/2, 1/4 or 1/8 of its size where twice `size` is left on both sides. Pays for
+            photos of several megapixels; pixels differ by about 1 of 255 from those of plain resizing, which
+            the papers and `spml predict` use.
         workers: processes that decode images; -1 = one per core, at most 8.
         cache: folder for computed features; default: `features` in the run's folder.
     """
 
     path: str = ""
+    images: str | None = None
     unlisted: Literal["unknown", "negative"] = "unknown"
-    observe: Literal["none", "single"] = "none"
+    observe: Literal[
+        "none", "single", "counts", "fraction", "frequency", "salience", "size", "position", "questions",
+        "protocol",
+    ] = "none"  # fmt: skip
     observe_seed: int = 0
+    observe_positives: int = 1
+    observe_negatives: int = 0
+    observe_share: float = 0.1
+    observe_power: float = 1.0
     val_share: float = 0.2
     split_seed: int = 0
+    label_columns: int = 0
     separator: str | None = None
     size: int = 0
     flip: bool = True
     max_unreadable: float = 0.01
     max_pixels: int = 100_000_000
+    draft: bool = False
     workers: int = -1
     cache: str | None = None
 

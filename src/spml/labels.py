@@ -267,6 +267,24 @@ class ObservedLabels:
         running = np.concatenate([[0], np.cumsum(self._values == 1)])
         return np.diff(running[self._indptr]).astype(np.int64)
 
+    def negatives_per_sample(self) -> IntArray:
+        """Known negatives of each sample, int64 of shape (N,)."""
+        if self._index is not None:
+            return np.zeros(len(self), np.int64)
+        if self._unlisted == -1:
+            return self._num_classes - np.diff(self._indptr)  # what is stored is positive or unknown
+        running = np.concatenate([[0], np.cumsum(self._values == -1)])
+        return np.diff(running[self._indptr]).astype(np.int64)
+
+    def entries(self, value: int) -> tuple[IntArray, IntArray]:
+        """Rows and columns of the known positives (1) or negatives (-1), row by row, int64 of shape (M,)."""
+        if value == self._unlisted:
+            rows, columns = np.nonzero(self.to_ternary() == value)
+            return rows.astype(np.int64), columns.astype(np.int64)
+        indptr, columns, values = self._rows()
+        chosen = values == value
+        return np.repeat(np.arange(len(self)), np.diff(indptr))[chosen], columns[chosen]
+
     def positive_rows(self, column: int) -> IntArray:
         """The samples in which class `column` is a known positive, ascending, int64."""
         if self._index is not None:
@@ -320,7 +338,7 @@ class ObservedLabels:
         full = self.full
         digest = hashlib.sha256(f"{len(self)} {self._num_classes} {full}".encode())
         for value in (1,) if full else (1, -1):  # where nothing is unknown, the positives say it all
-            rows, columns = self._where(value)
+            rows, columns = self.entries(value)
             digest.update(f" {value:+d} {len(rows)} ".encode() + rows.tobytes() + columns.tobytes())
         return digest.hexdigest()
 
@@ -367,15 +385,6 @@ class ObservedLabels:
             return csr_matrix(self.to_ternary())
         indptr, columns, values = self._rows()
         return csr_matrix((values, columns, indptr), shape=(len(self), self._num_classes), copy=True)
-
-    def _where(self, value: int) -> tuple[IntArray, IntArray]:
-        """Rows and columns of the entries that are `value` (+1 or -1), row by row."""
-        if value == self._unlisted:
-            rows, columns = np.nonzero(self.to_ternary() == value)
-            return rows.astype(np.int64), columns.astype(np.int64)
-        indptr, columns, values = self._rows()
-        chosen = values == value
-        return np.repeat(np.arange(len(self)), np.diff(indptr))[chosen], columns[chosen]
 
     def _rows(self) -> tuple[IntArray, IntArray, Int8Array]:
         if self._index is None:

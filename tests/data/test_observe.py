@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from spml.data.draws import permutation, raw, uniform
-from spml.data.observe import single_positive
+from spml.data.draws import permutation, raw, stream, uniform
+from spml.data.observe.rules import single_positive
 from spml.data.splits import hold_out, split_name
 from spml.errors import InputError
 from spml.labels import ObservedLabels
@@ -18,6 +18,8 @@ def test_draws_are_pinned():
     assert permutation(6, "x", 1).tolist() == [1, 5, 3, 4, 2, 0]
     assert raw(1, "x", np.int64(1)) == raw(1, "x", 1)
     assert len({int(raw(1, *key)[0]) for key in [("x",), ("x", 0), ("x", 0, 0), ("x", -1), ("y", 0)]}) == 5
+    going = stream("x", 1)
+    assert [*going.random_raw(1), *going.random_raw(4)] == raw(5, "x", 1).tolist()
 
 
 def test_uniform_and_permutation():
@@ -55,6 +57,15 @@ def test_single_positive_of_single_positives_is_the_same():
 def test_single_positive_is_pinned():
     full = ObservedLabels.from_multi_hot(np.ones((8, 4)), unlisted="negative")
     assert single_positive(full, 0).index.tolist() == [0, 0, 2, 1, 1, 3, 1, 0]
+
+
+def test_single_positive_takes_rows_in_any_order_within_a_sample():
+    """As the dense matrix of the labels would give it, however they are stored."""
+    indptr, columns = np.array([0, 3, 6, 9]), np.array([3, 0, 2, 2, 3, 0, 1, 3, 0])
+    labels = ObservedLabels(indptr, columns, np.ones(9, np.int8), 4, unlisted=-1)
+    dense = ObservedLabels.from_multi_hot(labels.to_multi_hot(), unlisted="negative")
+    for seed in range(5):
+        assert single_positive(labels, seed) == single_positive(dense, seed)
 
 
 def test_hold_out():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -13,11 +13,28 @@ import numpy.typing as npt
 from ..config import DataConfig
 from ..errors import InputError
 from ..labels import ObservedLabels
+from .arrays import FeatureMatrix, check_finite
 from .dataset import Dataset, Inputs, Samples
-from .observe import single_positive
+from .images import FilePart
+from .observe import hide
 from .splits import SPLITS, hold_out
 
 Purpose = Literal["train", "evaluate"]
+
+
+class Objects(NamedTuple):
+    """Boxes that the data has of M objects; several may be of one class in one image.
+
+    Attributes:
+        row, column: int64 (M,), sample and class.
+        area: float64 (M,), share of the image that the box covers, in [0, 1].
+        distance: float64 (M,), of the box's centre from that of the image, in halves of the diagonal.
+    """
+
+    row: npt.NDArray[np.int64]
+    column: npt.NDArray[np.int64]
+    area: npt.NDArray[np.float64]
+    distance: npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -28,23 +45,27 @@ class Records:
         source: the path as the user gave it, for messages.
         name: name of the data set.
         ids: one name per sample.
-        inputs: the samples, or the image files that hold them.
+        inputs: the samples, or the image files (or parts of files) that hold them.
         classes: class names, in the order of the label columns.
         classes_given: the data lists its classes (otherwise they are the names that occur in it).
         labels: what is known; full if the data is fully labelled.
         split: `train`, `val` or `test` per sample; None if the data has no split.
         notes: what was understood, one line each.
+        objects: boxes, if the data has them.
+        protocol: what a published protocol observes of the labels, if the data is a benchmark that has one.
     """
 
     source: str
     name: str
     ids: tuple[str, ...]
-    inputs: Inputs | tuple[Path, ...]
+    inputs: Inputs | tuple[Path | FilePart, ...]
     classes: tuple[str, ...]
     classes_given: bool
     labels: ObservedLabels
     split: tuple[str, ...] | None
     notes: tuple[str, ...] = ()
+    objects: Objects | None = None
+    protocol: ObservedLabels | None = None
 
 
 def to_dataset(
@@ -56,12 +77,12 @@ def to_dataset(
 ) -> Dataset:
     """Hide labels if asked to, split, and leave out what can't be used.
 
-    The observed label of a sample depends on the file and `observe_seed` only: neither the split nor a
+    The observed labels of a sample depend on the file and `observe_seed` only: neither the split nor a
     skipped image changes it.
 
     Args:
         records: what a reader found.
-        config: `observe`, `observe_seed`, `val_share` and `split_seed` are used.
+        config: `observe` and what belongs to it, `val_share` and `split_seed` are used.
         inputs: one sample per record.
         skipped: the reason for each row that can't be used.
         purpose: `evaluate` takes the data as it is: without a split everything is `test`, nothing is held
@@ -74,15 +95,9 @@ def to_dataset(
     labels, source, notes = records.labels, records.source, list(records.notes)
     full = labels.full
     observed = labels
-    if config.observe == "single":
-        if not full:
-            raise InputError(
-                f"{source}: data.observe=single hides labels of fully labelled data, but here a label that "
-                "is not listed is unknown. If every true label is listed, say --data.unlisted negative; "
-                "otherwise leave out data.observe."
-            )
-        observed = single_positive(labels, config.observe_seed)
-        notes.append(f"Of each sample one positive label is observed, drawn with seed {config.observe_seed}.")
+    if config.observe != "none":
+        observed, note = hide(records, config)
+        notes.append(note)
     if skipped:
         notes.append(_skip_note(records.ids, skipped))
 
@@ -93,9 +108,9 @@ def to_dataset(
     split[~usable] = ""
     if purpose == "train":
         _check_classes(records, split)
-    # A test sample without an observed label still has its truth.
+    # A test sample without an observed label still has its truth, and a protocol fixes who is trained on.
     useless = _nothing_known(observed) & ((split == "train") | (split == "val"))
-    if useless.any():
+    if config.observe != "protocol" and useless.any():
         split[useless] = ""
         notes.append(
             f"{useless.sum():,} samples with no known label were left out of training and validation."
@@ -121,10 +136,19 @@ def to_dataset(
     )
 
 
+def check_inputs(records: Records) -> None:
+    """Check samples that no reader looks at one by one.
+
+    Raises:
+        InputError: features that are not finite as float32 (names row and column).
+    """
+    if isinstance(records.inputs, FeatureMatrix):
+        check_finite(records.inputs, records.source)
+
+
 def _nothing_known(labels: ObservedLabels) -> npt.NDArray[np.bool_]:
-    if labels.full:
-        return np.zeros(len(labels), np.bool_)
-    return np.asarray((labels.to_ternary() == 0).all(axis=1))
+    known = labels.positives_per_sample() + labels.negatives_per_sample()
+    return np.asarray(known == 0)
 
 
 def _check_classes(records: Records, split: npt.NDArray[np.str_]) -> None:
