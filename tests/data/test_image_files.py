@@ -9,11 +9,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from PIL import Image, ImageOps
+from PIL import Image
+from torchvision import transforms
 
-from spml.data import Augment
+from spml.config import DataConfig
+from spml.data import Augment, Samples, open_dataset
+from spml.data import images as module
 from spml.data.images import FORMATS, ImageFiles, check_images
+from spml.engine.loading import EpochBatches, make_loader
 from spml.errors import InputError, SpmlError
+from spml.labels import ObservedLabels
 
 
 def pixels(path: Path, size: int = 8) -> np.ndarray:
@@ -78,16 +83,89 @@ def test_colour_modes(tmp_path):
     assert pixels(floats)[3, 3].tolist() == [0x80] * 3
 
 
-@pytest.mark.parametrize("orientation", range(1, 9))
-def test_exif_orientation(tmp_path, orientation):
+def chunk(name: bytes, data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+
+
+def png(colour_type: int, depth: int, rows: bytes, side: int = 8) -> bytes:
+    """A PNG of raw rows, each of which begins with a zero (no filter)."""
+    header = chunk(b"IHDR", struct.pack(">IIBBBBB", side, side, depth, colour_type, 0, 0, 0))
+    body = chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+    return b"\x89PNG\r\n\x1a\n" + header + body
+
+
+@pytest.mark.parametrize(
+    ("colour_type", "pixel", "expected"),
+    [
+        (0, (0x8040,), [0x80] * 3),
+        (2, (0x1080, 0x20FF, 0xFF00), [0x10, 0x20, 0xFF]),
+        (4, (0x8040, 0xFFFF), [0x80] * 3),
+        (4, (0x8040, 0), [255] * 3),
+        (6, (0x1080, 0x20FF, 0xFF00, 0xFFFF), [0x10, 0x20, 0xFF]),
+        (6, (0x1080, 0x20FF, 0xFF00, 0), [255] * 3),
+    ],
+    ids=["grey", "colour", "grey opaque", "grey clear", "colour opaque", "colour clear"],
+)
+def test_sixteen_bits(tmp_path, colour_type, pixel, expected):
     path = tmp_path / "x.png"
-    corner = np.zeros((8, 8, 3), np.uint8)
-    corner[:3, :5] = 255
+    path.write_bytes(png(colour_type, 16, (b"\0" + struct.pack(f">{len(pixel)}H", *pixel) * 8) * 8))
+    assert pixels(path)[3, 3].tolist() == expected
+    if colour_type == 0:
+        Image.fromarray(np.full((8, 8), 0x8040, ">u2")).save(tmp_path / "x.tif")
+        assert pixels(tmp_path / "x.tif")[3, 3].tolist() == expected
+
+
+def test_transparency_is_laid_over_white(tmp_path):
+    path = tmp_path / "x.png"
+    palette = Image.new("P", (8, 8), 1)
+    palette.putpalette([0, 0, 0, 10, 200, 30])
+    palette.save(path, transparency=bytes([255, 51]))  # an opacity for each colour: 51 of 255 is a fifth
+    assert pixels(path)[3, 3].tolist() == [206, 244, 210]
+    palette.save(tmp_path / "x.gif", transparency=1)
+    assert pixels(tmp_path / "x.gif")[3, 3].tolist() == [255, 255, 255]
+    for mode, colour in (("RGB", (10, 200, 30)), ("L", 10)):
+        Image.new(mode, (8, 8), colour).save(path, transparency=colour)  # one colour that is clear
+        assert pixels(path)[3, 3].tolist() == [255, 255, 255]
+    for name in ("x.webp", "x.tif"):
+        Image.new("RGBA", (8, 8), (10, 200, 30, 0)).save(tmp_path / name)
+        assert pixels(tmp_path / name)[3, 3].tolist() == [255, 255, 255]
+
+
+@pytest.mark.parametrize("name", ["x.gif", "x.webp", "x.png", "x.tif", "x.mpo"])
+def test_first_of_several_frames(tmp_path, name):
+    """Animations, pages, and the JPEGs of several images that telephones make."""
+    first, *others = (Image.new("RGB", (8, 8), colour) for colour in ("red", "blue", "lime"))
+    path = tmp_path / name
+    first.save(path, save_all=True, append_images=others)
+    with Image.open(path) as image:
+        assert image.n_frames == 3
+    assert pixels(path)[3, 3].tolist() == pytest.approx([255, 0, 0], abs=3)
+
+
+STORED = np.zeros((8, 8, 3), np.uint8)
+STORED[:3, :5] = 255
+# What the Exif standard says of the first row and column of what is stored: (where they are shown).
+SHOWN = {
+    1: STORED,  # top, left
+    2: STORED[:, ::-1],  # top, right
+    3: STORED[::-1, ::-1],  # bottom, right
+    4: STORED[::-1],  # bottom, left
+    5: STORED.swapaxes(0, 1),  # left, top
+    6: STORED.swapaxes(0, 1)[:, ::-1],  # right, top
+    7: STORED.swapaxes(0, 1)[::-1, ::-1],  # right, bottom
+    8: STORED.swapaxes(0, 1)[::-1],  # left, bottom
+}
+
+
+@pytest.mark.parametrize("suffix", ["jpg", "png", "webp", "tif"])
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_exif_orientation(tmp_path, orientation, suffix):
+    path = tmp_path / f"x.{suffix}"
     exif = Image.Exif()
     exif[0x0112] = orientation
-    Image.fromarray(corner).save(path, exif=exif)
-    assert (pixels(path) == np.asarray(ImageOps.exif_transpose(Image.open(path)))).all()
-    assert (pixels(path) == corner).all() == (orientation == 1)
+    options = {"jpg": {"quality": 100}, "webp": {"lossless": True}}.get(suffix, {})
+    Image.fromarray(STORED).save(path, exif=exif, **options)
+    assert ((pixels(path) > 127) == (SHOWN[orientation] > 127)).all()
 
 
 @pytest.mark.filterwarnings("ignore:Corrupt EXIF")
@@ -120,11 +198,16 @@ def test_reasons(tmp_path, picture):
     assert reason(path) == "the file is empty"
     path.write_bytes(b"not an image at all")
     assert reason(path) == f"not an image of a known format ({', '.join(FORMATS)})"
-    Image.new("RGB", (4, 4)).save(path, format="PPM")  # a format that is not on the list
-    assert reason(path).startswith("not an image of a known format")
     large = picture("large.png", (50, 40))
     assert reason(large, 1999) == "50 x 40 = 2,000 pixels, more than data.max_pixels = 1,999"
     assert check_images([large], max_pixels=2000)[1] == {}
+
+
+@pytest.mark.parametrize("kind", ["PPM", "TGA", "PCX", "ICO", "EPS", "JPEG2000", "PDF", "SGI", "DDS", "IM"])
+def test_formats_that_are_not_on_the_list_are_not_opened(tmp_path, kind):
+    path = tmp_path / "x.jpg"
+    Image.new("RGB", (16, 16)).save(path, format=kind)
+    assert reason(path).startswith("not an image of a known format")
 
 
 @pytest.mark.parametrize(
@@ -133,13 +216,8 @@ def test_reasons(tmp_path, picture):
 def test_header_is_looked_at_before_pixels_are_made(tmp_path, side, message):
     """A file of a few bytes that claims very many pixels is refused by its header."""
 
-    def chunk(name: bytes, data: bytes) -> bytes:
-        return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
-
     path = tmp_path / "bomb.png"
-    header = chunk(b"IHDR", struct.pack(">IIBBBBB", side, side, 8, 0, 0, 0, 0))
-    body = chunk(b"IDAT", zlib.compress(b"")) + chunk(b"IEND", b"")
-    path.write_bytes(b"\x89PNG\r\n\x1a\n" + header + body)
+    path.write_bytes(png(0, 8, b"", side))
     assert message in reason(path)
     assert "damaged" not in reason(path)
 
@@ -173,6 +251,114 @@ def test_flip_depends_on_seed_epoch_and_row_only(picture):
     assert flipped(1, 0, everything) != first
     assert not np.array_equal(images.fetch(everything, Augment(0, 0)), plain)
     assert np.array_equal(opened(paths, flip=False).fetch(everything, Augment(0, 0)), plain)
+
+
+def test_the_papers_transform(picture):
+    """Resized without crop, mirrored: the pixels of torchvision's own transforms."""
+    path = picture("x.jpg", (100, 75))
+    with Image.open(path) as image:
+        expected = transforms.PILToTensor()(transforms.Resize((448, 448))(image.convert("RGB")))
+    images = opened([path], 448, flip=True)
+    assert images.fetch([0])[0].equal(expected)
+    seen = [images.fetch([0], Augment(0, epoch))[0] for epoch in range(9)]
+    assert {view.equal(expected) for view in seen} == {True, False}
+    assert all(view.equal(expected) or view.equal(expected.flip(-1)) for view in seen)
+
+
+# -- views -----------------------------------------------------------------------------------------------
+
+VIEWS = [Augment(3, 5, 1), Augment(3, 5, 2, "strong"), Augment(3, 5, 3, "strong"), Augment(3, 5, 4)]
+
+
+@pytest.fixture
+def decoded(monkeypatch):
+    """How many images were decoded."""
+    count, decode = [0], module._decode
+
+    def counting(*given):
+        count[0] += 1
+        return decode(*given)
+
+    monkeypatch.setattr(module, "_decode", counting)
+    return count
+
+
+@pytest.mark.parametrize("flip", [False, True])
+@pytest.mark.parametrize("augment", [None, Augment(3, 5)], ids=["plain", "augmented"])
+def test_views_are_those_of_fetch_but_decoded_once(picture, decoded, augment, flip):
+    images = opened([picture(f"{row}.png") for row in range(9)], 16, flip=flip)
+    rows = [4, 8, 0, 4, 1, 2, 3, 5, 6]
+    for further in ([], VIEWS[:1], VIEWS):
+        decoded[0] = 0
+        found = images.fetch_views(rows, augment, further)
+        assert decoded[0] == len(rows)
+        expected = [images.fetch(rows, each) for each in (augment, *further)]
+        assert len(found) == len(expected)
+        assert all(a.equal(b) for a, b in zip(found, expected, strict=True))
+    assert [len(view) for view in images.fetch_views([], augment, VIEWS)] == [0] * 5
+
+
+def test_a_loader_decodes_once_for_all_views(picture, decoded):
+    images = opened([picture(f"{row}.png") for row in range(9)], 16, flip=True)
+    samples = Samples(tuple("abcdefghi"), images, ObservedLabels.from_index(np.zeros(9, int), 2))
+    batches = EpochBatches(9, 4, seed=3)
+    batches.epoch, decoded[0] = 5, 0
+    loaded = list(make_loader(samples, batches, 3, 0, False, views=[view.strength for view in VIEWS]))
+    assert decoded[0] == 9
+    for inputs, views, batch in loaded:
+        for got, augment in zip((inputs, *views), (Augment(3, 5), *VIEWS), strict=True):
+            assert got.equal(images.fetch(batch.index, augment))
+
+
+# -- large photos ----------------------------------------------------------------------------------------
+
+
+def photo(path: Path, size: tuple[int, int], **options: object) -> Path:
+    """A smooth picture with edges, unlike noise something that stays the same when it is shrunk."""
+    y, x = np.mgrid[: size[1], : size[0]] / max(size)
+    waves = np.stack([np.sin(9 * x), np.cos(7 * y), ((x - 0.4) ** 2 + (y - 0.3) ** 2 < 0.03) - 0.5], 2)
+    Image.fromarray(np.uint8(127.5 + 120 * waves)).save(path, **options)
+    return path
+
+
+def test_draft_decodes_large_jpegs_smaller(tmp_path):
+    large = photo(tmp_path / "large.jpg", (800, 600), quality=90)
+    plain, draft = opened([large], 64), opened([large], 64, draft=True)
+    with Image.open(large) as image:
+        image.draft(None, (128, 128))
+        assert image.size == (200, 150)  # a quarter: an eighth would be 100 x 75
+        expected = np.asarray(image.resize((64, 64), Image.Resampling.BILINEAR))
+    got = draft.fetch([0]).numpy()[0].transpose(1, 2, 0)
+    assert (got == expected).all()
+    difference = abs(plain.fetch([0]).int() - draft.fetch([0]).int()).float()
+    assert 0 < difference.mean() < 1
+    assert difference.max() < 40
+    assert draft.take([0]).resized(64, "bilinear").fetch([0]).equal(draft.fetch([0]))
+    assert draft.fingerprint() != plain.fingerprint()
+
+
+def test_draft_is_a_setting(tmp_path):
+    for name in ("cat", "dog"):
+        (tmp_path / name).mkdir()
+        photo(tmp_path / name / "a.jpg", (800, 600), quality=90)
+        photo(tmp_path / name / "b.jpg", (640, 800), quality=90)
+    plain, draft = (
+        open_dataset(DataConfig(path=str(tmp_path), val_share=0.5, draft=draft), size=64)
+        for draft in (False, True)
+    )
+    for split, samples in plain.splits.items():
+        files = [tmp_path / name for name in samples.ids]
+        found = draft.splits[split].inputs.fetch(range(2), None)
+        assert found.equal(opened(files, 64, draft=True).fetch(range(2)))
+        assert not found.equal(samples.inputs.fetch(range(2), None))
+
+
+def test_draft_leaves_everything_else_as_it_is(tmp_path):
+    small = photo(tmp_path / "small.jpg", (250, 200))  # half of it would be less than twice the size
+    other = photo(tmp_path / "other.png", (800, 600))
+    turned = photo(tmp_path / "turned.jpg", (250, 800))
+    for path in (small, other, turned):
+        assert opened([path], 64, draft=True).fetch([0]).equal(opened([path], 64).fetch([0]))
 
 
 def test_take_fingerprint_and_pickle(picture):

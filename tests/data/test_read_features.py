@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import pickle
 import re
+import zipfile
 
 import numpy as np
 import pytest
 import scipy.sparse
 
 from spml.config import DataConfig
-from spml.data import Augment
+from spml.data import Augment, open_dataset
 from spml.data.arrays import FeatureMatrix, ImageArray, check_finite
+from spml.data.readers import features as reader
 from spml.data.readers.features import read_features, read_labels, read_unlabelled
 from spml.errors import InputError
 
@@ -89,6 +91,61 @@ def test_label_conventions(array, unlisted, expected, meaning):
     assert labels.full == (0 not in np.array(expected))
 
 
+CSR_LABELS = [
+    ([[1, 0], [0, 1], [1, 1]], np.uint8, "unknown", [[1, 0], [0, 1], [1, 1]], "0 (unknown)."),
+    ([[1, 0], [0, 1], [1, 1]], bool, "negative", [[1, -1], [-1, 1], [1, 1]], "0 (negative)."),
+    ([[1, 0], [0, 1], [0, 0]], float, "negative", [[1, -1], [-1, 1], [-1, -1]], "0 (negative)."),
+    ([[1, -1], [0, 1], [0, 0]], np.int8, "unknown", [[1, -1], [0, 1], [0, 0]], "0 (unknown)."),
+    ([[1, -1], [0, 1], [0, 0]], np.int64, "negative", [[1, -1], [0, 1], [0, 0]], "has no effect)."),
+    ([[1, np.nan], [0, 1], [0, 0]], float, "unknown", [[1, 0], [-1, 1], [-1, -1]], "NaN (unknown)."),
+]
+
+
+@pytest.mark.parametrize(("array", "dtype", "unlisted", "expected", "meaning"), CSR_LABELS)
+def test_sparse_labels(save, tmp_path, array, dtype, unlisted, expected, meaning):
+    """As a file of its own, with other keys beside X, and dense: always the same."""
+    matrix = scipy.sparse.csr_matrix(np.array(array, dtype))
+    scipy.sparse.save_npz(tmp_path / "set_Y.npz", matrix)
+    x = scipy.sparse.csr_matrix(X[:3])
+    scipy.sparse.save_npz(tmp_path / "set_X.npz", x)
+    parts = {f"Y_{key}": getattr(matrix, key) for key in ("data", "indices", "indptr", "shape")}
+    save("one.npz", X=X[:3], **parts)
+    save("dense.npz", X=X[:3], Y=np.array(array, dtype))
+    for name in ("set_X", "set_Y", "one", "dense"):
+        records = read_features(tmp_path / f"{name}.npz", DataConfig(unlisted=unlisted))
+        assert records.labels.to_ternary().tolist() == expected, name
+        assert records.notes[-1].endswith(meaning), name
+        assert records.inputs.fetch([0, 1, 2]).tolist() == X[:3].tolist()
+    save("set_X.npz", X=X[:3], classes=np.array(["p", "q"]), test=np.array([0, 0, 1]))
+    records = read_features(tmp_path / "set_Y.npz", DataConfig(unlisted=unlisted))
+    assert records.labels.to_ternary().tolist() == expected
+    assert records.classes == ("p", "q")
+    assert records.split == ("train", "train", "test")
+
+
+def test_explicit_zeros_are_zeros():
+    matrix = scipy.sparse.csr_matrix((np.array([1, 0, 1, 0.0]), [0, 1, 1, 0], [0, 2, 4]), shape=(2, 2))
+    assert matrix.nnz == 4
+    assert read_labels(matrix, (), "negative", "x")[0].to_ternary().tolist() == [[1, -1], [-1, 1]]
+    matrix.data[1] = np.nan
+    assert read_labels(matrix, (), "unknown", "x")[0].to_ternary().tolist() == [[1, 0], [-1, 1]]
+    assert matrix.nnz == 4, "what was given is not changed"
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ([1, 2], "row 1, column 1: a sparse label must be .1 or -1, got 2"),
+        ([1, 0.5], "got 0.5"),
+        ([np.nan, -1], "may not hold both NaN and -1"),
+    ],
+)
+def test_bad_sparse_labels(data, message):
+    matrix = scipy.sparse.csr_matrix((np.array(data, float), [0, 1], [0, 1, 2]), shape=(2, 2))
+    with pytest.raises(InputError, match=message):
+        read_labels(matrix, (), "unknown", "x.npz")
+
+
 @pytest.mark.parametrize(
     ("array", "message"),
     [
@@ -157,8 +214,40 @@ SPARSE = {
 )
 def test_bad_files(save, arrays, message):
     with pytest.raises(InputError, match=message) as caught:
-        read_features(save(**arrays), DataConfig())
+        open_dataset(DataConfig(path=str(save(**arrays))))
     assert "data.npz" in str(caught.value)
+
+
+def test_sparse_labels_that_lie(save):
+    wide = {f"Y_{key}": value for key, value in {**SPARSE, "shape": np.array([2, 10**12])}.items()}
+    with pytest.raises(InputError, match="Y has 1,000,000,000,000 columns, more than 1,000,000"):
+        read_features(save(X=X[:2], **wide), DataConfig())
+    outside = {f"Y_{key}": value for key, value in {**SPARSE, "indices": np.array([0, 9])}.items()}
+    with pytest.raises(InputError, match="the arrays of Y are no valid CSR matrix"):
+        read_features(save(X=X[:2], **outside), DataConfig())
+
+
+def test_sizes_are_looked_at_before_memory_is_taken(save, monkeypatch):
+    path = save(X=X, Y=Y)
+    with zipfile.ZipFile(path, "a") as archive, archive.open("names.npy", "w") as stream:
+        header = {"descr": "<U10", "fortran_order": False, "shape": (10**12,)}
+        np.lib.format.write_array_header_1_0(stream, header)
+    with pytest.raises(
+        InputError, match=r"names\.npy says that it has 40,000,000,000,000 bytes, but has 128"
+    ):
+        read_features(path, DataConfig())
+    np.savez_compressed(path, X=np.zeros((1000, 500)), Y=np.ones((1000, 2), np.uint8))
+    assert path.stat().st_size < 10_000
+    assert len(read_features(path, DataConfig()).ids) == 1000
+    monkeypatch.setattr(reader, "MAX_UNPACKED", 1_000_000)
+    with pytest.raises(
+        InputError, match=r"unpack to 4,0\d\d,\d+ bytes, more than the 1,000,000 that are read"
+    ):
+        read_features(path, DataConfig())
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_LZMA) as archive:
+        archive.writestr("X.npy", b"x")
+    with pytest.raises(InputError, match=r"X\.npy is compressed in a way that NumPy does not write"):
+        read_features(path, DataConfig())
 
 
 class Loud:

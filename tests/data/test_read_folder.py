@@ -112,3 +112,15 @@ def test_a_folder_beside_a_table_names_the_table(tmp_path, picture):
         InputError, match=r"only one folder with images, 'images'. Or did you mean .*labels\.csv"
     ):
         open_dataset(DataConfig(path=str(tmp_path)))
+
+
+@pytest.mark.parametrize("name", ["cat\n", "c\udcffat", "c\u2028at"])
+def test_names_that_can_not_be_written(tmp_path, picture, name):
+    picture("dog/1.png")
+    picture("cat/1.png").parent.rename(tmp_path / name)
+    with pytest.raises(InputError, match=r"the name '.*\\.*' holds a line break, .* not UTF-8. Rename it"):
+        open_dataset(DataConfig(path=str(tmp_path)))
+    (tmp_path / name).rename(tmp_path / "cat")
+    (tmp_path / "cat" / "1.png").rename(tmp_path / "cat" / f"{name}.png")
+    with pytest.raises(InputError, match=r"the name '.*\\.*\.png' holds a line break"):
+        open_dataset(DataConfig(path=str(tmp_path)))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import codecs
+import tracemalloc
 
 import pytest
 
 from spml.config import DataConfig
+from spml.data.readers import delimited
 from spml.data.readers.table import read_table, recognise_separator
 from spml.errors import InputError
 
@@ -35,7 +37,7 @@ def test_order_case_bom_and_unused_columns(table):
     records = read_table(path, DataConfig())
     assert records.ids == ("a.png", "b.png", "c.png")
     assert records.split == ("train", "val", "test")
-    assert records.notes == ("data.csv: columns that are not used: width.",)
+    assert records.notes == ("data.csv: columns that are not used: Width.",)
 
 
 @pytest.mark.parametrize(
@@ -117,22 +119,27 @@ def test_rows_without_label(table):
         ([], "the file is empty. Expected the columns `file` and `label`"),
         (["file,label"], "has a header but no rows"),
         (["image,label", "a.png,cat"], "row 1 has no column `file`; found: image, label. Expected"),
-        (["file,class", "a.png,cat"], "row 1 has no column `label` or `labels`; found: file, class"),
+        (
+            ["file,class", "a.png,cat"],
+            "there is no column `label` or `labels`, and no other column holds 1, 0, .* found: file, class",
+        ),
+        (["file", "a.png"], "row 1 has no column `label` or `labels`; found: file. Expected"),
         (["a.png,cat", "b.png,dog"], "row 1 has no column `file`; found: a.png, cat"),
         (["file:label", "a.png:cat"], "row 1 has no column `file`; found: file:label"),
         (["file,label,label", "a.png,cat,dog"], "names a column twice"),
         (["file,label,labels", "a.png,cat,dog"], "names a column twice"),
+        (["file,label", '"a.png","c\nat"'], r"the class name 'c\\nat' holds control characters"),
+        (["file,label", "a.png," + "x" * 2000], r"the class name 'xxx.*' is empty or too long"),
+        (['image,"la\nbel"', "a.png,cat"], r"found: image, 'la\\nbel'\."),
         (["file,label", "a.png,cat,dog"], "row 2 has 3 cells, but the header has 2"),
         (["file,label", "a.png,cat", "", "b.png"], "row 4 has 1 cells, but the header has 2"),
         (["file,label", '"a.png,cat'], "is no valid CSV near line 2"),
         (["file,label", "a.png,cat", ",dog"], "row 3: the cell `file` is empty"),
         (["file,label", "a.png,"], "row 2: 'a.png' has no label"),
-        (["file,label", "a.png,cat", "b.png,dog", "a.png,cat"], "rows 2 and 4 both name 'a.png'. Remove one"),
         (
-            ["file,label", "a.png,cat", "./a.png,dog"],
-            "rows 2 and 3 .* different labels.*`labels`: a.png,cat;dog",
+            ["file,label,split", "a.png,cat,train", "b.png,dog,test", "./a.png,cat,test"],
+            "rows 2 and 4 both name 'a.png', in the splits train and test. An image may be in one split only",
         ),
-        (["file,labels", "a.png,cat;dog", "a.png,dog;cat"], "rows 2 and 3 both name 'a.png'. Remove one"),
         (["file,labels", "a.png,cat;;dog"], "row 2: 'cat;;dog' has an empty label"),
         (
             ["file,label", "a.png,cat", "x.png,dog", "y.png,dog"],
@@ -155,6 +162,147 @@ def test_bad_tables(table, lines, message):
         read_table(table(*lines), DataConfig())
     assert "data.csv" in str(caught.value)
     assert caught.value.exit_code == 2
+
+
+def test_rows_of_one_file_are_put_together(table):
+    lines = ("file,label", "a.png,cat", "b.png,dog", "./a.png,dog", "a.png,cat")
+    for unlisted, absent in (("unknown", 0), ("negative", -1)):
+        records = read_table(table(*lines), DataConfig(unlisted=unlisted))
+        assert records.ids == ("a.png", "b.png")
+        assert records.labels.to_ternary().tolist() == [[1, 1], [absent, 1]]
+        assert records.notes == (
+            "data.csv: 1 files have several rows, whose labels were put together: a.png (rows 2 and 4); "
+            "a.png (rows 2 and 5).",
+        )
+    lines = ("file,labels", "a.png,cat;dog", "b.png,dog", "a.png,cow")
+    assert names(read_table(table(*lines), DataConfig()))["a.png"] == ["cat", "cow", "dog"]
+    with pytest.raises(
+        InputError, match=r"rows 2 and 4 both name 'a\.png', with different labels.*cat;dog;cow"
+    ):
+        read_table(table(*lines), DataConfig(unlisted="negative"))
+    same = ("file,labels", "a.png,cat;dog", "b.png,dog", "a.png,dog;cat")
+    assert read_table(table(*same), DataConfig(unlisted="negative")).ids == ("a.png", "b.png")
+
+
+@pytest.mark.parametrize(
+    ("rows", "unlisted", "expected", "meaning"),
+    [
+        (["1,,0", ",1,", "0,0,1"], "unknown", [[1, 0, -1], [0, 1, 0], [-1, -1, 1]], "0 (negative) and blank"),
+        (["1,,0", ",1,", "0,0,1"], "negative", [[1, 0, -1], [0, 1, 0], [-1, -1, 1]], "has no effect."),
+        (["yes, NaN,no", "nan, YES ,", "No,false,True"], "unknown",
+         [[1, 0, -1], [0, 1, 0], [-1, -1, 1]], "1 (positive), 0 (negative) and blank (unknown)."),
+        (["1.0,0.0,1", "0,1,0", "0,0,0"], "unknown", [[1, 0, 1], [0, 1, 0], [0, 0, 0]], "0 (unknown)."),
+        (["1,0,1", "0,1,0", "0,0,0"], "negative", [[1, -1, 1], [-1, 1, -1], [-1, -1, -1]], "0 (negative)."),
+        (["1,,1", ",1,", ",,"], "unknown", [[1, 0, 1], [0, 1, 0], [0, 0, 0]], "blank (unknown)."),
+        (["1,,1", ",1,", ",,"], "negative", [[1, -1, 1], [-1, 1, -1], [-1, -1, -1]], "blank (negative)."),
+        (["1,-1,0", "0,1,0", "0,0,1"], "unknown", [[1, -1, 0], [0, 1, 0], [0, 0, 1]], "and 0 (unknown)."),
+        (["1,-1,", ",1,", ",,1"], "unknown", [[1, -1, 0], [0, 1, 0], [0, 0, 1]], "and blank (unknown)."),
+        (["1,-1,1", "-1,1,1", "1,1,1"], "unknown", [[1, -1, 1], [-1, 1, 1], [1, 1, 1]], "-1 (negative)."),
+    ],
+)  # fmt: skip
+def test_one_column_per_class(table, rows, unlisted, expected, meaning):
+    lines = [f"{row},{name}.png,{split},7,x" for row, name, split in zip(rows, "abc", "trn", strict=True)]
+    lines = [
+        line.replace(",t,", ",train,").replace(",r,", ",val,").replace(",n,", ",test,") for line in lines
+    ]
+    records = read_table(table("Cat,dog,big cow,FILE,split,width,", *lines), DataConfig(unlisted=unlisted))
+    assert records.classes == ("Cat", "dog", "big cow")
+    assert records.classes_given
+    assert records.ids == ("a.png", "b.png", "c.png")
+    assert records.split == ("train", "val", "test")
+    assert records.labels.to_ternary().tolist() == expected
+    assert records.notes[0] == "data.csv: columns that are not used: width."
+    assert records.notes[1].startswith(
+        "data.csv: 3 columns stand for a class (Cat, dog, big cow): 1 (positive)"
+    )
+    assert records.notes[1].endswith(meaning) or meaning in records.notes[1]
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (["file,cat,dog", "a.png,1,0", "b.png,-1,"], "hold 1, 0, -1 and blank cells"),
+        (
+            ["file,cat,dog", "a.png,1,0", "b.png,0,1", "c.png,2,1"],
+            "row 4: column 'cat' holds '2', but other cells",
+        ),
+        (["file,cat,dog", "a.png,,", "b.png,,"], "no other column holds 1, 0"),
+        (['file,cat,"d\tog"', "a.png,1,0"], r"the class name 'd\\tog' holds control characters"),
+        (["file,x,y", "a.png,5,u", "b.png,7,v"], "no other column holds 1, 0, .*found: file, x, y"),
+        (["file,cat,cat", "a.png,1,0"], "names a column twice: cat"),
+        (["file,cat,dog", "a.png,1,0,1"], "row 2 has 4 cells, but the header has 3"),
+        (
+            ["file,cat,dog", "a.png,1,", "a.png,0,1"],
+            "rows 2 and 3 both name 'a.png', but contradict .* 'cat'",
+        ),
+        (
+            ["file,cat,dog,split", "a.png,1,,train", "a.png,,1,val"],
+            "rows 2 and 3 both .* splits train and val",
+        ),
+        (["file,cat,dog", "a.png,1,", "x.png,0,1"], "row 3: there is no file 'x.png'"),
+    ],
+)
+def test_bad_columns_of_classes(table, lines, message):
+    with pytest.raises(InputError, match=message):
+        read_table(table(*lines), DataConfig())
+
+
+def test_rows_of_one_file_know_more_together(table):
+    records = read_table(
+        table("file;cat;dog;cow", "a.png;1;;", "b.png;;1;0", "a.png;1;0;", "c.png;0;0;1"), DataConfig()
+    )
+    assert records.ids == ("a.png", "b.png", "c.png")
+    assert records.labels.to_ternary().tolist() == [[1, -1, 0], [0, 1, -1], [-1, -1, 1]]
+    assert "a.png (rows 2 and 4)" in records.notes[-1]
+
+
+def test_folder_of_images(table, tmp_path):
+    path = table("file,label", "a.png,cat", "b.png,dog")
+    (tmp_path / "lists").mkdir()
+    moved = path.rename(tmp_path / "lists" / "data.csv")
+    with pytest.raises(InputError, match=r"row 2: there is no file 'a\.png' in .*lists.*--data\.images"):
+        read_table(moved, DataConfig())
+    records = read_table(moved, DataConfig(images=str(tmp_path)))
+    assert records.inputs == (tmp_path / "a.png", tmp_path / "b.png")
+    assert records.ids == ("a.png", "b.png")
+
+
+def test_links_that_leave_the_folder(table, tmp_path):
+    path = table("file,label", "a.png,cat", "out.png,dog")
+    (tmp_path / "out.png").symlink_to("/etc/hostname")
+    with pytest.raises(InputError, match=r"row 3: .*out\.png' is a link to .* outside the folder"):
+        read_table(path, DataConfig())
+
+
+def test_damaged_text(table):
+    path = table("file,label", "a.png,cat", "b.png,d\0g")
+    with pytest.raises(InputError, match=r"data\.csv: line 3 holds a NUL byte.*UTF-16"):
+        read_table(path, DataConfig())
+    path = table("file,label", "a.png,cat", encoding="utf-16-le")
+    with pytest.raises(InputError, match=r"line 1 holds a NUL byte.*iconv -f UTF-16LE -t UTF-8 data\.csv"):
+        read_table(path, DataConfig())
+    path.write_bytes("file,label\na.png,kä".encode()[:-1])
+    with pytest.raises(InputError, match="not UTF-8: byte 0xc3 at position 18, line 2"):
+        read_table(path, DataConfig())
+    path.write_bytes(codecs.BOM_UTF8 + b"file,label\n" + 150_000 * b"a.png,cat\n" + b"a.png,\xff\n")
+    with pytest.raises(InputError, match="byte 0xff at position 1500020, line 150002"):
+        read_table(path, DataConfig())
+
+
+def test_too_many_columns_and_too_long_lines(table, monkeypatch):
+    path = table("file,label" + ",1" * 1_000_000, "a.png,cat" + ",1" * 1_000_000)
+    tracemalloc.start()
+    with pytest.raises(InputError, match="row 1 has 1,000,002 columns, more than 100,000"):
+        read_table(path, DataConfig())
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 100e6
+    path = table("file,label", "a.png,cat", "b.png," + "x" * 200_000)
+    with pytest.raises(InputError, match="no valid CSV near line 3: field larger than field limit"):
+        read_table(path, DataConfig())
+    monkeypatch.setattr(delimited, "MAX_LINE", 1000)
+    with pytest.raises(InputError, match="line 3 is longer than 1,000 characters"):
+        read_table(path, DataConfig())
 
 
 def test_all_labels_empty(table):

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,11 +13,14 @@ from ..config import DataConfig
 from ..errors import InputError
 from .cache import cached_features
 from .dataset import Augment, Dataset, Inputs, Kind, Samples
-from .images import SUFFIXES, ImageFiles, check_images
+from .images import SUFFIXES, FilePart, ImageFiles, check_images
+from .inspection import Inspection, inspect
+from .observe import check_observe
 from .readers import existing, read
 from .readers.features import read_unlabelled
 from .readers.folder import list_images
-from .records import Purpose, name_some, to_dataset
+from .records import Purpose, Records, check_inputs, name_some, to_dataset
+from .remarks import remarks
 
 Report = Callable[[str], None]
 
@@ -44,11 +48,14 @@ def open_dataset(
         report: told what takes long.
 
     Raises:
-        InputError: anything wrong with the data; the message names file and row.
+        InputError: anything wrong with the data; the message names file and row. A setting of `observe` is
+            out of its domain, or of no use.
     """
+    check_observe(config)
     records = read(config)
     if not isinstance(records.inputs, tuple):
-        return to_dataset(records, config, records.inputs, {}, purpose)
+        check_inputs(records)
+        return _with_remarks(to_dataset(records, config, records.inputs, {}, purpose), records)
     inputs, skipped = _open_images(
         records.inputs,
         records.ids,
@@ -65,7 +72,7 @@ def open_dataset(
             f"data.max_unreadable = {config.max_unreadable:g} allows: {name_some(records.ids, skipped)}. "
             "Repair or remove them, or raise data.max_unreadable."
         )
-    return to_dataset(records, config, inputs, skipped, purpose)
+    return _with_remarks(to_dataset(records, config, inputs, skipped, purpose), records)
 
 
 def open_inputs(
@@ -117,8 +124,12 @@ def open_inputs(
     return tuple(ids[row] for row in kept), inputs.take(kept), notes
 
 
+def _with_remarks(data: Dataset, records: Records) -> Dataset:
+    return replace(data, notes=(*data.notes, *remarks(data, records.labels, records.split is not None)))
+
+
 def _open_images(
-    files: tuple[Path, ...],
+    files: tuple[Path | FilePart, ...],
     ids: tuple[str, ...],
     source: str,
     config: DataConfig,
@@ -130,7 +141,13 @@ def _open_images(
     report(f"{source}: checking {len(ids):,} images")
     digests, skipped = check_images(files, max_pixels=config.max_pixels, workers=config.workers)
     inputs = ImageFiles(
-        files, digests, size=size, interpolation=interpolation, flip=flip, max_pixels=config.max_pixels
+        files,
+        digests,
+        size=size,
+        interpolation=interpolation,
+        flip=flip,
+        max_pixels=config.max_pixels,
+        draft=config.draft,
     )
     return inputs, skipped
 
@@ -139,9 +156,11 @@ __all__ = [
     "Augment",
     "Dataset",
     "Inputs",
+    "Inspection",
     "Kind",
     "Samples",
     "cached_features",
+    "inspect",
     "open_dataset",
     "open_inputs",
 ]

@@ -46,6 +46,11 @@ class FeatureMatrix:
         with np.errstate(over="ignore"):
             return np.ascontiguousarray(chosen, np.float32)
 
+    @property
+    def sparse(self) -> Any:
+        """The SciPy CSR matrix that the rows are taken of; None if it is an array."""
+        return self._matrix if hasattr(self._matrix, "indptr") else None
+
     def fetch(self, rows: Rows, augment: Augment | None = None) -> torch.Tensor:
         """Features of a batch, float32 of shape (B, D); in a further view some are another sample's."""
         features = self.dense(rows)
@@ -104,6 +109,15 @@ def check_finite(features: FeatureMatrix, source: str) -> None:
     Raises:
         InputError: a NaN or an infinite value (names row and column).
     """
+    matrix = features.sparse
+    if matrix is not None:
+        # Only what is stored: a small file may stand for a matrix without end.
+        with np.errstate(over="ignore"):
+            places = np.flatnonzero(~np.isfinite(matrix.data.astype(np.float32)))
+        if len(places):
+            row = int(np.searchsorted(matrix.indptr, places[0], side="right")) - 1
+            raise _not_finite(source, matrix.data[places[0]], row, int(matrix.indices[places[0]]))
+        return
     for rows in _chunks(len(features), features.width):
         block = features.dense(rows)
         # The sum is finite unless an entry is not (or the sum overflows, which the exact test then settles).
@@ -111,11 +125,16 @@ def check_finite(features: FeatureMatrix, source: str) -> None:
             suspicious = not np.isfinite(block.sum())
         if suspicious and len(wrong := np.argwhere(~np.isfinite(block))):
             row, column = wrong[0].tolist()
-            raise InputError(
-                f"{source}: X holds {block[row, column]} at row {rows[row]}, column {column} (counted from "
-                "0). Every feature must be a finite float32 number: fill or remove what is missing, then "
-                "save again."
-            )
+            raise _not_finite(source, block[row, column], int(rows[row]), column)
+
+
+def _not_finite(source: str, value: Any, row: int, column: int) -> InputError:
+    with np.errstate(over="ignore"):
+        shown = np.float32(value)
+    return InputError(
+        f"{source}: X holds {shown} at row {row}, column {column} (counted from 0). Every feature must be a "
+        "finite float32 number: fill or remove what is missing, then save again."
+    )
 
 
 def _chunks(count: int, width: int) -> Iterator[npt.NDArray[np.int64]]:

@@ -69,6 +69,18 @@ class Inputs(Protocol):
 class DecodedInputs(Inputs, Protocol):
     """Images that are decoded from files and resized whenever they are fetched."""
 
+    def fetch_views(
+        self, rows: Rows, augment: Augment | None, further: Sequence[Augment]
+    ) -> tuple[torch.Tensor, ...]:
+        """The ordinary view of a batch and further ones, each as `fetch` gives it; a file is decoded once.
+
+        Args:
+            rows: which samples.
+            augment: of the ordinary view (its `view` is 0); None for no random change.
+            further: of the other views (`view` is not 0).
+        """
+        ...
+
     def resized(self, size: int, interpolation: str) -> Inputs:
         """The same images at another size, in pixels."""
         ...

@@ -8,10 +8,9 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from PIL import Image, UnidentifiedImageError
 
@@ -43,6 +42,28 @@ _TURN = {
 }
 
 
+class FilePart(NamedTuple):
+    """An encoded image that lies inside a larger file.
+
+    Attributes:
+        file: the larger file.
+        start, size: where in it, in bytes.
+    """
+
+    file: str
+    start: int
+    size: int
+
+    def __str__(self) -> str:
+        return f"{self.file}, bytes {self.start} to {self.start + self.size}"
+
+    def read_bytes(self) -> bytes:
+        """The encoded image; shorter if the file has become so."""
+        with open(self.file, "rb") as stream:
+            stream.seek(self.start)
+            return stream.read(self.size)
+
+
 class UnreadableImageError(Exception):
     """An image that can't be used; the message is the reason, without the file's name."""
 
@@ -51,12 +72,13 @@ class ImageFiles:
     """Image files, decoded and resized when a batch asks for them.
 
     Args:
-        paths: the files.
+        paths: the files, or parts of files.
         digests: SHA-256 of each file's content, as `check_images` returns them.
         size: side of the square to which images are resized (the aspect ratio is not kept), in pixels.
         interpolation: `nearest`, `bilinear`, `bicubic` or `lanczos`.
         flip: mirror half of the images at random in training, in each view anew.
         max_pixels: an image with more pixels is not decoded.
+        draft: decode a JPEG at 1/2, 1/4 or 1/8 of its size where twice `size` is left on both sides.
 
     Raises:
         InputError: an interpolation of another name.
@@ -66,27 +88,34 @@ class ImageFiles:
 
     def __init__(
         self,
-        paths: Sequence[Path | str],
+        paths: Sequence[Path | FilePart | str],
         digests: Sequence[str],
         *,
         size: int,
         interpolation: str = "bilinear",
         flip: bool = False,
         max_pixels: int = 100_000_000,
+        draft: bool = False,
     ) -> None:
         if interpolation not in INTERPOLATIONS:
             raise InputError(f"interpolation {interpolation!r} is none of {', '.join(INTERPOLATIONS)}.")
-        self._paths = [str(path) for path in paths]
+        self._paths = [path if isinstance(path, FilePart) else str(path) for path in paths]
         self._digests = list(digests)
         self._settings: dict[str, Any] = {
             "size": size,
             "interpolation": interpolation,
             "flip": flip,
             "max_pixels": max_pixels,
+            "draft": draft,
         }
 
     def __len__(self) -> int:
         return len(self._paths)
+
+    @property
+    def digests(self) -> tuple[str, ...]:
+        """SHA-256 of each file's content."""
+        return tuple(self._digests)
 
     def fetch(self, rows: Rows, augment: Augment | None = None) -> torch.Tensor:
         """Images of a batch, uint8 RGB of shape (B, 3, size, size).
@@ -96,27 +125,34 @@ class ImageFiles:
         Raises:
             SpmlError: a file changed or vanished since it was checked.
         """
-        size, flip = self._settings["size"], self._settings["flip"]
+        if augment and augment.view:
+            return self.fetch_views(rows, None, [augment])[1]
+        size = self._settings["size"]
         batch = np.empty((len(rows), 3, size, size), np.uint8)
-        for place, row in enumerate(rows):
+        for place, (row, mirror) in enumerate(zip(rows, self._mirrored(rows, augment), strict=True)):
             try:
-                pixels = self._pixels(self._paths[row])
+                image = self._image(self._paths[row])
             except UnreadableImageError as error:
                 raise SpmlError(
                     f"{self._paths[row]}: {error}. It could be read when the data was opened: do not change "
                     "the data during a run."
                 ) from error
-            if (
-                augment
-                and not augment.view
-                and flip
-                and raw(1, "flip", augment.seed, augment.epoch, row)[0] >> np.uint64(63)
-            ):
-                pixels = pixels[:, ::-1]
-            batch[place] = pixels.transpose(2, 0, 1)
-        if augment and augment.view:
-            batch = image_views(batch, rows, augment, flip=flip)
+            # Pillow takes the channels apart twice as fast as NumPy does.
+            for plane, band in zip(batch[place], image.split(), strict=True):
+                plane[:] = np.asarray(band)[:, :: -1 if mirror else 1]
         return torch.from_numpy(batch)
+
+    def fetch_views(
+        self, rows: Rows, augment: Augment | None, further: Sequence[Augment]
+    ) -> tuple[torch.Tensor, ...]:
+        """The ordinary view of a batch and further ones, each as `fetch` gives it; a file is decoded once."""
+        if not further:
+            return (self.fetch(rows, augment),)
+        batch = self.fetch(rows, None).numpy()
+        views = [image_views(batch, rows, each, flip=self._settings["flip"]) for each in further]
+        mirrored = self._mirrored(rows, augment)
+        batch[mirrored] = batch[mirrored, ..., ::-1]
+        return tuple(map(torch.from_numpy, (batch, *views)))
 
     def take(self, rows: Rows) -> ImageFiles:
         """Some of the images, in the order given."""
@@ -130,21 +166,32 @@ class ImageFiles:
         return ImageFiles(self._paths, self._digests, **changed)
 
     def fingerprint(self) -> str:
-        """SHA-256 over the content of the files, the size and the interpolation."""
+        """SHA-256 over the content of the files, and over all settings that pixels depend on."""
         settings = f"{self._settings['size']} {self._settings['interpolation']}"
+        settings += " draft" if self._settings["draft"] else ""
         return hashlib.sha256("\n".join(["files", settings, *self._digests]).encode()).hexdigest()
 
-    def _pixels(self, path: str) -> npt.NDArray[np.uint8]:
+    def _mirrored(self, rows: Rows, augment: Augment | None) -> list[bool]:
+        """Which rows of the ordinary view are mirrored."""
+        if augment is None or not self._settings["flip"]:
+            return [False] * len(rows)
+        key = "flip", augment.seed, augment.epoch
+        return [bool(raw(1, *key, row)[0] >> np.uint64(63)) for row in rows]
+
+    def _image(self, path: FilePart | str) -> Image.Image:
         size, resampling = self._settings["size"], INTERPOLATIONS[self._settings["interpolation"]]
 
-        def resize(image: Image.Image) -> npt.NDArray[np.uint8]:
-            return np.asarray(_to_rgb(_upright(image)).resize((size, size), resampling))
+        def resize(image: Image.Image) -> Image.Image:
+            if self._settings["draft"]:
+                # Twice the size: what is left to `resize` then hides how the decoder shrank the image.
+                image.draft(None, (2 * size, 2 * size))
+            return _to_rgb(_upright(image)).resize((size, size), resampling)
 
         return _decode(_read(path), self._settings["max_pixels"], resize)
 
 
 def check_images(
-    paths: Sequence[Path], *, max_pixels: int, workers: int = -1
+    paths: Sequence[Path | FilePart], *, max_pixels: int, workers: int = -1
 ) -> tuple[list[str], dict[int, str]]:
     """Decode every image once, fast, to find those that can't be used.
 
@@ -155,7 +202,7 @@ def check_images(
         The SHA-256 of each file's content, and the reason for each row that can't be used.
     """
 
-    def check(path: Path) -> tuple[str, str]:
+    def check(path: Path | FilePart) -> tuple[str, str]:
         try:
             data = _read(path)
             _decode(data, max_pixels, _look)
@@ -173,9 +220,9 @@ def check_images(
     return digests, {row: reason for row, (_, reason) in enumerate(results) if reason}
 
 
-def _read(path: Path | str) -> bytes:
+def _read(path: Path | FilePart | str) -> bytes:
     try:
-        data = Path(path).read_bytes()
+        data = (Path(path) if isinstance(path, str) else path).read_bytes()
     except OSError as error:
         raise UnreadableImageError(f"can't be read: {error.strerror or error}") from error
     if not data:
@@ -216,6 +263,7 @@ def _look(image: Image.Image) -> None:
 
 def _upright(image: Image.Image) -> Image.Image:
     """Turn the image as its EXIF orientation says; damaged EXIF data is no reason to lose an image."""
+    image.load()  # which turns a TIFF already, and takes the orientation away
     try:
         turn = _TURN.get(image.getexif().get(_EXIF_ORIENTATION, 1))
     except Exception:
@@ -238,4 +286,4 @@ def _to_rgb(image: Image.Image) -> Image.Image:
     if "a" in image.mode.lower().replace("lab", "") or "transparency" in image.info:
         colours = image.convert("RGBA")
         return Image.alpha_composite(Image.new("RGBA", colours.size, "white"), colours).convert("RGB")
-    return image.convert("RGB")
+    return image if image.mode == "RGB" else image.convert("RGB")  # which would copy it

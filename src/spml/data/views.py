@@ -71,10 +71,9 @@ def image_views(pixels: UInt8, rows: Rows, augment: Augment, *, flip: bool) -> U
 def shifted(pixels: UInt8, down: int, right: int) -> UInt8:
     """An image (C, H, W) whose content is moved by some pixels; what is left open repeats the edge."""
     height, width = pixels.shape[1:]
-    from_row = np.clip(np.arange(height) - down, 0, height - 1)
-    from_column = np.clip(np.arange(width) - right, 0, width - 1)
-    moved: UInt8 = pixels[:, from_row][:, :, from_column]
-    return moved
+    before, after = (max(down, 0), max(right, 0)), (max(-down, 0), max(-right, 0))
+    wide = np.pad(pixels, ((0, 0), *zip(before, after, strict=True)), mode="edge")
+    return wide[:, after[0] : after[0] + height, after[1] : after[1] + width]
 
 
 def cut_out(pixels: UInt8, y: int, x: int) -> UInt8:

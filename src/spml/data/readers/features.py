@@ -5,6 +5,7 @@ Nothing is unpickled.
 
 from __future__ import annotations
 
+import math
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -18,45 +19,60 @@ from ...labels import LabelError, ObservedLabels, Unlisted
 from ..arrays import FeatureMatrix, check_finite
 from ..records import Records
 from ..splits import SPELLINGS, split_name
+from .places import find_files, images_folder
 
 Arrays = dict[str, npt.NDArray[Any]]
 MAX_WIDTH = 10_000_000  # rows become dense in a batch
+MAX_CLASSES = 1_000_000
+MAX_UNPACKED = 1 << 31  # bytes that any file may unpack to; larger ones may to MAX_RATIO times their size
+MAX_RATIO = 100
 _SPARSE = ("data", "indices", "indptr", "shape")
-_KEYS = ("X", *_SPARSE, "format", "Y", "classes", "labels", "names", "split", "test")
+_KEYS = (
+    "X",
+    *_SPARSE,
+    "format",
+    "Y",
+    *(f"Y_{key}" for key in _SPARSE),
+    "classes",
+    "labels",
+    "names",
+    "split",
+    "test",
+)
 
 
 def read_features(path: Path, config: DataConfig) -> Records:
     """Read features and labels: `path` holds both, or is one of NAME_X.npz and NAME_Y.npz.
 
-    Keys: `X` (N, D), or `data`, `indices`, `indptr`, `shape`; `Y` (N, C) as `read_labels` takes it; `classes`
-    or `labels`, C names; optional `names`, one per row; optional `split` (train, val, test per row) or `test`
-    (true for a test row).
+    Keys: `X` (N, D), or `data`, `indices`, `indptr`, `shape` of a CSR matrix; `Y` (N, C) as `read_labels`
+    takes it, or `Y_data`, `Y_indices`, `Y_indptr`, `Y_shape`, or, in NAME_Y.npz, a CSR matrix as SciPy saves
+    it; `classes` or `labels`, C names; optional `names`, one per row; optional `split` (train, val, test per
+    row) or `test` (true for a test row). Without features, `names` are image files.
 
     Raises:
-        InputError: no such arrays, sizes that do not fit, features that are not finite, other label values.
+        InputError: no such arrays, sizes that do not fit, other label values.
     """
-    arrays = _load(path)
+    own = _load(path)
+    arrays, inputs, outputs = own, own, own
     for mine, other in (("_X", "_Y"), ("_Y", "_X")):
         partner = path.with_name(f"{path.stem[:-2]}{other}.npz")
-        if path.stem.endswith(mine) and partner.is_file() and not ("Y" in arrays and _has_features(arrays)):
-            arrays = {**_load(partner), **arrays}
+        if path.stem.endswith(mine) and partner.is_file() and not ("Y" in own and _has_features(own)):
+            loaded = _load(partner)
+            arrays = {**loaded, **own}
+            inputs, outputs = (own, loaded) if mine == "_X" else (loaded, own)
     source = str(path)
-    features = _features(arrays, source)
-    if "Y" not in arrays and "labels" in arrays and arrays["labels"].dtype.kind in "biuf":
-        arrays["Y"] = arrays.pop("labels")
-    if "Y" not in arrays:
-        raise InputError(
-            f"{source}: has no labels: expected an array Y with one row per sample and one column per class, "
-            f"in the same file or in a pair such as data_X.npz and data_Y.npz. Found: {_found(arrays)}."
-        )
+    features: FeatureMatrix | tuple[Path, ...]
+    if "names" in arrays and not _has_features(arrays):
+        features = _image_files(path, arrays, config)
+    else:
+        features = _features(inputs if _has_features(inputs) else arrays, source)
+    values = _labels(outputs if outputs is not inputs else {}, arrays, source)
     count = len(features)
-    if arrays["Y"].shape[:1] != (count,):
-        raise InputError(
-            f"{source}: X has {count:,} rows, but Y has shape {arrays['Y'].shape}. They must match."
-        )
+    if values.shape[:1] != (count,):
+        raise InputError(f"{source}: X has {count:,} rows, but Y has shape {values.shape}. They must match.")
     classes = _classes(arrays, source)
     notes = [] if classes else [f"{path.name}: has no class names, so classes are called 0, 1, 2 ..."]
-    labels, meaning = read_labels(arrays["Y"], classes, config.unlisted, source)
+    labels, meaning = read_labels(values, classes, config.unlisted, source)
     return Records(
         source=source,
         name=path.stem.removesuffix("_X").removesuffix("_Y"),
@@ -74,49 +90,58 @@ def read_unlabelled(path: Path) -> tuple[tuple[str, ...], FeatureMatrix]:
     """Row names and features of a file for prediction; labels in it are ignored.
 
     Raises:
-        InputError: as `read_features`.
+        InputError: as `read_features`, and features that are not finite.
     """
     arrays = _load(path)
     features = _features(arrays, str(path))
+    check_finite(features, str(path))
     return _ids(arrays, len(features), str(path)), features
 
 
 def read_labels(
-    array: npt.NDArray[Any], classes: tuple[str, ...], unlisted: Unlisted, source: str
+    array: Any, classes: tuple[str, ...], unlisted: Unlisted, source: str
 ) -> tuple[ObservedLabels, str]:
     """Labels in the convention that the values show, and a sentence that says which.
 
     (N, C) with {0, 1}: a 0 means what `unlisted` says; {-1, 0, +1}: known negative, unknown, known positive;
     {0, 1, NaN}: known negative, known positive, unknown. (N,) integers: the class of the one known positive.
+    In a SciPy CSR matrix, which may stand for (N, C), what is not stored is 0.
 
     Raises:
         InputError: another shape, another value (names row and column), another number of class names.
     """
-    if array.dtype.kind not in "biuf" or array.ndim not in (1, 2):
+    if array.dtype.kind not in "biuf" or len(array.shape) not in (1, 2):
         raise InputError(
             f"{source}: Y must hold numbers, one row per sample; got {array.dtype} {array.shape}."
         )
-    if array.ndim == 1 and not classes:
+    if len(array.shape) == 1 and not classes:
         raise InputError(
             f"{source}: Y holds one class index per sample, so `classes` must list the class names."
         )
-    columns = array.shape[1] if array.ndim == 2 else len(classes)
+    columns = array.shape[1] if len(array.shape) == 2 else len(classes)
     if classes and columns != len(classes):
         raise InputError(f"{source}: Y has {columns} columns, but there are {len(classes)} class names.")
+    if columns > MAX_CLASSES:
+        raise InputError(f"{source}: Y has {columns:,} columns, more than {MAX_CLASSES:,}.")
     no_effect = " (so data.unlisted=negative has no effect)" if unlisted == "negative" else ""
     try:
-        if array.ndim == 1:
+        if len(array.shape) == 1:
             labels = ObservedLabels.from_index(array, columns)
             if unlisted == "negative":
                 labels = ObservedLabels.from_multi_hot(labels.to_multi_hot(), unlisted="negative")
             return labels, "Y holds class indices, one label per sample."
-        if array.dtype.kind == "f" and np.isnan(array).any():
-            labels = ObservedLabels.from_nan(array)
+        sparse = hasattr(array, "tocsr")
+        stored = array.data if sparse else array
+        if array.dtype.kind == "f" and np.isnan(stored).any():
+            labels = _sparse_nan(array) if sparse else ObservedLabels.from_nan(array)
             return labels, f"Y holds 1 (positive), 0 (negative) and NaN (unknown){no_effect}."
-        if array.dtype.kind in "if" and (array == -1).any():
-            labels = ObservedLabels.from_ternary(array)
+        if array.dtype.kind in "if" and (stored == -1).any():
+            labels = ObservedLabels.from_csr(array) if sparse else ObservedLabels.from_ternary(array)
             return labels, f"Y holds 1 (positive), -1 (negative) and 0 (unknown){no_effect}."
-        labels = ObservedLabels.from_multi_hot(array, unlisted=unlisted)
+        if sparse:
+            labels = ObservedLabels.from_csr(_without_zeros(array), unlisted=unlisted)
+        else:
+            labels = ObservedLabels.from_multi_hot(array, unlisted=unlisted)
         return labels, f"Y holds 1 (positive) and 0 ({unlisted})."
     except LabelError as error:
         raise InputError(
@@ -132,17 +157,49 @@ def _load(path: Path) -> Arrays:
             raise InputError(
                 f"{path}: is no .npz file (or a damaged one). Write it with numpy.savez_compressed."
             )
-        with np.load(path, allow_pickle=False) as archive:
-            return {key: np.asarray(archive[key]) for key in _KEYS if key in archive.files}
+        with zipfile.ZipFile(path) as archive:
+            members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
+            known = {key: members[key] for key in _KEYS if key in members}
+            unpacked, most = sum(info.file_size for info in known.values()), _most(path.stat().st_size)
+            if unpacked > most:
+                raise InputError(
+                    f"{path}: its arrays unpack to {unpacked:,} bytes, more than the {most:,} that are read "
+                    "of a file of this size. Save a matrix that is mostly 0 with scipy.sparse.save_npz."
+                )
+            return {key: _array(path, archive, info) for key, info in known.items()}
     except InputError:
         raise
     except MemoryError as error:
         raise InputError(f"{path}: an array in it does not fit into memory: {error}.") from error
     except Exception as error:  # damaged archives raise nearly anything, zlib.error and KeyError included
+        reason = " ".join(str(error).split())[:300] or type(error).__name__
         raise InputError(
-            f"{path}: can't be read: {error or type(error).__name__}. Arrays must hold numbers or strings; "
+            f"{path}: can't be read: {reason}. Arrays must hold numbers or strings; "
             "Python objects are not read, since loading them can run code."
         ) from error
+
+
+def _most(size: int) -> int:
+    """Bytes that the arrays of a file of `size` bytes may have."""
+    return max(MAX_UNPACKED, MAX_RATIO * size)
+
+
+def _array(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> npt.NDArray[Any]:
+    """One array, whose header is looked at before memory is allocated."""
+    if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise InputError(f"{path}: {info.filename} is compressed in a way that NumPy does not write.")
+    with archive.open(info) as stream:
+        version = np.lib.format.read_magic(stream)
+        header = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+        shape, _, dtype = header[version](stream)
+    claimed = dtype.itemsize * math.prod(shape)
+    if not dtype.hasobject and claimed > info.file_size:
+        raise InputError(
+            f"{path}: {info.filename} says that it has {claimed:,} bytes, but has {info.file_size:,}. The "
+            "file is damaged: save it again."
+        )
+    with archive.open(info) as stream:
+        return np.asarray(np.lib.format.read_array(stream, allow_pickle=False))
 
 
 def _found(arrays: Arrays) -> str:
@@ -150,7 +207,43 @@ def _found(arrays: Arrays) -> str:
 
 
 def _has_features(arrays: Arrays) -> bool:
-    return "X" in arrays or all(key in arrays for key in _SPARSE)
+    return "X" in arrays or _has_sparse(arrays)
+
+
+def _has_sparse(arrays: Arrays, prefix: str = "") -> bool:
+    return all(prefix + key in arrays for key in _SPARSE)
+
+
+def _labels(outputs: Arrays, arrays: Arrays, source: str) -> Any:
+    """Y, dense or sparse; what is found in `outputs`, the file of the labels alone, comes first."""
+    if "Y" in arrays:
+        return arrays["Y"]
+    if _has_sparse(outputs):
+        return _sparse(outputs, source, "Y")
+    if _has_sparse(arrays, "Y_"):
+        return _sparse({key: arrays["Y_" + key] for key in _SPARSE}, source, "Y")
+    if "labels" in arrays and arrays["labels"].dtype.kind in "biuf":
+        return arrays.pop("labels")
+    raise InputError(
+        f"{source}: has no labels: expected an array Y with one row per sample and one column per class, "
+        f"in the same file or in a pair such as data_X.npz and data_Y.npz. Found: {_found(arrays)}."
+    )
+
+
+def _without_zeros(matrix: Any) -> Any:
+    copy = matrix.astype(np.float64)
+    copy.eliminate_zeros()
+    return copy
+
+
+def _sparse_nan(matrix: Any) -> ObservedLabels:
+    """{0, 1, NaN} as CSR: what is not stored is a known negative, NaN is unknown."""
+    known = _without_zeros(matrix)
+    negative = known.data == -1
+    if negative.any():
+        raise LabelError("a sparse matrix may not hold both NaN and -1")
+    known.data[np.isnan(known.data)] = 0  # which stays stored, and so differs from what is not
+    return ObservedLabels.from_csr(known, unlisted="negative")
 
 
 def _features(arrays: Arrays, source: str) -> FeatureMatrix:
@@ -159,7 +252,7 @@ def _features(arrays: Arrays, source: str) -> FeatureMatrix:
             f"{source}: has no features: expected an array X of shape (N, D), or data, indices, indptr and "
             f"shape as scipy.sparse.save_npz writes them. Found: {_found(arrays)}."
         )
-    matrix: Any = arrays["X"] if "X" in arrays else _sparse(arrays, source)
+    matrix: Any = arrays["X"] if "X" in arrays else _sparse(arrays, source, "X")
     if len(matrix.shape) != 2 or 0 in matrix.shape or matrix.dtype.kind not in "biuf":
         raise InputError(
             f"{source}: X must hold numbers in shape (N, D), with at least one row and one column; got "
@@ -167,24 +260,36 @@ def _features(arrays: Arrays, source: str) -> FeatureMatrix:
         )
     if matrix.shape[1] > MAX_WIDTH:
         raise InputError(f"{source}: {matrix.shape[1]:,} features per row are more than {MAX_WIDTH:,}.")
-    features = FeatureMatrix(matrix)
-    check_finite(features, source)
-    return features
+    return FeatureMatrix(matrix)
 
 
-def _sparse(arrays: Arrays, source: str) -> Any:
+def _image_files(path: Path, arrays: Arrays, config: DataConfig) -> tuple[Path, ...]:
+    """The images that `names` lists, relative to the folder of the file or `config.images`."""
+    names = _distinct(_strings(arrays, "names", None, str(path)), "names", str(path))
+    root = images_folder(config) or path.parent
+    return tuple(find_files(root, [(name,) for name in names], lambda row: f"{path}: names, entry {row}"))
+
+
+def _sparse(arrays: Arrays, source: str, name: str) -> Any:
     from scipy.sparse import csr_matrix
 
     stated = arrays["format"].tolist() if "format" in arrays else "csr"
     if stated not in ("csr", b"csr"):
-        raise InputError(f"{source}: the sparse matrix has the format {stated!r}. Save it after X.tocsr().")
+        raise InputError(
+            f"{source}: the sparse matrix has the format {stated!r}. Save it after {name}.tocsr()."
+        )
     try:
+        if any(arrays[key].dtype.kind not in "iu" for key in ("indices", "indptr", "shape")):
+            raise ValueError("indices, indptr and shape must be integers")
         rows, columns = arrays["shape"].tolist()
         matrix = csr_matrix((arrays["data"], arrays["indices"], arrays["indptr"]), shape=(rows, columns))
         # Without the full check an index out of range would be followed into foreign memory.
         matrix.check_format(full_check=True)
+        matrix.sum_duplicates()
     except (ValueError, TypeError, OverflowError) as error:
-        raise InputError(f"{source}: the arrays are no valid CSR matrix: {error}. Save it again.") from error
+        raise InputError(
+            f"{source}: the arrays of {name} are no valid CSR matrix: {error}. Save it again."
+        ) from error
     return matrix
 
 

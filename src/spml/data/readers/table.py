@@ -1,86 +1,78 @@
-"""CSV file: one row per image, with the columns `file`, `label` or `labels`, and perhaps `split`."""
+"""Table of images, in CSV, TSV or Parquet: a column `file`, its labels, and perhaps a column `split`.
+
+Labels are in a column `label` (one class name), in a column `labels` (several), or there is one column per
+class (`wide`).
+"""
 
 from __future__ import annotations
 
-import codecs
-import csv
-import io
-import os
-import posixpath
 import re
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path, PureWindowsPath
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
 
 from ...config import DataConfig
 from ...errors import InputError
 from ...labels import ObservedLabels
 from ..records import Records
-from ..splits import SPELLINGS, split_name
+from ..safe import shown
+from .delimited import EXPECTED, Table, open_delimited, shorten
+from .documents import class_name
+from .listed import ListedFiles, text
+from .parquet import open_parquet
+from .places import images_folder
+from .wide import read_wide
 
-DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs"}
 SEPARATORS = {";": "semicolons", "|": "bars", ",": "commas", " ": "spaces"}
-EXPECTED = "Expected the columns `file` and `label`, or `file` and `labels`, and perhaps `split`"
+_KNOWN = ("file", "label", "labels", "split")
 
 
-@dataclass(frozen=True)
-class _Row:
-    number: int  # as a spreadsheet counts: the header is row 1
-    file: str
-    names: tuple[str, ...]
-    split: str | None
+class _Row(NamedTuple):
+    number: int
+    place: int  # of its file
+    cell: str | list[str]  # a list if the file has lists
 
 
 def read_table(path: Path, config: DataConfig) -> Records:
-    """Read a CSV file; files are looked up relative to its folder.
+    """Read a CSV, TSV or Parquet file; files are looked up relative to its folder, or `config.images`.
 
-    `label` holds one class name, `labels` several. The delimiter of columns (`,`, `;`, tab) is recognised by
-    the header, the separator of labels as `recognise_separator` says unless `config.separator` states it.
+    `label` holds one class name, `labels` several: in Parquet as a list, otherwise separated as
+    `recognise_separator` says unless `config.separator` states it. What the rows of one file say is put
+    together.
 
     Raises:
         InputError: anything that can't be understood; names the row.
     """
-    cells, delimiter = _cells(path)
-    several = "labels" in cells[0][1]
-    column = "labels" if several else "label"
-    notes = []
-    if delimiter != ",":
-        notes.append(f"{path.name}: columns are separated by {DELIMITERS[delimiter]}.")
-    unused = [name for name in cells[0][1] if name not in ("file", column, "split")]
+    table: Table = open_parquet(path) if path.suffix.lower() == ".parquet" else open_delimited(path)
+    positions = _positions(path, table)
+    files = ListedFiles(path, images_folder(config), table.counted)
+    column = next((name for name in ("label", "labels") if name in positions), None)
+    if column:
+        rows = list(_rows(path, table, positions, files, column))
+        names, notes = _names(path, rows, files, column, config)
+        classes = tuple(sorted({name for some in names for name in some}))
+        for name in classes:
+            class_name(name, str(path))
+        if not classes:
+            raise InputError(f"{path}: no row has a label. At least some must have one.")
+        labels = ObservedLabels.from_names(names, classes, unlisted=config.unlisted)
+        unused = tuple(name for place, name in enumerate(table.names) if place not in positions.values())
+    else:
+        classes, labels, unused, notes = read_wide(path, table, positions, files, config.unlisted)
+    inputs, split, repeated = files.finish()
     if unused:
-        notes.append(f"{path.name}: columns that are not used: {', '.join(unused)}.")
-    separator = ""
-    if several:
-        separator = config.separator or recognise_separator(
-            [row[column] for _, row in cells if row[column]], str(path)
-        )
-        if separator:
-            notes.append(
-                f"{path.name}: labels are separated by {SEPARATORS.get(separator, repr(separator))}"
-                + (" (stated)." if config.separator else " (recognised).")
-            )
-    elif mixed := next((row[column] for _, row in cells if re.search("[;|]", row[column])), ""):
-        notes.append(
-            f"{path.name}: the column is `label`, so {mixed!r} is one class name; call the column `labels` "
-            "if it holds several."
-        )
-    rows = [_row(path, number, row, column, separator, config) for number, row in cells]
-    _refuse_duplicates(path, rows, column)
-    _refuse_missing(path, rows)
-    classes = tuple(sorted({name for row in rows for name in row.names}))
-    if not classes:
-        raise InputError(f"{path}: no row has a label. At least some must have one.")
+        notes = (f"{path.name}: columns that are not used: {shorten(unused)}.", *notes)
     return Records(
         source=str(path),
         name=path.stem if path.stem != "labels" else path.resolve().parent.name,
-        ids=tuple(row.file for row in rows),
-        inputs=tuple(path.parent / row.file for row in rows),
+        ids=tuple(files.names),
+        inputs=inputs,
         classes=classes,
-        classes_given=False,
-        labels=ObservedLabels.from_names([row.names for row in rows], classes, unlisted=config.unlisted),
-        split=tuple(row.split or "" for row in rows) if rows[0].split is not None else None,
-        notes=tuple(notes),
+        classes_given=column is None,
+        labels=labels,
+        split=split,
+        notes=(*table.notes, *notes, *repeated),
     )
 
 
@@ -98,7 +90,7 @@ def recognise_separator(cells: Sequence[str], source: str) -> str:
         example = next(cell for cell in cells if found[0] in cell)
         raise InputError(
             f"{source}: labels contain {' and '.join(repr(mark) for mark in found)} (for example "
-            f"{example!r}), so it can't be told which one separates them. State it: --data.separator "
+            f"{shown(example)}), so it can't be told which one separates them. State it: --data.separator "
             f"'{found[0]}'."
         )
     if found:
@@ -112,141 +104,90 @@ def recognise_separator(cells: Sequence[str], source: str) -> str:
         return " "
     example = next(cell for cell in cells if len(cell.split()) > 1)
     raise InputError(
-        f"{source}: it can't be told whether {example!r} is one label or several separated by spaces. If "
-        "spaces separate labels, say --data.separator ' '; if every row has one label, call the column "
+        f"{source}: it can't be told whether {shown(example)} is one label or several separated by spaces. "
+        "If spaces separate labels, say --data.separator ' '; if every row has one label, call the column "
         "`label`; otherwise separate labels by ';'."
     )
 
 
-def _cells(path: Path) -> tuple[list[tuple[int, dict[str, str]]], str]:
-    """Numbered rows as dicts from column to stripped cell, and the delimiter."""
-    text = _text(path)
-    if not text.strip():
-        raise InputError(f"{path}: the file is empty. {EXPECTED}.")
-    delimiter, header = _header(path, text)
-    rows = []
-    try:
-        reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
-        for number, row in enumerate(reader, start=1):
-            if number == 1 or not any(cell.strip() for cell in row):
-                continue
-            if len(row) != len(header):
-                raise InputError(
-                    f"{path}: row {number} has {len(row)} cells, but the header has "
-                    f"{len(header)}: {row[:6]}. "
-                    'Put a cell that contains the delimiter in quotes, for example "cat,dog".'
-                )
-            rows.append((number, dict(zip(header, (cell.strip() for cell in row), strict=True))))
-    except csv.Error as error:
-        raise InputError(f"{path}: is no valid CSV near line {reader.line_num}: {error}.") from error
-    if not rows:
-        raise InputError(f"{path}: has a header but no rows. {EXPECTED}, then one row per image.")
-    return rows, delimiter
-
-
-def _text(path: Path) -> str:
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise InputError(f"{path}: can't be read: {error.strerror}.") from error
-    data = data.removeprefix(codecs.BOM_UTF8)
-    try:
-        return data.decode()
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        likely = "UTF-16" if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "LATIN1"
+def _positions(path: Path, table: Table) -> dict[str, int]:
+    """Where `file`, `label` or `labels`, and `split` are."""
+    named = [name for name in table.names if name]
+    lower = [name.lower() for name in table.names]
+    positions = {name: lower.index(name) for name in _KNOWN if name in lower}
+    twice = [name for name, count in Counter(named).items() if count > 1]
+    twice += [name for name in positions if lower.count(name) > 1]
+    if twice or {"label", "labels"} <= set(positions):
         raise InputError(
-            f"{path}: is not UTF-8: byte 0x{data[error.start]:02x} at position {error.start}, line {line}. "
-            "Save it as UTF-8 (spreadsheets call it 'CSV UTF-8'), or convert it, for example: "
-            f"iconv -f {likely} -t UTF-8 {path.name}."
-        ) from error
-
-
-def _header(path: Path, text: str) -> tuple[str, list[str]]:
-    found: list[str] = []
-    for delimiter in DELIMITERS:
-        try:
-            cells = next(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter), [])
-        except csv.Error:
-            continue
-        names = [cell.strip().lower() for cell in cells]
-        if len(names) > len(found):
-            found = names
-        if "file" in names and ("label" in names or "labels" in names):
-            if len(set(names)) < len(names) or {"label", "labels"} <= set(names):
-                raise InputError(f"{path}: the header names a column twice: {', '.join(names)}. {EXPECTED}.")
-            return delimiter, names
-    missing = "`file`" if "file" not in found else "`label` or `labels`"
-    shown = ", ".join(found)[:200]
-    raise InputError(f"{path}: row 1 has no column {missing}; found: {shown or 'nothing'}. {EXPECTED}.")
-
-
-def _row(
-    path: Path, number: int, row: dict[str, str], column: str, separator: str, config: DataConfig
-) -> _Row:
-    where = f"{path}: row {number}"
-    split = None
-    if "split" in row:
-        split = split_name(row["split"])
-        if split is None:
-            raise InputError(
-                f"{where}: the split is {row['split']!r}, but must be one of {', '.join(SPELLINGS)}. Fill it "
-                "in for every row or remove the column."
-            )
-    text = row[column]
-    if separator and text:
-        parts = text.split() if separator == " " else text.split(separator)
-        names = tuple(part.strip() for part in parts)
-        if not all(names):
-            raise InputError(
-                f"{where}: {text!r} has an empty label between separators {separator!r}. Remove it."
-            )
-    else:
-        names = (text,) if text else ()
-    if not names and config.unlisted == "unknown":
-        raise InputError(
-            f"{where}: {row['file']!r} has no label, so nothing is known about it. Remove the row, give it a "
-            "label, or, if every true label is listed in this file, say --data.unlisted negative."
+            f"{path}: the header names a column twice: {shorten(twice or ('label', 'labels'))}. {EXPECTED}."
         )
-    return _Row(number, _inside(where, row["file"]), names, split)
+    return positions
 
 
-def _inside(where: str, file: str) -> str:
-    """The file as a relative POSIX path below the CSV file's folder."""
-    if not file:
-        raise InputError(f"{where}: the cell `file` is empty.")
-    relative = posixpath.normpath(file.replace("\\", "/"))
-    windows = PureWindowsPath(file)
-    if relative.startswith("/") or relative.split("/")[0] == ".." or windows.drive or windows.root:
-        raise InputError(
-            f"{where}: {file!r} lies outside the folder of the CSV file. Give paths relative to that folder, "
-            "without leaving it; move the CSV file above the images if need be."
+def _rows(
+    path: Path, table: Table, positions: Mapping[str, int], files: ListedFiles, column: str
+) -> Iterator[_Row]:
+    keys = ["file", column, *(("split",) if "split" in positions else ())]
+    for number, cells in table.rows([positions[key] for key in keys]):
+        cell = cells[1]
+        place = files.add(number, cells[0], cells[2] if len(keys) == 3 else ())
+        yield _Row(number, place, [text(name) for name in cell] if isinstance(cell, list) else text(cell))
+
+
+def _names(
+    path: Path, rows: Sequence[_Row], files: ListedFiles, column: str, config: DataConfig
+) -> tuple[list[tuple[str, ...]], tuple[str, ...]]:
+    """The class names of each file, and notes."""
+    cells = [row.cell for row in rows if isinstance(row.cell, str) and row.cell]
+    separator = ""
+    notes: tuple[str, ...] = ()
+    if column == "labels":
+        separator = config.separator or recognise_separator(cells, str(path))
+        if separator and cells:
+            name = SEPARATORS.get(separator, repr(separator))
+            how = "stated" if config.separator else "recognised"
+            notes = (f"{path.name}: labels are separated by {name} ({how}).",)
+    elif mixed := next((cell for cell in cells if re.search("[;|]", cell)), ""):
+        notes = (
+            f"{path.name}: the column is `label`, so {shown(mixed)} is one class name; call the column "
+            "`labels` if it holds several.",
         )
-    return relative
-
-
-def _refuse_duplicates(path: Path, rows: Sequence[_Row], column: str) -> None:
-    first: dict[str, _Row] = {}
+    found: list[tuple[str, ...]] = [()] * len(files.names)
+    seen = [False] * len(found)
     for row in rows:
-        other = first.setdefault(row.file, row)
-        if other is row:
-            continue
-        where = f"{path}: rows {other.number} and {row.number} both name {row.file!r}"
-        if set(other.names) == set(row.names):
-            raise InputError(f"{where}. Remove one of them.")
-        together = ";".join(dict.fromkeys(other.names + row.names))
-        raise InputError(
-            f"{where}, with different labels. Write all labels of an image in one row, in a column named "
-            f"`labels`: {row.file},{together}"
-        )
+        names = _split(files.where(row.number), row.cell, separator)
+        if not names and config.unlisted == "unknown":
+            raise InputError(
+                f"{files.where(row.number)}: {shown(files.names[row.place])} has no label, so nothing is "
+                "known about it. Remove the row, give it a label, or, if every true label is listed in this "
+                "file, say --data.unlisted negative."
+            )
+        before = found[row.place]
+        if (
+            seen[row.place]
+            and column == "labels"
+            and config.unlisted == "negative"
+            and set(before) != set(names)
+        ):
+            raise InputError(
+                f"{files.both(row.place, row.number)} both name {shown(files.names[row.place])}, with "
+                "different labels, but data.unlisted=negative says that each row lists all. Write one row: "
+                f"{';'.join(dict.fromkeys(before + names))[:200]}"
+            )
+        found[row.place] = tuple(dict.fromkeys(before + names)) if before else names
+        seen[row.place] = True
+    return found, notes
 
 
-def _refuse_missing(path: Path, rows: Sequence[_Row]) -> None:
-    missing = [row for row in rows if not os.path.isfile(path.parent / row.file)]
-    if missing:
-        row = missing[0]
-        raise InputError(
-            f"{path}: row {row.number}: there is no file {row.file!r} in {path.parent}"
-            + (f" ({len(missing):,} files are missing in all)" if len(missing) > 1 else "")
-            + ". Paths are relative to the folder of the CSV file."
-        )
+def _split(where: str, cell: str | list[str], separator: str) -> tuple[str, ...]:
+    if isinstance(cell, list):
+        names = tuple(cell)
+        wrong = "an empty entry"
+    elif separator and cell:
+        names = tuple(part.strip() for part in (cell.split() if separator == " " else cell.split(separator)))
+        wrong = f"an empty label between separators {separator!r}"
+    else:
+        return (cell,) if cell else ()
+    if not all(names):
+        raise InputError(f"{where}: {shown(cell)} has {wrong}. Remove it.")
+    return names
