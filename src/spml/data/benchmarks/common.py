@@ -1,0 +1,217 @@
+"""What the benchmarks share: what a reader of an official layout returns, and the manifest made of it."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...errors import InputError
+from ...files import write_text
+from ...labels import ObservedLabels
+from ..protocol import protocol_observed, protocol_split
+from ..readers.manifest import FORMAT, PARTS, digest, image_paths
+from ..safe import is_file
+from .download import Archive, Report
+
+
+class Part(NamedTuple):
+    """An official part of a benchmark, in the protocol's order of rows.
+
+    Attributes:
+        folder: that holds the images, relative to the root.
+        files: images, relative to that folder, `/` between names.
+        labels: full labels, all that is not listed is absent.
+    """
+
+    folder: str
+    files: tuple[str, ...]
+    labels: ObservedLabels
+
+
+class Official(NamedTuple):
+    """What the official files of a benchmark say.
+
+    Attributes:
+        classes: names, in the order of the label columns.
+        train: official training set, of which the protocol holds out some for validation.
+        test: what the protocol tests on.
+        notes: what was assumed or left out, one line each.
+    """
+
+    classes: tuple[str, ...]
+    train: Part
+    test: Part
+    notes: tuple[str, ...] = ()
+
+
+class Missing(NamedTuple):
+    """A file or folder that is not there.
+
+    Attributes:
+        path: where it is expected.
+        archive: what it comes in, if that can be downloaded.
+    """
+
+    path: Path
+    archive: Archive | None = None
+
+
+class Published(NamedTuple):
+    """What publications state: images of the official training and test set, mean labels of the former's."""
+
+    train: int
+    test: int
+    mean_labels: float
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """A published benchmark.
+
+    Attributes:
+        name: as users write it.
+        title: as publications write it.
+        page: official page.
+        obtain: how to get it, whole sentences.
+        published: sizes, to recognise an incomplete copy.
+        missing: given the root, what is not there; empty if `read` can be called.
+        read: given the root, what its files say.
+    """
+
+    name: str
+    title: str
+    page: str
+    obtain: str
+    published: Published
+    missing: Callable[[Path], list[Missing]]
+    read: Callable[[Path], Official]
+
+
+def place(root: Path, candidates: Sequence[str], marker: str) -> str:
+    """The first of some folders that holds `marker`, relative to the root; the first of all if none does."""
+    return next((folder for folder in candidates if (root / folder / marker).exists()), candidates[0])
+
+
+def read_lines(path: Path) -> list[str]:
+    """The lines of a text file, without blanks around them and without empty lines.
+
+    Raises:
+        InputError: it can't be read, or is no text.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: can't be read: {error}.") from error
+    return [line.strip() for line in text.splitlines() if line.strip()]
+
+
+def full_labels(rows: Sequence[Sequence[int]], num_classes: int) -> ObservedLabels:
+    """Full labels of the positive columns of each row, which are ascending."""
+    columns = np.array([column for row in rows for column in row], np.int64)
+    indptr = np.cumsum([0, *map(len, rows)]).astype(np.int64)
+    return ObservedLabels(indptr, columns, np.ones(len(columns), np.int8), num_classes, -1)
+
+
+def write_manifest(benchmark: Benchmark, root: Path, official: Official, report: Report) -> Path:
+    """Split, observe, check which images are there, and write ROOT/spml-NAME.json.
+
+    Raises:
+        InputError: a part is empty, too small to be split, or none of its images is there; an image outside
+            the root.
+        SpmlError: the manifest can't be written.
+    """
+    parts: dict[str, dict[str, Any]] = {}
+    for name, part in zip(PARTS, (official.train, official.test), strict=True):
+        if not part.files:
+            raise InputError(f"{root}: the official {name} list of {benchmark.title} is empty.")
+        _check_images(benchmark, root, part, report)
+        _, columns = part.labels.entries(1)
+        ends = np.cumsum(part.labels.positives_per_sample())[:-1]
+        parts[name] = {
+            "folder": part.folder,
+            "files": list(part.files),
+            "labels": [row.tolist() for row in np.split(columns, ends)],
+            "observed": protocol_observed(part.labels).tolist(),
+        }
+    train, val = protocol_split(len(official.train.files))
+    statistics = {
+        "train": _statistics(official.train.labels.take(train)),
+        "val": _statistics(official.train.labels.take(val)),
+        "test": _statistics(official.test.labels),
+        "official_train": _statistics(official.train.labels),
+    }
+    notes = [*official.notes, *_repeated(official), *_differences(benchmark, statistics)]
+    content: dict[str, Any] = {
+        "format": FORMAT,
+        "name": benchmark.name,
+        "classes": list(official.classes),
+        "parts": parts,
+        "val": val.tolist(),
+        "statistics": statistics,
+        "notes": notes,
+    }
+    content["sha256"] = digest(content)
+    path = root / f"spml-{benchmark.name}.json"
+    write_text(path, json.dumps(content, separators=(",", ":")) + "\n")
+    for note in notes:
+        report(note)
+    for name, numbers in statistics.items():
+        report(f"{name}: {numbers['images']:,} images, {numbers['mean_labels']:.2f} labels per image")
+    return path
+
+
+def _repeated(official: Official) -> list[str]:
+    """Images that are listed more than once; they stay, since the draws of the protocol depend on them."""
+    files = [f"{part.folder}/{file}" for part in (official.train, official.test) for file in part.files]
+    name, times = Counter(files).most_common(1)[0]
+    return [f"Some images are listed more than once, such as {name} ({times} times)."] if times > 1 else []
+
+
+def _statistics(labels: ObservedLabels) -> dict[str, float]:
+    return {"images": len(labels), "mean_labels": round(float(labels.positives_per_sample().mean()), 4)}
+
+
+def _differences(benchmark: Benchmark, statistics: dict[str, dict[str, float]]) -> list[str]:
+    """What tells this copy from the published benchmark."""
+    published, train = benchmark.published, statistics["official_train"]
+    found = []
+    for what, mine, theirs in (
+        ("training images", train["images"], published.train),
+        ("test images", statistics["test"]["images"], published.test),
+    ):
+        if mine != theirs:
+            found.append(f"{mine:,} {what} instead of {theirs:,}")
+    # Publications round; a label that is read in the wrong way changes far more than a hundredth.
+    if abs(train["mean_labels"] / published.mean_labels - 1) > 0.01:
+        found.append(
+            f"{train['mean_labels']:.2f} labels per training image instead of {published.mean_labels}"
+        )
+    if not found:
+        return []
+    return [
+        f"This copy is not the published {benchmark.title}: {'; '.join(found)}. Its results can't be "
+        "compared with published ones."
+    ]
+
+
+def _check_images(benchmark: Benchmark, root: Path, part: Part, report: Report) -> None:
+    folder = root / part.folder
+    paths = image_paths(root, part.folder, part.files, str(root))
+    absent = [file for file, path in zip(part.files, paths, strict=True) if not is_file(path)]
+    if not absent:
+        return
+    if len(absent) == len(part.files):
+        raise InputError(
+            f"{folder}: holds none of the {len(absent):,} images, such as {absent[0]}. {benchmark.obtain} "
+            f"Official page: {benchmark.page}"
+        )
+    report(
+        f"{folder}: {len(absent):,} of {len(part.files):,} images are missing, such as {absent[0]}; training "
+        "skips them as unreadable if they are few. Is the copy complete?"
+    )

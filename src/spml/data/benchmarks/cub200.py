@@ -1,0 +1,125 @@
+"""CUB-200-2011: 312 binary attributes of birds, the official split."""
+
+from __future__ import annotations
+
+import posixpath
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from ...errors import InputError
+from ...labels import ObservedLabels
+from .common import Benchmark, Missing, Official, Part, Published, place, read_lines
+from .download import Archive
+
+_FOLDERS = ("CUB_200_2011", ".", "CUB_200_2011/CUB_200_2011")
+_LABELS = "attributes/image_attribute_labels.txt"
+_LISTS = ("images.txt", "train_test_split.txt", _LABELS)
+_ARCHIVE = Archive(
+    "https://data.caltech.edu/records/65de6-vp158/files/CUB_200_2011.tgz?download=1",
+    1_150_585_339,
+    "md5:97eceeb196236b17998738112f37df78",
+)
+
+
+def _names(root: Path) -> Path:
+    """The list of attributes lies beside the folder in the official archive, and inside it in others."""
+    candidates = (".", "CUB_200_2011", "CUB_200_2011/attributes", "attributes")
+    return root / place(root, candidates, "attributes.txt") / "attributes.txt"
+
+
+def _missing(root: Path) -> list[Missing]:
+    base = root / place(root, _FOLDERS, "images.txt")
+    missing = [path for path in (*(base / name for name in _LISTS), _names(root)) if not path.is_file()]
+    if not (base / "images").is_dir():
+        missing.append(base / "images")
+    return [Missing(path, _ARCHIVE) for path in missing]
+
+
+def _read(root: Path) -> Official:
+    folder = place(root, _FOLDERS, "images.txt")
+    base = root / folder
+    files, attributes = _numbered(base / "images.txt"), _numbered(_names(root))
+    is_train = _numbered(base / "train_test_split.txt")
+    for number, value in is_train.items():
+        if value not in ("0", "1") or number not in files:
+            raise InputError(
+                f"{base / 'train_test_split.txt'}: says {value!r} of image {number}; expected 1 (training) "
+                "or 0 (test) for every image of images.txt."
+            )
+    if len(is_train) < len(files):
+        raise InputError(
+            f"{base / 'train_test_split.txt'}: has {len(is_train):,} lines for {len(files):,} images."
+        )
+    present = _attributes(base / _LABELS, list(files), list(attributes))
+    parts: list[Part] = []
+    for wanted in ("1", "0"):
+        rows = [row for row, number in enumerate(files) if is_train[number] == wanted]
+        names = tuple(file for number, file in files.items() if is_train[number] == wanted)
+        labels = ObservedLabels.from_multi_hot(present[rows], unlisted="negative")
+        parts.append(Part(posixpath.normpath(f"{folder}/images"), names, labels))
+    return Official(tuple(attributes.values()), parts[0], parts[1])
+
+
+def _numbered(path: Path) -> dict[int, str]:
+    """Lines of a number and a text, in the order of the file."""
+    found: dict[int, str] = {}
+    for row, line in enumerate(read_lines(path), start=1):
+        number, _, text = line.partition(" ")
+        if not number.isdecimal() or not text or int(number) in found:
+            raise InputError(
+                f"{path}: line {row} is {line[:100]!r}, but must be a number that occurs once, and a text."
+            )
+        found[int(number)] = text.strip()
+    if not found:
+        raise InputError(f"{path}: is empty. Get it again.")
+    return found
+
+
+def _attributes(path: Path, images: list[int], attributes: list[int]) -> npt.NDArray[np.uint8]:
+    """{0, 1} matrix of shape (images, attributes): is_present, however certain the annotator was.
+
+    Lines are `image attribute is_present certainty seconds`; a few of the official file have a sixth number.
+    """
+    shape = (len(images), len(attributes))
+    try:
+        table = np.loadtxt(
+            path, np.int64, comments=None, usecols=(0, 1, 2), ndmin=2, max_rows=shape[0] * shape[1] + 1
+        )
+        rows, columns = _positions(table[:, 0], images), _positions(table[:, 1], attributes)
+        if not np.isin(table[:, 2], (0, 1)).all():
+            raise ValueError("is_present is neither 0 nor 1")
+        matrix = np.full(shape, 2, np.uint8)
+        matrix[rows, columns] = table[:, 2]
+        if len(table) != matrix.size or (matrix == 2).any():
+            raise ValueError(f"expected {matrix.size:,} lines, one for each image and attribute")
+    except (OSError, ValueError, IndexError) as error:
+        raise InputError(
+            f"{path}: is not the official file, or a damaged one ({error}). Get it again."
+        ) from error
+    return matrix
+
+
+def _positions(numbers: npt.NDArray[np.int64], known: list[int]) -> npt.NDArray[np.int64]:
+    """Where in `known` each number is."""
+    order = np.argsort(known)
+    places = np.searchsorted(np.asarray(known)[order], numbers)
+    found = order[np.minimum(places, len(known) - 1)]
+    if (np.asarray(known)[found] != numbers).any():
+        raise ValueError("names an image or attribute that is in no list")
+    return found.astype(np.int64)
+
+
+CUB200 = Benchmark(
+    name="cub200",
+    title="CUB-200-2011",
+    page="https://www.vision.caltech.edu/datasets/cub_200_2011/",
+    obtain=(
+        f"Download {_ARCHIVE.url} and unpack it into the root folder, so that it holds attributes.txt and "
+        "CUB_200_2011/images.txt."
+    ),
+    published=Published(5994, 5794, 31.4),
+    missing=_missing,
+    read=_read,
+)

@@ -1,0 +1,77 @@
+"""PASCAL VOC 2012: its `train` set for training and validation, its `val` set for the test."""
+
+from __future__ import annotations
+
+import posixpath
+from pathlib import Path
+
+from ...errors import InputError
+from .common import Benchmark, Missing, Official, Part, Published, full_labels, place, read_lines
+from .download import Archive
+
+CLASSES = (
+    "aeroplane", "bicycle", "bird", "boat", "bottle", "bus", "car", "cat", "chair", "cow", "diningtable",
+    "dog", "horse", "motorbike", "person", "pottedplant", "sheep", "sofa", "train", "tvmonitor",
+)  # fmt: skip
+_FOLDERS = ("VOCdevkit/VOC2012", "VOC2012", ".")
+_LISTS, _IMAGES = "ImageSets/Main", "JPEGImages"
+_ARCHIVE = Archive(
+    "http://host.robots.ox.ac.uk/pascal/VOC/voc2012/VOCtrainval_11-May-2012.tar",
+    1_999_639_040,
+    "sha256:e14f763270cf193d0b5f74b169f44157a4b0c6efa708f4dd0ff78ee691763bcb",
+)
+
+
+def _missing(root: Path) -> list[Missing]:
+    base = root / place(root, _FOLDERS, _LISTS)
+    lists = [base / _LISTS / f"{name}_{phase}.txt" for phase in ("train", "val") for name in CLASSES]
+    missing = [path for path in lists if not path.is_file()]
+    if not (base / _IMAGES).is_dir():
+        missing.append(base / _IMAGES)
+    return [Missing(path, _ARCHIVE) for path in missing]
+
+
+def _read(root: Path) -> Official:
+    """Lines such as `2008_000008 -1`: 1 = present, -1 = absent, 0 = present but difficult, which counts as
+    absent. Images are sorted by name; one in which nothing is present is no sample."""
+    folder = place(root, _FOLDERS, _LISTS)
+    parts: list[Part] = []
+    notes = []
+    for phase in ("train", "val"):
+        present: dict[str, list[int]] = {}
+        for column, name in enumerate(CLASSES):
+            path = root / folder / _LISTS / f"{name}_{phase}.txt"
+            for number, line in enumerate(read_lines(path), start=1):
+                image, _, value = line.partition(" ")
+                if value.strip() not in ("1", "0", "-1"):
+                    raise InputError(
+                        f"{path}: line {number} is {line[:100]!r}, but must be an image and -1, 0 or 1."
+                    )
+                columns = present.setdefault(image, [])
+                if value.strip() == "1" and column not in columns:
+                    columns.append(column)
+        images = sorted(image for image, columns in present.items() if columns)
+        if len(images) < len(present):
+            notes.append(
+                f"{len(present) - len(images):,} images of the official {phase} list show no class (or only "
+                "difficult objects) and are left out."
+            )
+        labels = full_labels([present[image] for image in images], len(CLASSES))
+        parts.append(
+            Part(posixpath.normpath(f"{folder}/{_IMAGES}"), tuple(f"{image}.jpg" for image in images), labels)
+        )
+    return Official(CLASSES, parts[0], parts[1], tuple(notes))
+
+
+VOC2012 = Benchmark(
+    name="voc2012",
+    title="PASCAL VOC 2012",
+    page="http://host.robots.ox.ac.uk/pascal/VOC/voc2012/",
+    obtain=(
+        f"Download {_ARCHIVE.url} and unpack it into the root folder, so that it holds "
+        "VOCdevkit/VOC2012/ImageSets/Main and VOCdevkit/VOC2012/JPEGImages."
+    ),
+    published=Published(5717, 5823, 1.46),
+    missing=_missing,
+    read=_read,
+)
