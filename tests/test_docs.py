@@ -6,6 +6,8 @@ from __future__ import annotations
 import ast
 import doctest
 import importlib
+import importlib.util
+import json
 import pkgutil
 import re
 import shlex
@@ -17,6 +19,7 @@ import numpy as np
 import pytest
 import timm
 import torch
+from PIL import Image
 from safetensors.torch import save_model
 
 import spml
@@ -120,6 +123,116 @@ def test_the_python_of_the_readme(folder, monkeypatch):
 def test_the_numbers_of_the_readme_come_from_the_committed_results():
     table = (ROOT / "docs" / "demo" / "table.md").read_text().strip()
     assert table in README
+
+
+# -- bring your own data ---------------------------------------------------------------------------------
+
+DATA_PAGE = (ROOT / "docs" / "data.md").read_text(encoding="utf-8")
+
+
+def make_images(names):
+    for number, name in enumerate(names):
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
+        noise = np.random.default_rng(number).integers(0, 256, (16, 20, 3), np.uint8)
+        Image.fromarray(noise).save(name)
+
+
+class HuggingFace:
+    """As much of `datasets` as the page uses, where that is not installed: writes what it writes."""
+
+    @staticmethod
+    def ClassLabel(names):
+        return {"names": names, "_type": "ClassLabel"}
+
+    @staticmethod
+    def Sequence(feature):
+        return {"feature": feature, "_type": "Sequence"}
+
+    @staticmethod
+    def Image():
+        return {"_type": "Image"}
+
+    Features = dict
+
+    class Dataset:
+        @classmethod
+        def from_dict(cls, rows, features):
+            made = cls()
+            made.rows, made.features = rows, features
+            return made
+
+        def save_to_disk(self, folder):
+            from tests.data.test_read_huggingface import write
+
+            pictures = [{"bytes": Path(name).read_bytes(), "path": None} for name in self.rows["image"]]
+            write(Path(folder), self.rows["labels"], self.features, pictures=pictures)
+
+
+def run_data_page(command, capsys):
+    """Run a command of the page; what it printed."""
+    arguments = shlex.split(command)[1:]
+    capsys.readouterr()
+    main([*arguments, *(FLAGS if arguments[0] == "train" else [])])
+    return capsys.readouterr().out
+
+
+def test_the_page_on_data(tmp_path, monkeypatch, capsys):
+    """Every file is written, every command is run, in the order of the page."""
+    pytest.importorskip("pyarrow", reason="pyarrow, which the page uses, is not installed")
+    from tests.data import layouts
+
+    monkeypatch.chdir(tmp_path)
+    if importlib.util.find_spec("datasets") is None:
+        monkeypatch.setitem(sys.modules, "datasets", HuggingFace)
+    layouts.voc2012(tmp_path / "benchmarks")
+    save_model(timm.create_model("test_efficientnet", pretrained=False), tmp_path / "weights.safetensors")
+    inspected, ran = {}, []
+    for kind, name, text in re.findall(r"^```(\w*) ?(\S*)\n(.*?)^```", DATA_PAGE, re.S | re.M):
+        if name:
+            Path(name).parent.mkdir(parents=True, exist_ok=True)
+            Path(name).write_text(text, encoding="utf-8")
+        elif kind == "text":
+            make_images(text.split())
+        elif kind == "python":
+            exec(compile(text, "data.md", "exec"), {})
+        elif kind == "":
+            for command in text.splitlines():
+                told = run_data_page(command, capsys)
+                ran.append(command)
+                if " inspect " in command:
+                    inspected[command.split()[3]] = told
+    assert len(ran) >= 20
+    for path, told in inspected.items():
+        assert "training is refused" not in told, path
+    # What the page says of known negatives and of unknown labels.
+    for path, (name, *counts) in {
+        "photos/tags.csv": ("beach", 2, 2, 0),
+        "photos/wide.csv": ("dog", 3, 1, 0),
+        "photos/coco.json": ("dog", 2, 1, 1),
+        "photos/oi-labels.csv": ("Boat", 1, 1, 2),
+        "photos/tasks.json": ("beach", 2, 0, 1),
+        "features.npz": ("sea", 0, 1, 3),
+        "weather.arff": ("rain", 2, 1, 1),
+        "voc": ("boat", 1, 0, 2),
+        "hf": ("dog", 2, 0, 1),
+    }.items():
+        found = re.search(rf"^{name} +(\d+) +(\d+) +(\d+)", inspected[path], re.M)
+        assert [int(count) for count in found.groups()] == counts, path
+    tasks = json.loads(Path("photos/review.json").read_text(encoding="utf-8"))
+    assert len(tasks) == 4
+    assert {"inspect.json", "inspect.png"} <= {path.name for path in Path("looked").iterdir()}
+
+
+def test_every_format_that_is_read_is_on_the_page():
+    source = (ROOT / "src/spml/data/readers/__init__.py").read_text()
+    readers = re.findall(r"^from \.(\w+) import .*\bread_", source, re.M)
+    headings = {
+        "arff": "ARFF", "coco": "COCO JSON", "features": "NumPy", "folder": "Folder per class",
+        "huggingface": "Hugging Face", "labelstudio": "Label Studio", "manifest": "The benchmarks",
+        "openimages": "OpenImages", "table": "CSV: several labels", "voc": "PASCAL VOC",
+    }  # fmt: skip
+    assert set(readers) == set(headings)
+    assert not [text for text in headings.values() if f"\n## {text}\n" not in DATA_PAGE]
 
 
 # -- the pages of the methods ----------------------------------------------------------------------------

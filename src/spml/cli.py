@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from jsonargparse import ArgumentParser, Namespace
 
 from . import __version__
+from .cli_data import add_data_commands, run_data
 from .config import Config, DataConfig, from_dict
 from .errors import InputError, SpmlError
 
@@ -99,6 +100,8 @@ def _parser() -> ArgumentParser:
     )
     _add_engine_arguments(evaluate)
     commands.add_subcommand("evaluate", evaluate, help="measure a model on labelled data")
+
+    add_data_commands(commands)
 
     methods = ArgumentParser(description="List the registered methods, or show the card of one.")
     methods.add_argument("name", nargs="?", default="", help="a method")
@@ -258,6 +261,7 @@ def _demo(arguments: Namespace) -> None:
 
 _SHORT = {"--head": "--model.head", "--init-from": "--init_from"}
 _COMMANDS = {
+    "data": run_data,
     "demo": _demo,
     "train": _train,
     "predict": _predict,
