@@ -21,7 +21,7 @@ from .data import Dataset, cached_features, open_dataset
 from .engine import Trainer, make_fabric, predict_logits
 from .engine.checkpoint import has_checkpoint
 from .errors import InputError, SpmlError
-from .files import remove_leftovers, write_text
+from .files import remove_leftovers, write_rows, write_text
 from .objective import Facts, Objective, create
 from .results import Finished, peak_memory, write_results
 from .selection import DEFAULT_MEAN_LABELS, Judge
@@ -258,7 +258,7 @@ class _Run:
             runfolder.clear(self.folder)
             write_text(self.folder / runfolder.CONFIG, to_yaml(self.config))
         if self.data.skipped:
-            runfolder.write_rows(self.folder / runfolder.SKIPPED, ("file", "reason"), self.data.skipped)
+            write_rows(self.folder / runfolder.SKIPPED, ("file", "reason"), self.data.skipped)
 
     def _model(self) -> tuple[models.Classifier, Dataset]:
         """The model on the device, and the data as its trained part takes it."""

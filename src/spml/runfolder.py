@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
-from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -53,15 +50,6 @@ def clear(folder: Path) -> None:
     for name in _FILES:
         (folder / name).unlink(missing_ok=True)
     remove_leftovers(folder)
-
-
-def write_rows(path: Path, header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """A CSV file, whole or not at all."""
-    stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows(rows)
-    write_text(path, stream.getvalue())
 
 
 def write_lines(path: Path, records: list[dict[str, Any]]) -> None:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import io
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,11 +14,9 @@ from torch.utils.data import DataLoader
 from torch.utils.data import Dataset as TorchDataset
 
 from ..errors import SpmlError
-from ..files import write_with
 from .arrays import FeatureMatrix
 from .dataset import Inputs
-
-_DIGEST = hashlib.sha256().digest_size
+from .partial import PartialMatrix, intact, remove_partial, remove_stale
 
 
 def cached_features(
@@ -36,7 +33,8 @@ def cached_features(
     """Features of all samples, computed in evaluation mode without augmentation, or read if they were before.
 
     The file is a .npy with the SHA-256 of its content appended; its name depends on `key` and on the content
-    of the samples. A damaged file is written anew.
+    of the samples. A damaged file is written anew. A process that is killed at any moment leaves its batches
+    behind, and the next one goes on from there; what nobody has gone on from for a week is removed.
 
     Args:
         backbone: images (B, channels, H, W) to features (B, D), on any device; left in evaluation mode.
@@ -46,7 +44,7 @@ def cached_features(
         batch_size: samples at a time.
         workers: processes that decode images; 0 = this one.
         report: told what was done.
-        progress: told how many more samples are done.
+        progress: told how many more samples are done, those of an earlier process included.
 
     Returns:
         float32 features (N, D), memory-mapped.
@@ -55,33 +53,50 @@ def cached_features(
         SpmlError: an image can't be read any more; the file can't be written.
     """
     name = hashlib.sha256(f"{key} {inputs.fingerprint()}".encode()).hexdigest()[:32]
-    path = folder / f"{name}.npy"
-    if path.exists():
-        if _intact(path):
-            progress(len(inputs))
-            report(f"features of {len(inputs):,} samples: read from {path}")
-            return FeatureMatrix(np.load(path, mmap_mode="r", allow_pickle=False))
-        report(f"{path}: damaged, so these features are computed again")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise SpmlError(
-            f"{folder}: can't be made ({error.strerror}). Choose another --data.cache."
-        ) from error
+    path, count = folder / f"{name}.npy", len(inputs)
+    if not intact(path):
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise SpmlError(
+                f"{folder}: can't be made ({error.strerror}). Choose another --data.cache."
+            ) from error
+        with PartialMatrix(path, count, report) as partial:
+            # Another process may have finished it meanwhile.
+            if not intact(path):
+                if path.exists():
+                    report(f"{path}: damaged, so these features are computed again")
+                if partial.rows:
+                    progress(partial.rows)
+                    report(f"features of {count:,} samples: {partial.rows:,} were computed before, going on")
+                _compute(backbone, inputs, partial, batch_size, workers, progress)
+                remove_stale(folder)
+                report(f"features of {count:,} samples: computed once, kept in {path}")
+                return FeatureMatrix(np.load(path, mmap_mode="r", allow_pickle=False))
+    remove_partial(path)
+    progress(count)
+    report(f"features of {count:,} samples: read from {path}")
+    return FeatureMatrix(np.load(path, mmap_mode="r", allow_pickle=False))
 
-    def blocks() -> Any:
-        device = next(backbone.parameters()).device
-        for batch in _loader(inputs, batch_size, workers):
+
+def _compute(
+    backbone: nn.Module,
+    inputs: Inputs,
+    partial: PartialMatrix,
+    batch_size: int,
+    workers: int,
+    progress: Callable[[int], None],
+) -> None:
+    """Add the rows that are missing."""
+    backbone.eval()
+    device = next(backbone.parameters()).device
+    with torch.inference_mode():
+        for batch in _loader(inputs, partial.rows, batch_size, workers):
             if isinstance(batch, SpmlError):
                 raise batch
-            yield backbone(batch.to(device)).float().cpu().numpy()
+            partial.add(backbone(batch.to(device)).float().cpu().numpy())
             progress(len(batch))
-
-    backbone.eval()
-    with torch.inference_mode():
-        write_with(path, lambda stream: _write(stream, blocks(), len(inputs)))
-    report(f"features of {len(inputs):,} samples: computed once, kept in {path}")
-    return FeatureMatrix(np.load(path, mmap_mode="r", allow_pickle=False))
+    partial.finish()
 
 
 class _Images(TorchDataset[Any]):
@@ -102,9 +117,9 @@ def _as_it_is(fetched: Any) -> Any:
     return fetched
 
 
-def _loader(inputs: Inputs, batch_size: int, workers: int) -> DataLoader[Any]:
-    rows = list(range(len(inputs)))
-    batches = [rows[start : start + batch_size] for start in range(0, len(inputs), batch_size)]
+def _loader(inputs: Inputs, first: int, batch_size: int, workers: int) -> DataLoader[Any]:
+    rows = range(first, len(inputs))
+    batches = [list(rows[start : start + batch_size]) for start in range(0, len(rows), batch_size)]
     return DataLoader(
         _Images(inputs),
         batch_sampler=batches,
@@ -112,36 +127,3 @@ def _loader(inputs: Inputs, batch_size: int, workers: int) -> DataLoader[Any]:
         collate_fn=_as_it_is,
         generator=torch.Generator(),  # so that nothing is drawn from torch's global random state
     )
-
-
-def _write(stream: BinaryIO, blocks: Any, count: int) -> None:
-    """A .npy of `count` rows, block after block, and the SHA-256 of all that."""
-    digest = hashlib.sha256()
-
-    def put(data: bytes | memoryview) -> None:
-        stream.write(data)
-        digest.update(data)
-
-    for number, block in enumerate(blocks):
-        if number == 0:
-            put(_header((count, block.shape[1])))
-        put(np.ascontiguousarray(block, "<f4").data)
-    stream.write(digest.digest())
-
-
-def _header(shape: tuple[int, int]) -> bytes:
-    header = io.BytesIO()
-    np.lib.format.write_array_header_1_0(header, {"descr": "<f4", "fortran_order": False, "shape": shape})
-    return header.getvalue()
-
-
-def _intact(path: Path) -> bool:
-    try:
-        with open(path, "rb") as stream:
-            digest, left = hashlib.sha256(), path.stat().st_size - _DIGEST
-            while left > 0 and (block := stream.read(min(1 << 20, left))):
-                digest.update(block)
-                left -= len(block)
-            return left == 0 and stream.read() == digest.digest()
-    except OSError:
-        return False

@@ -12,6 +12,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset, Sampler
 
 from ..data import Augment, Samples
+from ..data.dataset import DecodedInputs
 from ..data.draws import permutation
 from ..objective import Batch, Strength
 
@@ -70,18 +71,22 @@ class _Rows(Dataset[Any]):
 
     def __getitems__(self, places: Sequence[Place]) -> Loaded:
         # A process may have no row of an uneven last batch: one row is fetched for its shape and dropped.
-        rows = [row for _, row in places] or [0]
+        rows, inputs, kept = [row for _, row in places] or [0], self.samples.inputs, len(places)
         augment = (
             None if self.augment_seed is None else Augment(self.augment_seed, places[0][0] if places else 0)
         )
-        kept = len(places)
-        inputs = self.samples.inputs.fetch(rows, augment)[:kept]
-        views = tuple(
-            self.samples.inputs.fetch(rows, augment._replace(view=number, strength=strength))[:kept]
+        further = [
+            augment._replace(view=number, strength=strength)
             for number, strength in enumerate(self.views, start=1)
             if augment is not None
-        )
-        return inputs, views, Batch(self.samples.observed.target(rows)[:kept], torch.tensor(rows)[:kept])
+        ]
+        if isinstance(inputs, DecodedInputs):
+            found = inputs.fetch_views(rows, augment, further)
+        else:
+            found = tuple(inputs.fetch(rows, each) for each in (augment, *further))
+        first, *views = (view[:kept] for view in found)
+        target = self.samples.observed.target(rows)[:kept]
+        return first, tuple(views), Batch(target, torch.tensor(rows)[:kept])
 
 
 def _as_it_is(fetched: Any) -> Any:

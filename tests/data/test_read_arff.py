@@ -1,0 +1,264 @@
+"""ARFF files as Mulan and MEKA write them, and every way to get one wrong."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from spml.config import DataConfig
+from spml.data import open_dataset
+from spml.data.readers.arff import read_arff
+from spml.data.readers.features import read_features
+from spml.errors import InputError
+
+HEADER = """% a comment with 'quotes
+@relation 'two words'
+
+@ATTRIBUTE width REAL
+@attribute 'the colour' {red, 'dark blue', "it\\'s"}
+@attribute note string
+@attribute "big"	{no,yes}
+@attribute cat {0,1}
+@attribute 'traffic light' {0,1}
+@data
+"""
+XML = """<?xml version="1.0" encoding="utf-8"?>
+<labels xmlns="http://mulan.sourceforge.net/labels">
+<label name="traffic light"><label name="cat"></label></label>
+</labels>
+"""
+
+
+@pytest.fixture
+def save(tmp_path):
+    def write(text, name="data.arff", xml=None):
+        if xml is not None:
+            (tmp_path / name).with_suffix(".xml").write_text(xml)
+        (tmp_path / name).write_text(text)
+        return tmp_path / name
+
+    return write
+
+
+def dense(records):
+    return records.inputs.fetch(range(len(records.inputs))).tolist()
+
+
+def test_dense_rows(save):
+    rows = """1.5,red,'a, b',no,0,1
+% another comment
+-2e1 , 'dark blue' , x, yes, 1, 0
+
+3,"it's",?,no,?,1
+"""
+    records = read_arff(save(HEADER + rows, xml=XML), DataConfig())
+    assert records.classes == ("cat", "traffic light")
+    assert records.classes_given
+    assert dense(records) == [[1.5, 0, 0, 0], [-20, 1, 0, 1], [3, 0, 1, 0]]
+    assert records.labels.to_ternary().tolist() == [[-1, 1], [1, -1], [0, 1]]
+    assert records.ids == ("0", "1", "2")
+    assert records.split is None
+    assert records.name == "data"
+    assert records.notes == (
+        "data.arff: 2 of 6 attributes are labels, as data.xml says.",
+        "data.arff: 1 nominal attributes became a feature per value but the first.",
+        "data.arff: attributes that are text and not used: note.",
+        "data.arff: labels are 1 (positive), 0 (negative) and blank (unknown).",
+    )
+
+
+def test_sparse_rows_are_the_same_as_dense_ones(save):
+    plain = HEADER + "1.5,red,x,no,0,1\n0,'dark blue',y,yes,1,0\n0,red,z,no,0,0\n7,\"it's\",z,no,1,1\n"
+    sparse = HEADER + "{0 1.5, 2 x, 5 1}\n{1 'dark blue',2 y,3 yes, 4 1}\n{ }\n{4 1, 5 1, 0 7, 1 \"it's\"}\n"
+    for unlisted, absent in (("unknown", 0), ("negative", -1)):
+        config = DataConfig(unlisted=unlisted)
+        one = read_arff(save(plain, "one.arff", XML), config)
+        other = read_arff(save(sparse, "other.arff", XML), config)
+        assert dense(one) == dense(other)
+        assert one.labels == other.labels
+        assert one.inputs.fingerprint() == other.inputs.fingerprint()
+        assert one.labels.to_ternary().tolist() == [[absent, 1], [1, absent], [absent, absent], [1, 1]]
+        assert one.notes[-1] == f"one.arff: labels are 1 (positive) and 0 ({unlisted})."
+
+
+MEKA = """@relation 'Some Name: {option}'
+@attribute l1 {{0,1}}
+@attribute l2 {{0,1}}
+@attribute x numeric
+@attribute l3 {{0,1}}
+@attribute l4 {{0,1}}
+@data
+1,0,.5,0,1
+0,1,.25,1,1
+0,0,-1,1,0
+"""
+
+
+@pytest.mark.parametrize(
+    ("option", "columns", "classes", "first"),
+    [
+        ("-C 2", 0, ("l1", "l2"), [0.5, 0, 1]),
+        ("-C -2", 0, ("l3", "l4"), [1, 0, 0.5]),
+        ("-C 2 -split-number 2", 0, ("l1", "l2"), [0.5, 0, 1]),
+        ("-C 2", -1, ("l4",), [1, 0, 0.5, 0]),
+        ("nothing", 1, ("l1",), [0, 0.5, 0, 1]),
+    ],
+)
+def test_labels_first_or_last(save, option, columns, classes, first):
+    records = read_arff(save(MEKA.format(option=option)), DataConfig(label_columns=columns))
+    assert records.classes == classes
+    assert dense(records)[0] == first
+    assert records.split == (("train", "train", "test") if "number" in option else None)
+    assert ("data.label_columns says" in records.notes[0]) == bool(columns)
+
+
+def test_label_values(save):
+    """{-1, 1}, words, numbers, and a first value that is not 0, which sparse rows leave out."""
+    text = """@relation x
+@attribute a {-1,1}
+@attribute b {yes,no}
+@attribute c numeric
+@attribute x numeric
+@data
+{3 1}
+{0 1, 1 no, 2 1, 3 2}
+{1 ?, 3 4}
+"""
+    with pytest.raises(InputError, match="1, 0, -1 and blank cells"):
+        read_arff(save(text), DataConfig(label_columns=3))
+    records = read_arff(save(text.replace("?", "no")), DataConfig(label_columns=3))
+    assert records.labels.to_ternary().tolist() == [[-1, 1, 0], [1, 0, 1], [-1, 0, 0]]
+    assert records.notes[-1].endswith("1 (positive), -1 (negative) and 0 (unknown).")
+    text = text.replace("{-1,1}", "{1,0}")
+    records = read_arff(save(text), DataConfig(label_columns=3))
+    assert records.labels.to_ternary().tolist() == [[1, 1, -1], [1, -1, 1], [1, 0, -1]]
+
+
+def test_nominal_features_of_0_and_1(save):
+    """As numbers, in whatever order @attribute lists them; the first of the list is what sparse rows omit."""
+    text = """@relation 'x: -C 1'
+@attribute l {0,1}
+@attribute a {1,0}
+@attribute b {0,1}
+@attribute c {yes,no}
+@attribute d {0,1,2}
+@data
+"""
+    rows = "1,1,0,yes,0\n0,0,1,no,2\n1,0,0,yes,1\n"
+    sparse = "{0 1}\n{1 0, 2 1, 3 no, 4 2}\n{0 1, 1 0, 4 1}\n"
+    expected = [[1, 0, 0, 0, 0], [0, 1, 1, 0, 1], [0, 0, 0, 1, 0]]
+    assert dense(read_arff(save(text + rows), DataConfig())) == expected
+    assert dense(read_arff(save(text + sparse), DataConfig())) == expected
+
+
+def test_train_and_test_file(save):
+    train = save(MEKA.format(option="x"), "set-train.arff", "")
+    (train.with_name("set-train.xml")).unlink()
+    train.with_name("set.xml").write_text('<labels><label name="l1"/><label name="l2"/></labels>')
+    alone = read_arff(train, DataConfig())
+    assert (alone.split, alone.name) == (None, "set")
+    save(MEKA.format(option="y").replace(".25", ".75"), "set-test.arff")
+    records = read_arff(train, DataConfig())
+    assert records.split == ("train",) * 3 + ("test",) * 3
+    assert [row[0] for row in dense(records)] == [0.5, 0.25, -1, 0.5, 0.75, -1]
+    assert records.classes == ("l1", "l2")
+    assert records.notes[1] == "set-train.arff: the test rows are those of set-test.arff."
+    test = read_arff(train.with_name("set-test.arff"), DataConfig())
+    assert (test.split, len(test.ids)) == (None, 3)
+    save(MEKA.format(option="y").replace("l4", "other"), "set-test.arff")
+    with pytest.raises(
+        InputError, match=r"set-test\.arff: its attributes differ from those of set-train\.arff"
+    ):
+        read_arff(train, DataConfig())
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("@data", "", "line 8: expected @relation, @attribute or @data, found '1,0,.5,0,1'"),
+        ("1,0,.5,0,1\n0,1,.25,1,1\n0,0,-1,1,0\n", "", "has no row"),
+        ("x numeric", "x numbers", "line 4: the type of 'x' is 'numbers'. Known are numeric"),
+        ("x numeric", "x relational", "line 4: the type of 'x' is 'relational'"),
+        ("x numeric", "", "line 4: expected @attribute, a name and a type"),
+        ("x numeric", "'x numeric", "line 4: expected @attribute, a name and a type"),
+        ("x numeric", "x {a,b", "line 4: expected distinct values between braces, found '{a,b'"),
+        ("x numeric", "x {a,a}", "line 4: expected distinct values"),
+        ("x numeric", "x {a,'b}", "line 4: a quote that is not closed"),
+        ("x numeric", "l1 numeric", "two attributes have the name 'l1'"),
+        ("l1 {0,1}", "l1 {a,b}", "'l1' is a label, as -C in @relation says, but its values are 'a, b'"),
+        ("l1 {0,1}", "l1 string", "but its values are text, not 0 and 1"),
+        ("-C 2", "-C 5", "-C in @relation is 5, but there are 5 attributes"),
+        ("-C 2", "-D 2", "neither data.xml beside it.*--data.label_columns N"),
+        ("0,1,.25,1,1", "0,1,.25,1", "line 9: 4 cells, but there are 5 attributes"),
+        ("0,1,.25,1,1", "0,1,'a,1,1", "line 9: a quote that is not closed"),
+        ("0,1,.25,1,1", "0,1,'.25',1,1,", "line 9: 6 cells, but there are 5 attributes"),
+        ("0,1,.25,1,1", "0,1,?,1,1", "line 9: 'x' is missing"),
+        ("0,1,.25,1,1", "0,1,a,1,1", "line 9: 'x' is 'a', not a number"),
+        ("0,1,.25,1,1", "0,1,,1,1", "line 9: 'x' is '', not a number"),
+        ("0,1,.25,1,1", "0,1,nan,1,1", "X holds nan at row 1, column 0"),
+        ("0,1,.25,1,1", "0,1,1e39,1,1", "X holds inf at row 1, column 0"),
+        ("0,1,.25,1,1", "0,1,.25,2,1", "line 9: 'l3' is '2', which @attribute does not list"),
+        ("0,1,.25,1,1", "0,2,.25,1,1", "line 9: the label 'l2' is '2', not 0, 1 or ?"),
+        ("0,1,.25,1,1", "0,yes,.25,1,1", "line 9: the label 'l2' is 'yes', not 0, 1 or ?"),
+        ("0,1,.25,1,1", "0,,.25,1,1", "line 9: the label 'l2' is '', not 0"),
+        ("0,1,.25,1,1", "{1 1, 9 1}", "line 9: the numbers of attributes must be distinct, and below 5"),
+        ("0,1,.25,1,1", "{1 1, 1 0}", "line 9: the numbers of attributes must be distinct"),
+        ("0,1,.25,1,1", "{1 1, x}", "line 9: expected the number of an attribute .* at character 6"),
+        ("0,1,.25,1,1", "{1 }", "line 9: expected the number of an attribute"),
+        ("0,1,.25,1,1", "{-1 1}", "line 9: expected the number of an attribute"),
+        ("0,1,.25,1,1", "{1 1", "line 9: a row that begins with { must end with }"),
+        ("0,1,.25,1,1", "{1 1}, {5}", "line 9: expected the number of an attribute"),
+        ("0,1,.25,1,1", "0,1,\0,1,1", "line 9 holds a NUL byte"),
+    ],
+)  # fmt: skip
+def test_bad_files(save, old, new, message):
+    text = MEKA.format(option="-C 2")
+    assert old in text
+    with pytest.raises(InputError, match=message) as caught:
+        open_dataset(DataConfig(path=str(save(text.replace(old, new)))))
+    assert "data.arff" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("xml", "message"),
+    [
+        ('<labels><label name="l9"/></labels>', r"data\.xml: 'l9' is no attribute of data\.arff"),
+        ("<labels></labels>", "lists 0 labels, but data.arff has 5 attributes"),
+        ("<labels><label name='l1'></labels>", "is no valid XML: mismatched tag"),
+        ("", "is no valid XML: no element found"),
+        ('<!DOCTYPE labels SYSTEM "labels.dtd"><labels/>', "has a document type or entities"),
+        (
+            '<!DOCTYPE x [<!ENTITY a "l1">]><labels><label name="&a;"/></labels>',
+            "has a document type or entities",
+        ),
+        ('<?xml version="1.0" encoding="no such"?><labels/>', "data.xml: (is no valid XML|can't be read)"),
+    ],
+)
+def test_bad_lists_of_labels(save, xml, message):
+    with pytest.raises(InputError, match=message):
+        read_arff(save(MEKA.format(option="-C 2"), xml=xml), DataConfig())
+
+
+def test_deep_xml_is_no_problem(save):
+    xml = "<a>" * 200_000 + '<label name="l1"/>' + "</a>" * 200_000
+    assert read_arff(save(MEKA.format(option="x"), xml=xml), DataConfig()).classes == ("l1",)
+
+
+@pytest.mark.shared
+def test_converted_sets_read_the_same_as_their_arff(shared, save):
+    """A set of Mulan, written as ARFF again: the reader gives back the arrays of the conversion."""
+    expected = read_features(shared / "data/features/mulan/emotions_X.npz", DataConfig(unlisted="negative"))
+    features = expected.inputs.dense(np.arange(593))
+    labels = expected.labels.to_multi_hot()
+    names = [f"@attribute Att{k} numeric" for k in range(72)]
+    names += [f"@attribute {name} {{0,1}}" for name in expected.classes]
+    rows = [
+        ",".join([*map(repr, x.tolist()), *map(str, y.tolist())])
+        for x, y in zip(features, labels, strict=True)
+    ]
+    text = "\n".join(["@relation emotions", *names, "@data", *rows])
+    given = "".join(f'<label name="{name}"/>' for name in expected.classes)
+    records = read_arff(save(text, xml=f"<labels>{given}</labels>"), DataConfig(unlisted="negative"))
+    assert records.classes == expected.classes
+    assert records.labels == expected.labels
+    assert records.inputs.fingerprint() == expected.inputs.fingerprint()

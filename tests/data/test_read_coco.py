@@ -1,0 +1,472 @@
+"""COCO JSON: labels, boxes, where images are, and every way to get a file wrong."""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+import os
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spml.config import DataConfig
+from spml.data import open_dataset
+from spml.data.readers import documents, read
+from spml.errors import InputError
+
+IMAGES = [
+    {"id": 7, "file_name": "a.png", "width": 20, "height": 10},
+    {"id": 3, "file_name": "b.png", "width": 20, "height": 10},
+    {"id": 5, "file_name": "c.png", "width": 20, "height": 10},
+]
+CATEGORIES = [{"id": 9, "name": "dog "}, {"id": 2, "name": "cat"}, {"id": 4, "name": "bird"}]
+ANNOTATIONS = [
+    {"id": 1, "image_id": 3, "category_id": 2, "bbox": [0, 0, 10, 5], "iscrowd": 0},
+    {"id": 2, "image_id": 7, "category_id": 9, "bbox": [15, 0, 10, 10], "segmentation": [[1, 2, 3, 4]]},
+    {"id": 3, "image_id": 3, "category_id": 2, "bbox": [5.0, 2.5, 10, 5], "iscrowd": 1},
+    {"id": 4, "image_id": 3, "category_id": 4, "bbox": [-5, -5, 2, 2]},
+]
+
+
+def document(**changes):
+    full = {"images": IMAGES, "categories": CATEGORIES, "annotations": ANNOTATIONS, "info": {}}
+    return copy.deepcopy({**full, **changes})
+
+
+@pytest.fixture
+def write(tmp_path, picture):
+    """Write a document, and the images that it names beside it."""
+
+    def make(content=None, name="instances_x.json", images="a b c"):
+        for image in images.split():
+            picture(f"{image}.png")
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(document() if content is None else content))
+        return path
+
+    return make
+
+
+def opened(path, **options):
+    return read(DataConfig(path=str(path), **options))
+
+
+def test_labels_and_order(write):
+    records = opened(write())
+    assert records.classes == ("dog", "cat", "bird")
+    assert records.classes_given
+    assert records.ids == ("a.png", "b.png", "c.png")
+    assert [path.name for path in records.inputs] == ["a.png", "b.png", "c.png"]
+    assert records.labels.to_ternary().tolist() == [[1, 0, 0], [0, 1, 1], [0, 0, 0]]
+    assert records.split is None
+    assert records.name == "x"
+    assert records.notes == (
+        "instances_x.json was read as COCO JSON.",
+        f"3 images in {records.inputs[0].parent}, 4 annotations, 3 categories.",
+        "1 images have no annotation.",
+    )
+    full = opened(write(), unlisted="negative")
+    assert full.labels.to_ternary().tolist() == [[1, -1, -1], [-1, 1, 1], [-1, -1, -1]]
+    assert full.labels.full
+
+
+def test_boxes_are_clipped_and_measured(write):
+    objects = opened(write()).objects
+    assert objects.row.tolist() == [1, 0, 1, 1]
+    assert objects.column.tolist() == [1, 0, 1, 2]
+    assert objects.area.tolist() == [0.25, 0.25, 0.25, 0.0]
+    half = math.hypot(20, 10) / 2
+    expected = [math.hypot(5, 2.5) / half, 7.5 / half, 0.0, 1.0]
+    assert objects.distance.tolist() == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("missing", ["bbox", "width"])
+def test_annotations_without_box(write, missing):
+    content = document()
+    if missing == "bbox":
+        del content["annotations"][1]["bbox"]
+        content["annotations"][2]["bbox"] = None
+    else:
+        del content["images"][0]["width"]
+        content["images"][1]["height"] = None
+    objects = opened(write(content)).objects
+    if missing == "bbox":
+        assert (objects.row.tolist(), objects.column.tolist()) == ([1, 1], [1, 2])
+        assert objects.area.tolist() == [0.25, 0.0]
+    else:
+        assert objects is None
+
+
+def test_huge_boxes_stay_finite(write):
+    content = document()
+    content["annotations"][0]["bbox"] = [1e308, -1e308, 1e308, 1.7e308]
+    content["images"][1].update(width=1e308, height=1.7e308)
+    objects = opened(write(content)).objects
+    assert objects.area[0] == 0
+    assert objects.distance[0] == pytest.approx(math.hypot(0.5, 0.5) / math.hypot(0.5, 0.85))
+    assert np.isfinite(objects.distance).all()
+
+
+def test_negative_and_not_exhaustive_categories(write):
+    content = document()
+    content["images"][0].update(neg_category_ids=[4], not_exhaustive_category_ids=[2, 9])
+    content["images"][2].update(neg_category_ids=[9, 9], not_exhaustive_category_ids=None)
+    records = opened(write(content))
+    assert records.labels.to_ternary().tolist() == [[1, 0, -1], [0, 1, 1], [-1, 0, 0]]
+    assert records.notes[3:] == (
+        "neg_category_ids are known negatives.",
+        "not_exhaustive_category_ids without an annotation stay unknown.",
+    )
+    records = opened(write(content), unlisted="negative")
+    assert records.labels.to_ternary().tolist() == [[1, 0, -1], [-1, 1, 1], [-1, -1, -1]]
+    assert not records.labels.full
+
+
+def test_names_of_lvis(tmp_path, picture):
+    content = document()
+    for image, name in zip(content["images"], ("train2017/1", "val2017/2", "val2017/3"), strict=True):
+        del image["file_name"]
+        image["coco_url"] = f"http://images.cocodataset.org/{name}.png"
+        picture(f"coco/{name}.png")
+    path = tmp_path / "lvis.json"
+    path.write_text(json.dumps(content))
+    records = opened(path, images=str(tmp_path / "coco"))
+    assert records.ids == ("train2017/1.png", "val2017/2.png", "val2017/3.png")
+
+
+@pytest.mark.parametrize(
+    ("name", "images"),
+    [
+        ("x.json", "{}.png"),
+        ("x.json", "images/{}.png"),
+        ("annotations/x.json", "images/{}.png"),
+        ("annotations/instances_val2017.json", "val2017/{}.png"),
+        ("annotations/instances_val2017.json", "images/val2017/{}.png"),
+        ("annotations/instances_val2017.json", "val/{}.png"),
+        ("annotations/instances_x.json", "x/{}.png"),
+        ("annotations/x.json", "{}.png"),
+    ],
+)
+def test_where_images_are(write, picture, name, images):
+    for image in "abc":
+        picture(images.format(image))
+    records = opened(write(name=name, images=""))
+    assert records.ids == ("a.png", "b.png", "c.png")
+    assert all(path.is_file() for path in records.inputs)
+
+
+def test_the_folder_above_is_not_searched_without_reason(write, tmp_path):
+    with pytest.raises(
+        InputError, match=r"images\[0\]: there is no file 'a\.png' in .*/other\. .*--data\.images"
+    ):
+        opened(write(name="other/x.json"))
+    assert opened(tmp_path / "other" / "x.json", images=str(tmp_path)).ids == ("a.png", "b.png", "c.png")
+    with pytest.raises(InputError, match=r"data\.images: 'nowhere' is no folder"):
+        opened(tmp_path / "other" / "x.json", images="nowhere")
+
+
+def test_folder_with_splits(write, picture, tmp_path):
+    for part, name in (("train2017", "1"), ("train2017", "2"), ("val2017", "1"), ("test", "9")):
+        picture(f"images/{part}/{name}.png")
+    parts = {"train2017": ["1", "2"], "val2017": ["1"], "test": ["9"]}
+    for part, names in parts.items():
+        images = [
+            {"id": row, "file_name": f"{name}.png", "width": 10, "height": 10}
+            for row, name in enumerate(names)
+        ]
+        found = [
+            {"image_id": row, "category_id": (9, 2)[row], "bbox": [0, 0, 1, 2 + 2 * row]}
+            for row in range(len(names))
+        ]
+        if part == "test":
+            del found[0]["bbox"]
+        write(document(images=images, annotations=found), f"annotations/instances_{part}.json", "")
+    records = opened(tmp_path)
+    assert records.notes[0] == f"{tmp_path.name} was read as a folder with COCO annotations."
+    assert records.name == tmp_path.name
+    assert dict(zip(records.ids, records.split, strict=True)) == {
+        "images/test/9.png": "test",
+        "images/train2017/1.png": "train",
+        "images/train2017/2.png": "train",
+        "images/val2017/1.png": "val",
+    }
+    assert records.labels.to_ternary().tolist() == [[1, 0, 0], [1, 0, 0], [0, 1, 0], [1, 0, 0]]
+    assert (records.objects.row.tolist(), records.objects.column.tolist()) == ([1, 2, 3], [0, 1, 0])
+    assert records.objects.area.tolist() == pytest.approx([0.02, 0.04, 0.02])
+    data = open_dataset(DataConfig(path=str(tmp_path)), size=8)
+    assert {split: len(samples) for split, samples in data.splits.items()} == {
+        "train": 2,
+        "val": 1,
+        "test": 1,
+    }
+    stated = opened(tmp_path, images=str(tmp_path / "images"))
+    assert stated.ids[0] == "test/9.png"
+    (tmp_path / "annotations" / "instances_minival.json").write_text("{}")
+    with pytest.raises(InputError, match=r"instances_minival\.json is named after no split"):
+        opened(tmp_path)
+
+
+def test_folder_with_one_file(write, tmp_path):
+    write(name="annotations/instances_all.json")
+    records = opened(tmp_path)
+    assert records.split is None
+    assert records.ids == ("a.png", "b.png", "c.png")
+
+
+def test_folder_whose_files_do_not_fit(write, tmp_path):
+    write(name="annotations/instances_train.json")
+    write(document(categories=CATEGORIES[:2], annotations=[]), "annotations/instances_val.json")
+    with pytest.raises(InputError, match=r"val\.json: its categories are not .* only one of them has 'bird'"):
+        opened(tmp_path)
+    write(document(categories=CATEGORIES[::-1]), "annotations/instances_val.json")
+    with pytest.raises(InputError, match="in another order"):
+        opened(tmp_path)
+    write(document(images=IMAGES[1:], annotations=[]), "annotations/instances_val.json")
+    with pytest.raises(
+        InputError, match=r"'b\.png' is in several of the files\. An image must be in one split"
+    ):
+        opened(tmp_path)
+
+
+def changed(path, value):
+    """The document with one value replaced; a value of DELETE removes the key."""
+    content = document()
+    place = content
+    for key in path[:-1]:
+        place = place[key]
+    if value is DELETE:
+        del place[path[-1]]
+    else:
+        place[path[-1]] = value
+    return content
+
+
+DELETE = object()
+BAD = [
+    (["images"], {}, r": images: must be a list, but is an object"),
+    (["images"], [], r": images is empty"),
+    (["categories"], [], r": categories is empty"),
+    (["annotations"], None, r": annotations: must be a list, but is null"),
+    (["images", 1], 3, r"images\[1\]: must be an object, but is 3"),
+    (["images", 1, "id"], DELETE, r"images\[1\]: has no key 'id'; found the keys 'file_name', 'width'"),
+    (["images", 1, "id"], True, r"images\[1\]\.id: must be a number or a string, but is true"),
+    (["images", 1, "id"], 7, r"images\[1\]\.id: 7 is the id of .*images\[0\], too"),
+    (["images", 1, "file_name"], DELETE, r"images\[1\]: has no key 'file_name'"),
+    (["images", 1, "file_name"], 5, r"images\[1\]\.file_name: must be a string, but is 5"),
+    (["images", 1, "file_name"], "a.png", r"images\[1\]: names 'a\.png', which .*images\[0\] names, too"),
+    (["images", 1, "file_name"], "./a.png", r"images\[1\]: names 'a\.png', which"),
+    (["images", 1, "file_name"], "x.png", r"images\[1\]: there is no file 'x\.png' in"),
+    (["images", 0, "file_name"], "x.png", r"images\[0\]: there is no file 'x\.png' in .*--data\.images"),
+    (["images", 1, "file_name"], "../a.png", r"images\[1\]: '\.\./a\.png' lies outside .*--data\.images"),
+    (["images", 0, "file_name"], "../a.png", r"images\[0\]: '\.\./a\.png' lies outside .*--data\.images"),
+    (["images", 0, "file_name"], "/etc/passwd", r"images\[0\]: '/etc/passwd' lies outside"),
+    (["images", 1, "file_name"], "a\0", r"images\[1\]: .* holds a character"),
+    (["images", 1, "file_name"], "x" * 300, r"images\[1\]: .* is longer than"),
+    (["images", 1, "width"], "20", r"images\[1\]\.width: must be a number, but is '20'"),
+    (["images", 1, "width"], 0, r"images\[1\]: a width of 0 and a height of 10 are no size"),
+    (["images", 1, "height"], math.nan, r"images\[1\]\.height: must be a finite number, but is nan"),
+    (["images", 1, "neg_category_ids"], 4, r"images\[1\]\.neg_category_ids: must be a list"),
+    (["images", 1, "neg_category_ids"], [[4]], r"neg_category_ids\[0\]: must be a number or a string"),
+    (["images", 1, "neg_category_ids"], [9, 8], r"neg_category_ids\[1\]: there is no category with the id 8"),
+    (["images", 1, "neg_category_ids"], [9, 2], r"images\[1\]: 'cat' is in neg_category_ids.*an annotation"),
+    (["categories", 1], [], r"categories\[1\]: must be an object, but is a list"),
+    (["categories", 1, "name"], "dog", r"categories\[1\]\.name: 'dog' is the name of .*categories\[0\], too"),
+    (["categories", 1, "name"], " ", r"categories\[1\]\.name: the class name ' ' is empty"),
+    (["categories", 1, "name"], "a\nb", r"categories\[1\]\.name: the class name 'a\\nb' holds control"),
+    (["categories", 1, "name"], "\ud800", r"categories\[1\]\.name: the class name .* holds control"),
+    (["categories", 1, "name"], None, r"categories\[1\]\.name: must be a string, but is null"),
+    (["categories", 1, "id"], 9, r"categories\[1\]\.id: 9 is the id of .*categories\[0\], too"),
+    (["annotations", 2], None, r"annotations\[2\]: must be an object, but is null"),
+    (["annotations", 2, "image_id"], DELETE, r"annotations\[2\]: has no key 'image_id'"),
+    (["annotations", 2, "image_id"], "3", r"annotations\[2\]\.image_id: there is no image with the id '3'"),
+    (["annotations", 2, "image_id"], 3.0, r"annotations\[2\]\.image_id: must be a number .*but is 3.0"),
+    (["annotations", 2, "category_id"], 17, r"annotations\[2\]\.category_id: there is no category .* 17"),
+    (["annotations", 2, "bbox"], [1, 2, 3], r"annotations\[2\]\.bbox: must be left, top.* has 3 entries"),
+    (["annotations", 2, "bbox"], [1, 2, math.inf, 1], r"annotations\[2\]\.bbox: must be a finite.* is inf"),
+    (["annotations", 2, "bbox"], [1, 2, 10**400, 1], r"annotations\[2\]\.bbox: must be a finite.* is 1000"),
+    (["annotations", 2, "bbox"], [1, 2, None, 1], r"annotations\[2\]\.bbox: must be a number, but is null"),
+    (["annotations", 2, "bbox"], [1, 2, -3, 1], r"annotations\[2\]\.bbox: a width of -3 and a height of 1"),
+    (["annotations", 2, "bbox"], {}, r"annotations\[2\]\.bbox: must be a list"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("path", "value", "message"), BAD)
+def test_bad_values(write, path, value, message):
+    with pytest.raises(InputError, match=message) as caught:
+        opened(write(changed(path, value)))
+    assert "instances_x.json" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_label_can_not_be_both(write):
+    content = document()
+    content["images"][2].update(neg_category_ids=[9], not_exhaustive_category_ids=[9])
+    with pytest.raises(
+        InputError, match=r"images\[2\]: 'dog' is in neg_category_ids.*not_exhaustive_category_ids"
+    ):
+        opened(write(content))
+
+
+def test_a_link_that_leaves(write, tmp_path, picture):
+    path = write(name="data/x.json", images="")
+    for name in "abc":
+        picture(f"data/{name}.png")
+    (tmp_path / "data/b.png").unlink()
+    (tmp_path / "data/b.png").symlink_to(picture("secret.png"))
+    with pytest.raises(InputError, match=r"images\[1\]: .*data/b\.png' is a link to .*secret\.png', outside"):
+        opened(path)
+    (tmp_path / "data/b.png").unlink()
+    os.mkfifo(tmp_path / "data/b.png")
+    with pytest.raises(InputError, match=r"images\[1\]: there is no file 'b\.png'"):
+        opened(path)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "is no valid JSON: Expecting value at line 1, column 1"),
+        (b'{"images":\n [}', "is no valid JSON: .* at line 2, column 3"),
+        (b"\xff\xfe{", "is not UTF-8: byte 0xff at position 0"),
+        (b"[" * 500_000, "nested too deeply"),
+        (b'{"a":' * 500_000, "nested too deeply"),
+        (b'{"images": ' + b"9" * 5000 + b"}", "is no valid JSON: Exceeds the limit"),
+        (b"3", "is no JSON of a known kind; found 3. Known are COCO"),
+        (b"[]", "no JSON of a known kind; found a list"),
+        (b"{}", "no JSON of a known kind; found the keys none"),
+        (b'{"images": [], "annotations": []}', "found the keys 'images', 'annotations'. Known are COCO"),
+        (b'[{"image": "/data/a.png", "choice": "cat"}]', "not `JSON-MIN`"),
+    ],
+)
+def test_other_files(tmp_path, content, message):
+    path = tmp_path / "x.json"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=message) as caught:
+        opened(path)
+    assert len(str(caught.value)) < 1000
+
+
+def test_bom_and_size(write, monkeypatch):
+    path = write()
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    assert len(opened(path).ids) == 3
+    monkeypatch.setattr(documents, "MAX_BYTES", 100)
+    with pytest.raises(InputError, match=r"bytes are more than the 100 that are read of a JSON file"):
+        opened(path)
+
+
+def test_masks_are_not_kept(write):
+    path = write()
+    assert "segmentation" in path.read_text()
+    assert "segmentation" not in documents.load_json(path)["annotations"][1]
+
+
+@pytest.mark.shared
+def test_coco128(shared):
+    folder = shared / "data/images/coco128"
+    records = opened(folder / "annotations/instances_train2017.json", unlisted="negative")
+    assert len(records.ids) == 128
+    assert len(records.classes) == 80
+    assert records.classes[:3] == ("person", "bicycle", "car")
+    assert records.labels.positives_per_sample().mean() == pytest.approx(2.83, abs=0.005)
+    assert records.labels.positives_per_class().max() == 61
+    assert "2 images have no annotation." in records.notes
+    content = json.loads((folder / "annotations/instances_train2017.json").read_text())
+    sizes = {image["id"]: image["width"] * image["height"] for image in content["images"]}
+    areas = [
+        found["bbox"][2] * found["bbox"][3] / sizes[found["image_id"]] for found in content["annotations"]
+    ]
+    assert np.allclose(records.objects.area, areas, atol=0.002)
+    data = open_dataset(DataConfig(path=str(folder)), size=16)
+    assert {split: len(samples) for split, samples in data.splits.items()} == {"train": 126, "val": 128}
+
+
+# -- any input at all ------------------------------------------------------------------------------------
+
+scalars = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-3, 12),
+    st.floats(),
+    st.sampled_from(["a.png", "..", "cat", "", "\0", 10**400]),
+)
+values = st.recursive(
+    scalars,
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3),
+        st.dictionaries(
+            st.sampled_from(["id", "images", "annotations", "categories", "data", "x"]), inner, max_size=3
+        ),
+    ),
+    max_leaves=8,
+)
+
+
+def places(content, path=()):
+    """The path of every value in a document."""
+    found = [path] if path else []
+    entries = (
+        content.items()
+        if isinstance(content, dict)
+        else enumerate(content)
+        if isinstance(content, list)
+        else ()
+    )
+    return found + [place for key, value in entries for place in places(value, (*path, key))]
+
+
+def try_changes(path, changes, read_or_refuse):
+    content = document()
+    content["images"][0].update(neg_category_ids=[4], not_exhaustive_category_ids=[2])
+    for number, value in changes:
+        options = places(content)
+        *way, last = options[number % len(options)]
+        place = content
+        for key in way:
+            place = place[key]
+        if value is DELETE:
+            del place[last]
+        else:
+            place[last] = value
+        if not content:
+            break
+    path.write_text(json.dumps(content))
+    read_or_refuse(path)
+
+
+@pytest.fixture
+def damaged(write):
+    """A file to be written anew in each example, beside the images."""
+    return write()
+
+
+changes = st.lists(st.tuples(st.integers(0, 200), st.one_of(values, st.just(DELETE))), min_size=1, max_size=3)
+
+
+@pytest.mark.parametrize("count", [100, pytest.param(3000, marks=pytest.mark.long)])
+def test_anything(damaged, read_or_refuse, count):
+    examples = settings(max_examples=count, deadline=None)
+
+    @examples
+    @given(content=st.binary(max_size=300))
+    def random_bytes(content):
+        damaged.write_bytes(content)
+        read_or_refuse(damaged)
+
+    @examples
+    @given(content=values)
+    def random_json(content):
+        damaged.write_text(json.dumps(content))
+        read_or_refuse(damaged)
+
+    @examples
+    @given(changes=changes)
+    def changed_documents(changes):
+        try_changes(damaged, changes, read_or_refuse)
+
+    random_bytes()
+    random_json()
+    changed_documents()

@@ -1,0 +1,272 @@
+"""Hugging Face data sets on disk, written here with pyarrow as `datasets` writes them."""
+
+from __future__ import annotations
+
+import io
+import json
+import pickle
+import sys
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from spml.config import DataConfig
+from spml.data import open_dataset
+from spml.data.images import FilePart
+from spml.data.readers import huggingface as reader
+from spml.data.readers.huggingface import is_huggingface, read_huggingface
+from spml.errors import InputError, SpmlError
+
+pa = pytest.importorskip("pyarrow", reason="pyarrow, which reads Arrow files, is not installed")
+
+IMAGE = {"_type": "Image"}
+NAMES = {"names": ["cat", "dog", "cow"], "_type": "ClassLabel"}
+LIST = {"feature": NAMES, "_type": "List"}
+TEXT = {"dtype": "string", "_type": "Value"}
+STORED = pa.struct({"bytes": pa.binary(), "path": pa.string()})
+
+
+def encoded(value, suffix="png"):
+    stream = io.BytesIO()
+    Image.new("RGB", (6, 4), (value, 0, 0)).save(stream, format=suffix)
+    return {"bytes": stream.getvalue(), "path": None}
+
+
+PICTURES = [encoded(10 * k) for k in range(6)]
+
+
+def write(folder, labels, features=None, *, rows=2, files=1, pictures=PICTURES, options=None, **columns):
+    """One data set: `files` files with batches of `rows` rows, an image and a label column."""
+    folder.mkdir(parents=True, exist_ok=True)
+    count = len(labels)
+    images = pictures if isinstance(pictures, pa.Array) else pa.array(pictures[:count], STORED)
+    table = pa.table({"image": images, "labels": labels, **columns})
+    names = [f"data-{k:05}-of-{files:05}.arrow" for k in range(files)]
+    for k, name in enumerate(names):
+        part = table.slice(count * k // files, count * (k + 1) // files - count * k // files)
+        with pa.ipc.new_stream(folder / name, table.schema, options=options) as stream:
+            stream.write_table(part, max_chunksize=rows)
+    given = {"image": IMAGE, "labels": LIST, **(features or {})}
+    (folder / "dataset_info.json").write_text(json.dumps({"features": given}))
+    (folder / "state.json").write_text(json.dumps({"_data_files": [{"filename": name} for name in names]}))
+    return folder
+
+
+INDICES = pa.array([[0], [1, 2], [], [2], [0, 1], [1]], pa.list_(pa.int64()))
+EXPECTED = [["cat"], ["dog", "cow"], [], ["cow"], ["cat", "dog"], ["dog"]]
+
+
+@pytest.mark.parametrize("rows", [1, 4, 10])
+@pytest.mark.parametrize("files", [1, 3])
+def test_several_labels(tmp_path, rows, files):
+    path = write(tmp_path / "set", INDICES, rows=rows, files=files)
+    assert is_huggingface(path)
+    records = read_huggingface(path, DataConfig())
+    assert records.classes == ("cat", "dog", "cow")
+    assert records.classes_given
+    assert records.labels.to_names(records.classes) == EXPECTED
+    assert records.ids == ("0", "1", "2", "3", "4", "5")
+    assert [part.read_bytes() for part in records.inputs] == [picture["bytes"] for picture in PICTURES]
+    assert records.split is None
+    assert records.name == "set"
+    assert records.notes == ("set: images are in the column 'image', several labels in 'labels'.",)
+
+
+def test_as_a_data_set(tmp_path):
+    path = write(tmp_path / "set", INDICES)
+    data = open_dataset(DataConfig(path=str(path), unlisted="negative", flip=False), size=2)
+    for samples in data.splits.values():
+        for row, name in enumerate(samples.ids):
+            assert samples.inputs.fetch([row])[0, 0].tolist() == [[10 * int(name)] * 2] * 2
+            known = samples.observed.take([row]).to_names(data.classes)[0]
+            assert known == EXPECTED[int(name)]
+    inputs = data.splits["train"].inputs
+    assert pickle.loads(pickle.dumps(inputs)).fetch([0]).equal(inputs.fetch([0]))
+    (path / "data-00000-of-00001.arrow").write_bytes(b"")
+    with pytest.raises(SpmlError, match=r"arrow, bytes \d+ to \d+: the file is empty. It could be read"):
+        inputs.fetch([0])
+
+
+@pytest.mark.parametrize(
+    ("feature", "column", "expected"),
+    [
+        (NAMES, pa.array([0, 2, 1, -1, None, 1], pa.int64()), [["cat"], ["cow"], ["dog"], [], [], ["dog"]]),
+        (NAMES, pa.array([0, 2, 1, 1, 1, 1], pa.int8()), [["cat"], ["cow"], *[["dog"]] * 4]),
+        ([NAMES], INDICES, EXPECTED),
+        ({"feature": NAMES, "length": -1, "_type": "Sequence"}, INDICES, EXPECTED),
+        ({"feature": NAMES, "_type": "LargeList"}, INDICES.cast(pa.large_list(pa.int64())), EXPECTED),
+        (TEXT, pa.array(["b", " a ", "", None, "b", "a"]),
+         [["b"], ["a"], [], [], ["b"], ["a"]]),
+        ({"feature": TEXT, "_type": "List"},
+         pa.array([["b", "a"], ["a"], [], None, ["b"], ["b"]]), [["a", "b"], ["a"], [], [], ["b"], ["b"]]),
+    ],
+)  # fmt: skip
+def test_kinds_of_labels(tmp_path, feature, column, expected):
+    records = read_huggingface(write(tmp_path / "set", column, {"labels": feature}), DataConfig())
+    assert [sorted(names) for names in records.labels.to_names(records.classes)] == [
+        sorted(names) for names in expected
+    ]
+    assert records.classes_given == ("dtype" not in str(feature))
+
+
+def test_splits(tmp_path):
+    write(tmp_path / "train", INDICES)
+    write(tmp_path / "validation", INDICES.slice(0, 2))
+    write(tmp_path / "test", INDICES.slice(3, 1))
+    (tmp_path / "dataset_dict.json").write_text('{"splits": ["train", "validation", "test"]}')
+    records = read_huggingface(tmp_path, DataConfig())
+    assert records.split == ("train",) * 6 + ("val",) * 2 + ("test",)
+    assert records.ids[5:] == ("train/5", "validation/0", "validation/1", "test/0")
+    assert records.labels.to_names(records.classes) == [*EXPECTED, *EXPECTED[:2], EXPECTED[3]]
+    (tmp_path / "dataset_dict.json").write_text('{"splits": ["train", "unsupervised"]}')
+    with pytest.raises(InputError, match=r"the split 'unsupervised' is none of train, .*Remove it from the"):
+        read_huggingface(tmp_path, DataConfig())
+    write(tmp_path / "test", INDICES.slice(3, 1), {"labels": [{**NAMES, "names": ["a", "b", "c"]}]})
+    (tmp_path / "dataset_dict.json").write_text('{"splits": ["train", "test"]}')
+    with pytest.raises(
+        InputError, match=r"test/dataset_info\.json: its image and label columns or classes diff"
+    ):
+        read_huggingface(tmp_path, DataConfig())
+
+
+def test_the_only_column_of_class_labels(tmp_path):
+    features = {"fine": NAMES, "labels": {"dtype": "float32", "_type": "Value"}, "note": {"_type": "Value"}}
+    extra = pa.array([0, 1, 2, 0, 1, 2], pa.int64())
+    path = write(tmp_path / "set", pa.array([0.5] * 6), features, fine=extra, note=pa.array(["x"] * 6))
+    records = read_huggingface(path, DataConfig())
+    assert records.labels.index.tolist() == extra.to_pylist()
+    assert records.notes[1] == "set: columns that are not used: labels, note."
+    features["other"] = NAMES
+    path = write(tmp_path / "set", pa.array([0.5] * 6), features, fine=extra, other=extra)
+    with pytest.raises(InputError, match=r"can't be told which column holds the labels.*rename_column"):
+        read_huggingface(path, DataConfig())
+
+
+def test_unknown_rows_are_not_negative(tmp_path):
+    path = write(tmp_path / "set", pa.array([[0], None, []], INDICES.type))
+    assert read_huggingface(path, DataConfig()).labels.to_ternary().tolist() == [[1, 0, 0], [0] * 3, [0] * 3]
+    with pytest.raises(
+        InputError, match=r"nothing is listed for row 1 \(counted from 0\), not even an empty"
+    ):
+        read_huggingface(path, DataConfig(unlisted="negative"))
+    path = write(tmp_path / "set", pa.array([[0], [], []], INDICES.type))
+    full = read_huggingface(path, DataConfig(unlisted="negative")).labels
+    assert full.to_ternary().tolist() == [[1, -1, -1], [-1] * 3, [-1] * 3]
+
+
+def test_rows_of_a_longer_table(tmp_path):
+    """Offsets of a slice: the parts are those of the rows, not of the buffer."""
+    images = pa.array(PICTURES, STORED).slice(2, 3)
+    records = read_huggingface(write(tmp_path / "set", INDICES.slice(2, 3), pictures=images), DataConfig())
+    assert [part.read_bytes() for part in records.inputs] == [picture["bytes"] for picture in PICTURES[2:5]]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"labels": pa.array([[0], [3]], INDICES.type)}, r"row 1 \(counted from 0\): the label 3 is no"),
+        ({"labels": pa.array([[0], [-1, 2]], INDICES.type)}, "row 1 .* the label -1 is no index"),
+        ({"labels": pa.array([[0.5], [1]])}, "row 0 .* the label 0.5 is no index"),
+        ({"labels": pa.array([["cat"], ["dog"]])}, "row 0 .* the label 'cat' is no index"),
+        ({"labels": pa.array([[], []], INDICES.type), "features": {"labels": [TEXT]}},
+         "no sample has a label in the column 'labels'"),
+        ({"labels": INDICES.slice(0, 0)}, "holds no sample"),
+        ({"features": {"labels": {**NAMES, "names": ["a", "a"]}}}, "class names must be distinct"),
+        ({"features": {"labels": {**NAMES, "names": []}}}, "class names must be distinct"),
+        ({"features": {"labels": {"_type": "ClassLabel"}}}, "'labels': has no key 'names'"),
+        ({"features": {"labels": {**NAMES, "names": [1]}}}, "names: must be a string, but is 1"),
+        ({"features": {"image": {"_type": "Audio"}}}, "expected one column of the type Image; found: "),
+        ({"features": {"labels": 3}}, "can't be told which column holds the labels"),
+        ({"pictures": [{"bytes": None, "path": "/etc/passwd"}] * 2}, "row 0 .* holds no image. .*names of"),
+        ({"pictures": [PICTURES[0], None]}, "row 1 .* holds no image"),
+        ({"pictures": pa.array([b"x", b"y"])}, "the image column holds binary, not encoded images"),
+        ({"pictures": pa.array([{"bytes": "x"}] * 2)}, "image column holds struct<bytes: string>, not enc"),
+        ({"options": pa.ipc.IpcWriteOptions(compression="zstd")}, "holds compressed data or dictionaries"),
+        ({"options": pa.ipc.IpcWriteOptions(compression="lz4")}, "holds compressed data or dictionaries"),
+        ({"note": pa.array(["x", "y"]).dictionary_encode()}, "holds compressed data or dictionaries"),
+    ],
+)  # fmt: skip
+def test_bad_sets(tmp_path, changes, message):
+    with pytest.raises(InputError, match=message):
+        read_huggingface(write(tmp_path / "set", **{"labels": INDICES.slice(0, 2), **changes}), DataConfig())
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("state.json", '{"_data_files": [{"filename": "../x.arrow"}]}', "lies outside the folder"),
+        ("state.json", '{"_data_files": [{"filename": "/etc/passwd"}]}', "lies outside the folder"),
+        ("state.json", '{"_data_files": [{"filename": "x.arrow"}]}', "there is no file 'x.arrow'"),
+        ("state.json", '{"_data_files": [3]}', "must be an object, but is 3"),
+        ("state.json", '{"_data_files": [], "_indices_data_files": [{"filename": "i"}]}', "flatten_indices"),
+        ("state.json", "[" * 100_000, "nested too deeply"),
+        ("dataset_info.json", "{}", "has no key 'features'"),
+        ("dataset_info.json", "x", "is no valid JSON"),
+        ("dataset_dict.json", '{"splits": ["train", "../test"]}', "the split '../test' is none of"),
+        ("dataset_dict.json", '{"splits": ["train"]}', r"train/dataset_info\.json: is no file"),
+        ("dataset_dict.json", '{"splits": []}', "must name at least one split"),
+        ("data-00000-of-00001.arrow", "", "can't be read as an Arrow stream"),
+        ("data-00000-of-00001.arrow", "ARROW1" + "x" * 100, "can't be read as an Arrow stream"),
+    ],
+)
+def test_bad_files(tmp_path, name, content, message):
+    path = write(tmp_path / "set", INDICES)
+    (path / name).write_text(content)
+    with pytest.raises(InputError, match=message):
+        read_huggingface(path, DataConfig())
+
+
+def test_other_columns_than_listed(tmp_path):
+    path = write(tmp_path / "set", INDICES)
+    (path / "dataset_info.json").write_text(json.dumps({"features": {"photo": IMAGE, "labels": LIST}}))
+    with pytest.raises(InputError, match="has no column 'photo' or 'labels'"):
+        read_huggingface(path, DataConfig())
+
+
+def test_offsets_that_lead_elsewhere(tmp_path):
+    """Damaged offsets are found before anything is read through them."""
+    path = write(tmp_path / "set", INDICES, rows=10)
+    file = path / "data-00000-of-00001.arrow"
+    sizes = np.cumsum([0, *(len(picture["bytes"]) for picture in PICTURES)]).astype(np.int32)
+    data = file.read_bytes()
+    assert data.count(sizes.tobytes()) == 1
+    for place, value in ((3, 1 << 30), (3, -5), (6, 1 << 20), (1, int(sizes[2]) + 1)):
+        wrong = sizes.copy()
+        wrong[place] = value
+        file.write_bytes(data.replace(sizes.tobytes(), wrong.tobytes()))
+        with pytest.raises(InputError, match="can't be read as an Arrow stream"):
+            read_huggingface(path, DataConfig())
+
+
+def test_rows_are_counted_over_batches_and_splits_alone(tmp_path):
+    labels = pa.array([[0], [1], [9]], INDICES.type)
+    with pytest.raises(InputError, match=r"row 2 \(counted from 0\): the label 9"):
+        read_huggingface(write(tmp_path / "set", labels, rows=1), DataConfig())
+
+
+def test_image_parts_are_those_of_the_rows(tmp_path):
+    path = write(tmp_path / "set", INDICES, rows=10)
+    file = path / "data-00000-of-00001.arrow"
+    whole = pa.py_buffer(file.read_bytes())
+    column = pa.ipc.open_stream(pa.BufferReader(whole)).read_next_batch().column("image")
+    parts = reader._image_parts(column.slice(2, 3), whole, file, 0)
+    assert [part.read_bytes() for part in parts] == [picture["bytes"] for picture in PICTURES[2:5]]
+    elsewhere = pa.array([{"bytes": bytes(5000), "path": None}], STORED)
+    with pytest.raises(InputError, match="images do not lie in the file itself"):
+        reader._image_parts(elsewhere, whole.slice(0, 10), file, 0)
+
+
+def test_parts_of_files(tmp_path):
+    (tmp_path / "x").write_bytes(b"0123456789")
+    part = FilePart(str(tmp_path / "x"), 3, 4)
+    assert part.read_bytes() == b"3456"
+    assert str(part) == f"{tmp_path}/x, bytes 3 to 7"
+    assert FilePart(str(tmp_path / "x"), 8, 9).read_bytes() == b"89"
+
+
+def test_without_pyarrow(tmp_path, monkeypatch):
+    path = write(tmp_path / "set", INDICES)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(InputError, match=r"set: reading this needs .* Install it: pip install pyarrow"):
+        read_huggingface(path, DataConfig())

@@ -1,0 +1,260 @@
+"""Label Studio exports: choices, regions, several annotators, and where the images are."""
+
+from __future__ import annotations
+
+import copy
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spml.config import DataConfig
+from spml.data import open_dataset
+from spml.data.readers import read
+from spml.errors import InputError
+
+
+def choice(*names):
+    return {"type": "choices", "from_name": "c", "to_name": "image", "value": {"choices": list(names)}}
+
+
+def region(*names):
+    value = {"x": 1, "y": 2, "width": 3, "height": 4, "rectanglelabels": list(names)}
+    return {"type": "rectanglelabels", "from_name": "r", "to_name": "image", "value": value}
+
+
+def task(image, *annotations, **more):
+    found = [{"id": 1, "was_cancelled": False, "result": list(results)} for results in annotations]
+    return {"id": 1, "data": {"image": image}, "annotations": found, "predictions": [], **more}
+
+
+TASKS = [
+    task("b.png", [choice("dog", "cat ")], [choice("cow"), region("cat")]),
+    task("a.png", [region("cat"), region("cat")]),
+    task("c.png", []),
+    task("d.png"),
+]
+
+
+@pytest.fixture
+def write(tmp_path, picture):
+    """Write an export, and images beside it."""
+
+    def make(tasks=None, images="a.png b.png c.png d.png", name="export.json"):
+        for image in images.split():
+            picture(image)
+        path = tmp_path / name
+        path.write_text(json.dumps(TASKS if tasks is None else tasks))
+        return path
+
+    return make
+
+
+def opened(path, **options):
+    return read(DataConfig(path=str(path), **options))
+
+
+def test_labels(write):
+    records = opened(write())
+    assert records.ids == ("b.png", "a.png", "c.png", "d.png")
+    assert records.classes == ("cat", "cow", "dog")
+    assert not records.classes_given
+    assert records.labels.to_ternary().tolist() == [[1, 1, 1], [1, 0, 0], [0, 0, 0], [0, 0, 0]]
+    assert records.notes == (
+        "export.json was read as a Label Studio export.",
+        "4 tasks with images in `image`, 1 of them not annotated.",
+    )
+    records = opened(write(), unlisted="negative")
+    assert records.ids == ("b.png", "a.png", "c.png")
+    assert records.labels.to_ternary().tolist() == [[1, 1, 1], [1, -1, -1], [-1, -1, -1]]
+    assert records.notes[2] == "Tasks that are not annotated were left out."
+
+
+def test_what_is_ignored(write):
+    tasks = copy.deepcopy(TASKS)
+    tasks[0]["annotations"][0]["was_cancelled"] = True
+    tasks[1]["predictions"] = [{"result": [choice("dog")]}]
+    tasks[1]["annotations"][0]["result"] += [
+        {"type": "textarea", "value": {"text": ["x"]}},
+        {"type": "rectangle", "value": {}},
+        {"type": "textarea", "value": {"text": ["y"]}},
+        {"type": "rectanglelabels", "value": {"x": 1}},
+    ]
+    tasks[2]["annotations"] = None
+    records = opened(write(tasks))
+    assert records.labels.to_names(records.classes) == [["cat", "cow"], ["cat"], [], []]
+    assert records.notes[1:] == (
+        "4 tasks with images in `image`, 2 of them not annotated.",
+        "Results without labels were ignored: 2 of type 'textarea', 1 of type 'rectangle'.",
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "file"),
+    [
+        ("x.png", "x.png"),
+        ("sub/x.png", "sub/x.png"),
+        ("x.png", "images/x.png"),
+        ("/data/local-files/?d=set%20one/x.png", "set one/x.png"),
+        ("/data/local-files/?d=set/x.png&y=1", "set/x.png"),
+        ("http://localhost:8080/data/local-files/?d=x.png", "images/x.png"),
+        ("/data/upload/3/1b2c3d4e-x.png", "3/1b2c3d4e-x.png"),
+        ("/data/upload/3/1b2c3d4e-x.png", "1b2c3d4e-x.png"),
+        ("/data/upload/1b2c3d4e-x.png", "images/1b2c3d4e-x.png"),
+        ("/data/upload/3/1b2c3d4e-x.png", "x.png"),
+        ("https://label.example.org/data/upload/x%20y.png", "x y.png"),
+    ],
+)
+def test_where_images_are(write, tmp_path, text, file):
+    path = write([task(text, [choice("cat")])], images="")
+    (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / file).write_bytes(b"")
+    records = opened(path)
+    assert records.inputs == (tmp_path / file,)
+    assert records.ids == (file.removeprefix("images/"),)
+    (tmp_path / "store").mkdir()
+    (tmp_path / file).rename(tmp_path / "store" / records.ids[0].rpartition("/")[2])
+    if "/" not in records.ids[0]:
+        assert opened(path, images=str(tmp_path / "store")).ids == records.ids
+
+
+def test_the_key_of_the_image(write):
+    other = [
+        {"data": {"text": "a cat", "photo": "a.PNG"}, "annotations": task("", [choice("x")])["annotations"]}
+    ]
+    records = opened(write(other, images="a.PNG"))
+    assert records.ids == ("a.PNG",)
+    assert "1 tasks with images in `photo`" in records.notes[1]
+    other[0]["data"]["second"] = "b.png"
+    with pytest.raises(
+        InputError, match=r"\[0\]\.data: it can't be told .*: 'text', 'photo', 'second'\. Call"
+    ):
+        opened(write(other))
+    other[0]["data"] = {}
+    with pytest.raises(InputError, match="it has none"):
+        opened(write(other))
+
+
+def test_training_on_it(write):
+    tasks = [task(f"{name}.png", [choice("cat" if name in "ab" else "dog")]) for name in "abcd"]
+    data = open_dataset(DataConfig(path=str(write(tasks))), size=8)
+    assert {name: len(samples) for name, samples in data.splits.items()} == {"train": 3, "val": 1}
+
+
+def changed(path, value):
+    tasks = copy.deepcopy(TASKS)
+    place = tasks
+    for key in path[:-1]:
+        place = place[key]
+    if value is DELETE:
+        del place[path[-1]]
+    else:
+        place[path[-1]] = value
+    return tasks
+
+
+DELETE = object()
+FIRST = [0, "annotations", 1, "result", 0]
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        ([1], 3, r"\[1\]: must be an object, but is 3"),
+        ([1, "data"], DELETE, r"\[1\]: has no key 'data'"),
+        ([1, "data"], [], r"\[1\]\.data: must be an object, but is a list"),
+        ([1, "data"], {"img": "a.png"}, r"\[1\]\.data: has no key 'image'; found the keys 'img'"),
+        ([1, "data", "image"], 5, r"\[1\]\.data\.image: must be a string, but is 5"),
+        ([1, "data", "image"], "b.png", r"\[1\]\.data\.image: names 'b\.png', which .*\[0\]\.data\.im"),
+        ([1, "data", "image"], "x.png", r"\[1\]\.data\.image: there is no file 'x\.png' in"),
+        ([0, "data", "image"], "x.png", r"\[0\]\.data\.image: there is no file 'x\.png' in .*--data\.images"),
+        ([1, "data", "image"], "../a.png", r"\[1\]\.data\.image: '\.\./a\.png' lies outside"),
+        ([1, "data", "image"], "/data/local-files/?d=../a.png", r"'\.\./a\.png' lies outside"),
+        ([1, "data", "image"], "/data/local-files/?d=%2e%2e/a.png", r"'\.\./a\.png' lies outside"),
+        ([1, "data", "image"], "/data/local-files/?d=/etc/passwd", "'/etc/passwd' lies outside"),
+        ([1, "data", "image"], "/data/local-files/?x=1", "the name of a file is empty"),
+        ([1, "data", "image"], "/data/upload/../../x.png", r"'\.\./\.\./x\.png' lies outside"),
+        ([1, "data", "image"], "/etc/passwd", "'/etc/passwd' lies outside"),
+        ([1, "data", "image"], "https://x.org/a.png", r"data\.image: 'https://x.org/a.png' is an address"),
+        ([1, "data", "image"], "s3://bucket/a.png", "is an address"),
+        ([1, "data", "image"], "data:image/png;base64," + "A" * 10_000, "'data:image/png.*' is an address"),
+        ([1, "annotations"], {}, r"\[1\]\.annotations: must be a list, but is an object"),
+        ([1, "completions"], [], r"\[1\]: is of an old Label Studio"),
+        ([0, "annotations", 1], 7, r"\[0\]\.annotations\[1\]: must be an object, but is 7"),
+        ([0, "annotations", 1, "result"], None, r"\[0\]\.annotations\[1\]\.result: must be a list"),
+        (FIRST, "x", r"\[0\]\.annotations\[1\]\.result\[0\]: must be an object, but is 'x'"),
+        ([*FIRST, "type"], DELETE, r"result\[0\]: has no key 'type'"),
+        ([*FIRST, "type"], ["x"], r"result\[0\]\.type: must be a string, but is a list"),
+        ([*FIRST, "value"], DELETE, r"result\[0\]: has no key 'value'"),
+        ([*FIRST, "value", "choices"], "cat", r"result\[0\]\.value\.choices: must be a list, but is 'cat'"),
+        ([*FIRST, "value", "choices"], ["a", 1], r"\[0\]\.value\.choices\[1\]: must be a string, but is 1"),
+        ([*FIRST, "value", "choices"], [""], r"value\.choices\[0\]: the class name '' is empty"),
+    ],
+)  # fmt: skip
+def test_bad_values(write, path, value, message):
+    with pytest.raises(InputError, match=message) as caught:
+        opened(write(changed(path, value)))
+    assert "export.json: [" in str(caught.value)
+    assert len(str(caught.value)) < 1000
+
+
+def test_nothing_is_labelled(write):
+    with pytest.raises(InputError, match="no annotation gives a label"):
+        opened(write([task("a.png"), task("b.png", [])]))
+
+
+scalars = st.one_of(
+    st.none(), st.booleans(), st.integers(-3, 3), st.sampled_from(["a.png", "..", "cat", "", "choices", "\0"])
+)
+keys = st.sampled_from(
+    ["data", "image", "annotations", "result", "type", "value", "choices", "was_cancelled"]
+)
+values = st.recursive(
+    scalars,
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(keys, inner, max_size=3)),
+    max_leaves=10,
+)
+
+
+def places(content, path=()):
+    """The path of every value in a document."""
+    found = [path] if path else []
+    entries = (
+        content.items()
+        if isinstance(content, dict)
+        else enumerate(content)
+        if isinstance(content, list)
+        else ()
+    )
+    return found + [place for key, value in entries for place in places(value, (*path, key))]
+
+
+@pytest.mark.parametrize("count", [100, pytest.param(3000, marks=pytest.mark.long)])
+def test_anything(write, read_or_refuse, count):
+    path = write()
+    examples = settings(max_examples=count, deadline=None)
+    changes = st.lists(st.tuples(st.integers(0, 200), values), min_size=1, max_size=3)
+
+    @examples
+    @given(content=st.lists(st.dictionaries(keys, values, max_size=4), max_size=3))
+    def random_json(content):
+        path.write_text(json.dumps(content))
+        read_or_refuse(path)
+
+    @examples
+    @given(changes=changes)
+    def changed_tasks(changes):
+        tasks = copy.deepcopy(TASKS)
+        for number, value in changes:
+            options = places(tasks)
+            *way, last = options[number % len(options)]
+            place = tasks
+            for key in way:
+                place = place[key]
+            place[last] = value
+        path.write_text(json.dumps(tasks))
+        read_or_refuse(path)
+
+    random_json()
+    changed_tasks()

@@ -1,0 +1,198 @@
+"""Parquet files: the same tables as in CSV, and sizes that lie."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+
+from spml.config import DataConfig
+from spml.data import open_dataset
+from spml.data.readers import parquet as reader
+from spml.data.readers.table import read_table
+from spml.errors import InputError
+
+pa = pytest.importorskip("pyarrow", reason="pyarrow, which reads Parquet, is not installed")
+parquet = pytest.importorskip("pyarrow.parquet")
+
+FILES = ["a.png", "b.png", "c.png"]
+
+
+@pytest.fixture
+def save(tmp_path, picture):
+    def write(schema=None, options=None, **columns):
+        for name in "abc":
+            picture(f"{name}.png")
+        parquet.write_table(pa.table(columns, schema=schema), tmp_path / "data.parquet", **(options or {}))
+        return tmp_path / "data.parquet"
+
+    return write
+
+
+def names(records):
+    return dict(zip(records.ids, records.labels.to_names(records.classes), strict=True))
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.dictionary(pa.int8(), pa.string())])
+def test_one_label(save, kind):
+    path = save(
+        FILE=pa.array(FILES, pa.string()), label=pa.array(["cat", " dog", "cat"], pa.string()).cast(kind),
+        width=[3, 4, 5],
+    )  # fmt: skip
+    records = read_table(path, DataConfig())
+    assert names(records) == {"a.png": ["cat"], "b.png": ["dog"], "c.png": ["cat"]}
+    assert records.notes == ("data.parquet: columns that are not used: width.",)
+    assert records.name == "data"
+
+
+@pytest.mark.parametrize(
+    ("column", "expected"),
+    [
+        (pa.array([["cat", "dog"], ["cow"], ["dog"]]), ["cat", "dog"]),
+        (pa.array([["cat", "dog"], ["cow"], ["dog"]], pa.large_list(pa.large_string())), ["cat", "dog"]),
+        (pa.array(["cat;dog", "cow", "dog"]), ["cat", "dog"]),
+        (pa.array([[3, 11], [2], [2]], pa.list_(pa.int64())), ["11", "3"]),
+    ],
+)
+def test_several_labels(save, column, expected):
+    path = save(file=FILES, labels=column, split=["train", "dev", "TEST"])
+    records = read_table(path, DataConfig())
+    assert names(records)["a.png"] == expected
+    assert records.split == ("train", "val", "test")
+
+
+def test_rows_without_label(save):
+    path = save(file=FILES, labels=pa.array([["cat"], [], None], pa.list_(pa.string())))
+    with pytest.raises(InputError, match=r"row 1 \(counted from 0\): 'b\.png' has no label"):
+        read_table(path, DataConfig())
+    assert read_table(path, DataConfig(unlisted="negative")).labels.to_ternary().tolist() == [[1], [-1], [-1]]
+
+
+def test_one_column_per_class(save):
+    path = save(
+        file=FILES,
+        __index_level_0__=[0, 1, 0],
+        cat=pa.array([1, None, 0], pa.int8()),
+        dog=[True, None, False],
+        cow=[np.nan, 1.0, 0.0],
+        hen=pa.array(["yes", "", None]),
+        fox=pa.array([None, None, None], pa.null()),
+        box=[[1], [2], [3]],
+        note=["x", None, "y"],
+    )
+    records = read_table(path, DataConfig())
+    assert records.classes == ("cat", "dog", "cow", "hen", "fox")
+    assert records.labels.to_ternary().tolist() == [[1, 1, 0, 1, 0], [0, 0, 1, 0, 0], [-1, -1, -1, 0, 0]]
+    assert records.notes[0] == "data.parquet: columns that are not used: __index_level_0__, box, note."
+
+
+def test_the_same_as_csv(save, tmp_path):
+    rng = np.random.default_rng(0)
+    values = rng.integers(0, 2, (3, 4))
+    path = save(file=FILES, split=["train", "train", "test"], **{f"c{k}": values[:, k] for k in range(4)})
+    lines = [
+        "file,split,c0,c1,c2,c3",
+        *(f"{file},{split},{','.join(map(str, row))}" for file, split, row in zip(
+            FILES, ["train", "train", "test"], values.tolist(), strict=True)),
+    ]  # fmt: skip
+    (tmp_path / "data.csv").write_text("\n".join(lines))
+    one, other = read_table(path, DataConfig()), read_table(tmp_path / "data.csv", DataConfig())
+    assert one.labels == other.labels
+    assert (one.ids, one.classes, one.split, one.inputs) == (
+        other.ids,
+        other.classes,
+        other.split,
+        other.inputs,
+    )
+
+
+def test_batches_join(save, monkeypatch):
+    path = save(
+        options={"row_group_size": 2},
+        file=[*FILES, "b.png", "a.png"], labels=[["cat"], ["dog"], ["cat", "cow"], ["cow"], ["dog"]],
+    )  # fmt: skip
+    whole = read_table(path, DataConfig())
+    monkeypatch.setattr(reader, "_BATCH", 2)
+    assert read_table(path, DataConfig()).labels == whole.labels
+    assert names(whole) == {"a.png": ["cat", "dog"], "b.png": ["cow", "dog"], "c.png": ["cat", "cow"]}
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"image": FILES, "label": FILES}, "has no column `file`; found: image, label. Expected"),
+        ({"file": FILES[:0], "label": pa.array([], pa.string())}, "has no rows"),
+        (
+            {"file": [None, "a.png", "b.png"], "label": FILES},
+            r"row 0 \(counted from 0\): the cell `file` is em",
+        ),
+        ({"file": FILES, "label": [{"a": 1}] * 3}, "column 'label' holds struct<a: int64>, not text"),
+        ({"file": FILES, "labels": [[["a"]]] * 3}, "column 'labels' holds list.*, not text"),
+        ({"file": FILES, "label": [b"a"] * 3}, "column 'label' holds .*binary"),
+        ({"file": FILES, "labels": [["a", None]] * 3}, "row 0 .* a list has an empty entry"),
+        ({"file": FILES, "Label": FILES, "label": FILES}, "names a column twice"),
+        ({"file": FILES, "cat": [1, 0, 1], "dog": [1, 7, 0]}, "row 1 .* column 'dog' holds 7, but other"),
+        ({"file": FILES, "when": pa.array([1, 2, 3], pa.timestamp("s"))}, "no other column holds"),
+        ({"file": ["../a.png", *FILES[1:]], "label": FILES}, "lies outside the folder"),
+    ],
+)
+def test_bad_tables(save, columns, message):
+    with pytest.raises(InputError, match=message) as caught:
+        read_table(save(**columns), DataConfig())
+    assert "data.parquet" in str(caught.value)
+
+
+def test_long_lists_join(save, monkeypatch):
+    """More names than a dictionary holds, over several batches of several row groups."""
+    many = [[f"x{row % 7}", f"name {row}"] for row in range(9000)]
+    options = {"row_group_size": 5000, "dictionary_pagesize_limit": 1000}
+    path = save(options=options, file=[FILES[row % 3] for row in range(9000)], labels=many)
+    monkeypatch.setattr(reader, "_BATCH", 3000)
+    found = [cell for _, (cell,) in reader.open_parquet(path).rows([1])]
+    assert found == many
+
+
+def test_text_that_is_no_text(save, tmp_path):
+    wrong = pa.Array.from_buffers(
+        pa.string(), 1, [None, pa.py_buffer(b"\0\0\0\0\2\0\0\0"), pa.py_buffer(b"\xff\xfe")]
+    )
+    with pytest.raises(InputError, match="can't be read as a Parquet file: 'utf-8' codec can't decode"):
+        read_table(save(file=["a.png"], label=wrong), DataConfig())
+
+
+@pytest.mark.parametrize("content", [b"", b"PAR1", b"PAR1" + bytes(100) + b"PAR1", b"file,label\na.png,cat"])
+def test_no_parquet(tmp_path, content):
+    (tmp_path / "data.parquet").write_bytes(content)
+    with pytest.raises(InputError, match=r"data\.parquet: can't be read as a Parquet file"):
+        read_table(tmp_path / "data.parquet", DataConfig())
+
+
+def test_small_files_that_claim_to_be_large(save):
+    path = save(options={"compression": "zstd"}, file=["a.png"] * 2_000_000, label=["cat"] * 2_000_000)
+    assert path.stat().st_size < 19_000
+    with pytest.raises(InputError, match="says that it has 2,000,000 rows, more than"):
+        read_table(path, DataConfig())
+    path = save(
+        options={"compression": "zstd", "use_dictionary": False}, file=["a.png"], label=["x" * 10_000_000]
+    )
+    with pytest.raises(InputError, match=r"says that it has 10,000,\d+ bytes when unpacked, more than"):
+        read_table(path, DataConfig())
+
+
+def test_a_long_text_that_is_often_there_is_kept_once(save):
+    long = pa.DictionaryArray.from_arrays(np.zeros(60_000, np.int32), pa.array(["x" * 1_000_000]))
+    path = save(file=[*FILES] * 20_000, label=long)  # 60 GB as plain text
+    before = pa.total_allocated_bytes()
+    with pytest.raises(InputError):  # more than MAX_RATIO, or one class only: whatever is seen first
+        open_dataset(DataConfig(path=str(path)), size=8)
+    assert pa.total_allocated_bytes() - before < 50e6
+
+
+def test_without_pyarrow(save, monkeypatch):
+    path = save(file=FILES, label=FILES)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(
+        InputError, match=r"data\.parquet: reading this needs .* Install it: pip install pyarrow"
+    ):
+        read_table(path, DataConfig())
