@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
+import random
 import resource
 import signal
 import subprocess
@@ -65,6 +67,7 @@ def test_features_equal_those_of_the_backbone_and_are_computed_once(tmp_path: Pa
     assert steps == [4, 4, 3, 11]
     assert [line.split(": ")[1].split()[0] for line in lines] == ["computed", "read"]
     assert len(files(folder)) == 1
+    assert isinstance(found._matrix, np.memmap)
 
 
 def test_another_key_or_another_sample_is_another_file(tmp_path: Path) -> None:
@@ -121,7 +124,7 @@ class Killed(Counting):
             os.kill(os.getpid(), signal.SIGKILL)
         return super().forward(images)
 
-cached_features(Killed(), ImageArray(PIXELS), Path({folder!r}), key="k", batch_size=4)
+cached_features(Killed(), ImageArray(PIXELS), Path({folder!r}), key="k", batch_size=4, workers={workers})
 """
 
 
@@ -159,13 +162,47 @@ def go_on(folder: Path) -> tuple[bytes, int, list[int]]:
     return path.read_bytes(), backbone.batches, steps
 
 
-def test_a_killed_process_leaves_its_batches_to_the_next(tmp_path: Path) -> None:
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_killed_process_leaves_its_batches_to_the_next(tmp_path: Path, workers: int) -> None:
     folder = tmp_path / "killed"
-    script = KILLED.format(here=str(Path(__file__).parent), folder=str(folder))
+    script = KILLED.format(here=str(Path(__file__).parent), folder=str(folder), workers=workers)
     killed = subprocess.run([sys.executable, "-c", script], timeout=120, check=False)
     assert killed.returncode == -signal.SIGKILL
     assert len(files(folder)) == 2
     assert go_on(folder) == (whole(tmp_path / "whole"), 1, [8, 3])
+
+
+def compute_slowly(folder: Path) -> None:
+    class Slow(Counting):
+        def forward(self, images: torch.Tensor) -> torch.Tensor:
+            time.sleep(0.01)
+            return super().forward(images)
+
+    cached_features(Slow(), MANY, folder, key="k", batch_size=4)
+
+
+MANY = ImageArray(PIXELS.repeat(20, 0))
+
+
+def test_several_processes_killed_at_random_moments(tmp_path: Path) -> None:
+    """Three at a time, killed one after the other, until one comes to the end."""
+    start, moments, ended = multiprocessing.get_context("fork").Process, random.Random(0), list[int | None]()
+    while 0 not in ended:
+        running = [start(target=compute_slowly, args=(tmp_path / "killed",)) for _ in range(3)]
+        for process in running:
+            process.start()
+        for process in running:
+            process.join(moments.uniform(0, 0.15))
+            process.kill()
+        for process in running:
+            process.join()
+        ended += [process.exitcode for process in running]
+        assert set(ended) <= {0, -signal.SIGKILL}
+        assert len(ended) < 900
+    assert len(ended) > 6
+    cached_features(Counting(), MANY, tmp_path / "whole", key="k", batch_size=4)
+    (path,) = files(tmp_path / "whole")
+    assert (tmp_path / "killed" / path.name).read_bytes() == path.read_bytes()
 
 
 @pytest.mark.parametrize(("after", "told"), [(1, [4, 4, 3]), (2, [8, 3])])
@@ -294,9 +331,28 @@ def test_what_nobody_goes_on_from_is_removed_after_a_week(tmp_path: Path) -> Non
 
 
 def test_the_own_is_gone_on_from_however_old(tmp_path: Path) -> None:
+    """Even if another process removes what is old before the next batch is there."""
+
+    class Meanwhile(Counting):
+        def forward(self, images: torch.Tensor) -> torch.Tensor:
+            cached_features(Counting(), ImageArray(PIXELS), tmp_path, key="other")
+            return super().forward(images)
+
     for path in stopped(tmp_path):
         os.utime(path, (0, 0))
-    assert go_on(tmp_path)[1] == 1
+    backbone = Meanwhile()
+    found = cached_features(backbone, ImageArray(PIXELS), tmp_path, key="k", batch_size=4)
+    np.testing.assert_array_equal(found.dense(range(11)), PIXELS.reshape(11, 16))
+    assert backbone.batches == 1
+
+
+def test_old_files_of_others_are_left_alone(tmp_path: Path) -> None:
+    for name in (".film.part", "notes.npy.part", "data.npy", ".blocks"):
+        (tmp_path / name).write_text("mine")
+        os.utime(tmp_path / name, (0, 0))
+    whole_file = cached_features(Counting(), ImageArray(PIXELS), tmp_path, key="k")
+    assert len(whole_file) == 11
+    assert len(files(tmp_path)) == 5
 
 
 def test_what_was_left_beside_a_finished_file_is_removed(tmp_path: Path) -> None:
@@ -339,6 +395,34 @@ def test_two_processes_compute_the_same_features_once(tmp_path: Path) -> None:
         np.testing.assert_array_equal(second.dense(range(11)), first.result().dense(range(11)))
     assert backbone.batches == 0
     assert [path.suffix for path in files(tmp_path)] == [".npy"]
+
+
+def test_without_locks_each_process_has_files_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_locks(*given: object) -> None:
+        raise OSError(38, "Function not implemented")
+
+    monkeypatch.setattr("fcntl.flock", no_locks)
+    lines = list[str]()
+
+    class Both(Counting):
+        """Computes all of it once more when half is done, as another process might."""
+
+        def forward(self, images: torch.Tensor) -> torch.Tensor:
+            if self.batches == 1:
+                assert len(files(tmp_path)) == 2
+                cached_features(Counting(), ImageArray(PIXELS), tmp_path, key="k", batch_size=4)
+            return super().forward(images)
+
+    found = cached_features(Both(), ImageArray(PIXELS), tmp_path, key="k", batch_size=4, report=lines.append)
+    np.testing.assert_array_equal(found.dense(range(11)), PIXELS.reshape(11, 16))
+    assert "no file locks" in lines[0]
+    assert [path.suffix for path in files(tmp_path)] == [".npy"]
+    assert len(stopped(tmp_path / "stopped")) == 2
+    backbone = Counting()
+    cached_features(backbone, ImageArray(PIXELS), tmp_path / "stopped", key="k", batch_size=4)
+    assert backbone.batches == 3
 
 
 # -- what can go wrong -----------------------------------------------------------------------------------

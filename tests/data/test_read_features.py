@@ -9,6 +9,7 @@ import zipfile
 import numpy as np
 import pytest
 import scipy.sparse
+import torch
 
 from spml.config import DataConfig
 from spml.data import Augment, open_dataset
@@ -307,6 +308,31 @@ def test_matrices_agree(tmp_path):
     assert len({features.fingerprint() for features in kinds}) == 1
     assert FeatureMatrix(dense).take([0, 1]).fingerprint() != FeatureMatrix(dense).take([1, 0]).fingerprint()
     assert FeatureMatrix(dense.reshape(4, 9)).fingerprint() != kinds[0].fingerprint()
+
+
+NUMBERS = ["?", "i1", "u1", "<u2", "<i8", "<f2", ">f2", "<f4", ">f4", "<f8", "g"]
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("dtype", NUMBERS)
+def test_every_kind_of_number_becomes_float32(dtype, order):
+    dense = np.array([[0, 1, 0.1], [65504, 2**-24, -0.0], [1, 3, 7], [-2, 5, 1e30]])
+    with np.errstate(all="ignore"):
+        matrix = np.asarray(dense.astype(dtype), order=order)
+        expected = matrix.astype(np.float32)
+    features = FeatureMatrix(matrix)
+    batch = features.fetch([3, 1, 0])
+    assert batch.dtype == torch.float32
+    assert batch.is_contiguous()
+    assert batch.numpy().tobytes() == expected[[3, 1, 0]].tobytes()
+    batch.zero_()
+    assert features.dense(range(4)).tobytes() == expected.tobytes()  # what was fetched is no view of it
+
+
+def test_a_file_in_column_order_is_kept_row_by_row(save):
+    kept = read_features(save(X=np.asfortranarray(X), Y=Y), DataConfig()).inputs
+    assert kept._matrix.flags.c_contiguous
+    assert kept.fetch(range(4)).tolist() == X.tolist()
 
 
 def test_check_finite_takes_large_numbers():

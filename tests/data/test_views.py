@@ -279,7 +279,7 @@ def test_flip_of_files_is_a_setting(picture):
 
 @BOTH
 def test_features_are_the_samples_own_or_the_partners(augment):
-    count, width = 60, 500
+    count, width = 400, 500
     dense = table(count, width, zeros=0)
     rows = np.arange(count)
     other = partners(rows, count, augment)
@@ -293,6 +293,14 @@ def test_features_are_the_samples_own_or_the_partners(augment):
     assert abs(replaced.mean() - share) < 4 * deviation / np.sqrt(count * width)
     assert (abs(replaced.mean(1) - share) < 4.5 * deviation / np.sqrt(width)).all()  # of every sample
     assert (abs(replaced.mean(0) - share) < 4.5 * deviation / np.sqrt(count)).all()  # and feature
+
+
+def test_views_of_features_are_pinned():
+    """They may never change: what a run learns follows from them. Found with Python's integers."""
+    other = np.arange(1, 13, dtype=np.float32).reshape(2, 6)
+    views = feature_views(other * 0, other, [0, 70_000], STRONG)
+    assert views.tolist() == [[0, 0, 3, 0, 0, 0], [7, 8, 9, 10, 11, 0]]
+    assert partners([0, 70_000, 5], 80_000, WEAK).tolist() == [78_224, 12_617, 76_014]
 
 
 def test_stronger_views_replace_more_of_the_same():

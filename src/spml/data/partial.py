@@ -6,9 +6,9 @@ import contextlib
 import hashlib
 import io
 import os
-import sys
+import secrets
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -28,13 +28,14 @@ class PartialMatrix:
 
     The rows lie in a hidden file beside the one they will be. A second hidden file lists the blocks written,
     with their SHA-256: what is not listed, or has another, is dropped. No two processes write at a time; the
-    second waits until the first has finished or ended. As context manager it leaves both files behind, or
-    none if there is no row or the matrix is complete.
+    second waits until the first has finished or ended. Where the file system has no locks, each process has
+    files of its own, and none goes on from another's. As context manager it leaves both files behind, or none
+    if there is no row or the matrix is complete.
 
     Args:
         path: the file that the matrix is going to be: a .npy with the SHA-256 of its content appended.
         count: rows of the whole matrix.
-        report: told that this process waits.
+        report: told that this process waits, or that nobody will go on.
 
     Attributes:
         rows: how many there are.
@@ -45,15 +46,17 @@ class PartialMatrix:
 
     def __init__(self, path: Path, count: int, report: Callable[[str], None]) -> None:
         self._path, self._count, self._report = path, count, report
-        self._data_path, self._list_path = _beside(path)
         self._written = hashlib.sha256()
         self._finished = False
         self.rows = 0
 
     def __enter__(self) -> PartialMatrix:
         with self._errors_named(), contextlib.ExitStack() as opened:
-            self._list = opened.enter_context(_locked(self._list_path, self._report))
-            self._data = opened.enter_context(open(self._data_path, "r+b", opener=_open_or_make))
+            self._list = opened.enter_context(_locked(_beside(self._path), self._report))
+            self._files = Path(self._list.name).with_suffix(".part"), Path(self._list.name)
+            for path in self._files:
+                path.touch()  # made, and new, so that `remove_stale` of another process leaves it alone
+            self._data = opened.enter_context(open(self._files[0], "r+b"))
             self._go_on()
             self._open = opened.pop_all()
         return self
@@ -61,7 +64,7 @@ class PartialMatrix:
     def __exit__(self, *error: object) -> None:
         # Before the lock is given free: who gets it next makes files of its own.
         if self.rows == 0 or self._finished:
-            remove_partial(self._path)
+            _remove(self._files)
         # Where a disk is full, closing fails once more.
         with contextlib.suppress(OSError):
             self._open.close()
@@ -95,7 +98,7 @@ class PartialMatrix:
             self._data.flush()
             os.fsync(self._data.fileno())
             self._data.close()
-            os.replace(self._data_path, self._path)
+            os.replace(self._files[0], self._path)
         self._finished = True
 
     def _go_on(self) -> None:
@@ -144,14 +147,12 @@ class PartialMatrix:
 
 def remove_partial(path: Path) -> None:
     """Remove what lies beside a matrix that is complete."""
-    for leftover in _beside(path):
-        with contextlib.suppress(OSError):
-            leftover.unlink()
+    _remove((_beside(path), _beside(path).with_suffix(".part")))
 
 
 def remove_stale(folder: Path) -> None:
     """Remove what processes left in `folder` that were killed more than a week ago."""
-    for path in (*folder.glob(".*.part"), *folder.glob(".*.blocks")):
+    for path in (*folder.glob(".*.npy*.part"), *folder.glob(".*.npy*.blocks")):
         with contextlib.suppress(OSError):
             if time.time() - path.stat().st_mtime > STALE:
                 path.unlink()
@@ -171,8 +172,15 @@ def intact(path: Path) -> bool:
         return False
 
 
-def _beside(path: Path) -> tuple[Path, Path]:
-    return path.with_name(f".{path.name}.part"), path.with_name(f".{path.name}.blocks")
+def _beside(path: Path) -> Path:
+    """The list of blocks; the rows lie in the same name with .part."""
+    return path.with_name(f".{path.name}.blocks")
+
+
+def _remove(files: Iterable[Path]) -> None:
+    for file in files:
+        with contextlib.suppress(OSError):
+            file.unlink()
 
 
 def _header(rows: int, width: int) -> bytes:
@@ -184,14 +192,22 @@ def _header(rows: int, width: int) -> bytes:
 
 @contextlib.contextmanager
 def _locked(path: Path, report: Callable[[str], None]) -> Iterator[BinaryIO]:
-    """A file that one process at a time has open; the system gives it free however that process ends."""
+    """A file that one process at a time has open; the system gives it free however that process ends.
+
+    Where there are no locks, a file of another name that only this process knows.
+    """
     while True:
         with open(path, "a+b") as stream:
-            _lock(stream, report)
+            if not _lock(stream, report):
+                break
             if _is_at(stream, path):
                 stream.seek(0)
                 yield stream
                 return
+    report(f"{path.parent}: has no file locks, so if this is stopped, the next run computes everything again")
+    _remove([path])
+    with open(path.with_name(f"{path.stem}.{secrets.token_hex(8)}{path.suffix}"), "x+b") as stream:
+        yield stream
 
 
 def _is_at(stream: BinaryIO, path: Path) -> bool:
@@ -202,19 +218,16 @@ def _is_at(stream: BinaryIO, path: Path) -> bool:
         return False
 
 
-def _open_or_make(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_CREAT, 0o666)
+def _lock(stream: BinaryIO, report: Callable[[str], None]) -> bool:
+    """Whether it could be locked: Windows and some network file systems have no such locks."""
+    try:
+        import fcntl
 
-
-def _lock(stream: BinaryIO, report: Callable[[str], None]) -> None:
-    if sys.platform == "win32":
-        return
-    import fcntl
-
-    # Some network file systems have no locks.
-    with contextlib.suppress(OSError):
         try:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             report("another process computes the same features: waiting for it")
             fcntl.flock(stream, fcntl.LOCK_EX)
+    except (ImportError, OSError):
+        return False
+    return True

@@ -25,7 +25,7 @@ import torch
 from PIL import Image
 
 from .dataset import Augment, Rows
-from .draws import raw, uniform
+from .draws import of_rows, raw
 
 REACH = 8  # a weak view is shifted by up to 1 / REACH of each side
 GREY = 127  # what Cutout leaves
@@ -91,15 +91,16 @@ def cut_out(pixels: UInt8, y: int, x: int) -> UInt8:
 
 def partners(rows: Rows, count: int, augment: Augment) -> npt.NDArray[np.int64]:
     """For each row another one of `count` rows, each equally likely; the row itself if there is no other."""
-    others = max(1, count - 1)
-    key = "partner", augment.seed, augment.epoch
-    drawn = [int(raw(1, *key, row, augment.view)[0]) % others for row in rows]
-    return (np.asarray(rows, np.int64) + 1 + np.array(drawn, np.int64)) % count
+    drawn = of_rows(rows, 1, "partner", augment.seed, augment.epoch, augment.view)[:, 0]
+    steps = (drawn % np.uint64(max(1, count - 1))).astype(np.int64)
+    found: npt.NDArray[np.int64] = (np.asarray(rows, np.int64) + 1 + steps) % count
+    return found
 
 
 def feature_views(features: Float32, other: Float32, rows: Rows, augment: Augment) -> Float32:
     """Views of feature vectors (B, D): each feature is replaced by the partner's with probability 0.1 (weak)
-    or 0.4 (strong), independently of the others. Free of scale, and a zero stays what a zero of the data is.
+    or 0.4 (strong), rounded to a multiple of 2^-16, independently of the others. Free of scale, and a zero
+    stays what a zero of the data is.
 
     SCARF draws every replaced value from another sample, which takes B x D scattered reads of a memory map.
     Here all replaced values of a sample come from one partner, as in SAINT: two rows are read per sample, and
@@ -111,12 +112,17 @@ def feature_views(features: Float32, other: Float32, rows: Rows, augment: Augmen
         rows: which samples they are.
         augment: which view is wanted; `view` is not 0.
     """
-    views: Float32 = features.copy()
-    share = CORRUPTED[augment.strength]
-    for place, row in enumerate(rows):
-        drawn = uniform(features.shape[1], "corrupt", augment.seed, augment.epoch, row, augment.view)
-        np.copyto(views[place], other[place], where=drawn < share)
-    return views
+    width = features.shape[1]
+    # A sixteen-bit number for each feature: four in an integer, the lowest first.
+    drawn = of_rows(rows, -(-width // 4), "corrupt", augment.seed, augment.epoch, augment.view)
+    below = round(CORRUPTED[augment.strength] * 2**16)
+    replaced = drawn.astype("<u8", copy=False).view("<u2")[:, :width] < below
+    # Chosen by arithmetic on the bits, which is ten times as fast: no processor foresees random branches.
+    own = features.view(np.uint32)
+    bits = own ^ other.view(np.uint32)
+    bits *= replaced
+    bits ^= own
+    return bits.view(np.float32)
 
 
 def _flipped(pixels: UInt8, drawn: int, flip: bool) -> UInt8:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -62,6 +62,7 @@ class _Rows(Dataset[Any]):
 
     def __init__(self, samples: Samples, augment_seed: int | None, views: Sequence[Strength]) -> None:
         self.samples, self.augment_seed, self.views = samples, augment_seed, views
+        self.decode_once = isinstance(samples.inputs, DecodedInputs)  # slow: not for each batch
 
     def __len__(self) -> int:
         return len(self.samples)
@@ -80,8 +81,8 @@ class _Rows(Dataset[Any]):
             for number, strength in enumerate(self.views, start=1)
             if augment is not None
         ]
-        if isinstance(inputs, DecodedInputs):
-            found = inputs.fetch_views(rows, augment, further)
+        if self.decode_once:
+            found = cast(DecodedInputs, inputs).fetch_views(rows, augment, further)
         else:
             found = tuple(inputs.fetch(rows, each) for each in (augment, *further))
         first, *views = (view[:kept] for view in found)

@@ -1,0 +1,368 @@
+"""Speed of loading: images against a plain torchvision pipeline, views, and an epoch on cached features.
+
+    python benchmarks/loading.py IMAGE_FOLDER [WORK_FOLDER]
+
+Images: the JPEGs of each folder in IMAGE_FOLDER as they are, and some enlarged to 1280 pixels (of the web)
+and 4000 (of a camera). Ours decodes, resizes, mirrors half of them and puts uint8 batches on the device,
+where the model normalises them (one column has that too, on the same core). The plain pipeline is what
+tutorials show: Pillow, `Resize((s, s))`, `RandomHorizontalFlip`, `ToTensor` and `Normalize` in the worker,
+PyTorch's own collate. Both have one worker process and batches of 32. Speed is images per second of processor
+time, of the worker, its start included, and of the process it works for together, so that what else the
+machine does matters little. In each round every candidate loads everything once; a ratio is the median of the
+rounds' ratios.
+
+Views: the ordinary view, a weak and a strong one, decoded once, against three fetches.
+
+Features: an epoch of AN, of GR and of LASD (three views), linear head, one thread, on as many features and
+classes as COCO's training part has, from the memory-mapped file that the cache of features writes (in
+WORK_FOLDER, by default that of temporary files; removed afterwards). Seconds are those of the clock, but
+where processor time is named.
+
+Writes benchmarks/results/loading.json and .md.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import random
+import resource
+import statistics
+import sys
+import tempfile
+import time
+from datetime import date
+from pathlib import Path
+
+import numpy as np
+import PIL
+import torch
+from PIL import Image
+from torch.utils.data import DataLoader
+from torch.utils.data import Dataset as TorchDataset
+from torchvision import transforms
+
+from losses import processor
+from spml.config import from_dict
+from spml.data import Augment, Dataset, Samples
+from spml.data.arrays import FeatureMatrix
+from spml.data.images import ImageFiles
+from spml.data.partial import PartialMatrix, intact
+from spml.engine.distributed import make_fabric
+from spml.engine.loading import EpochBatches, make_loader
+from spml.engine.train import Trainer
+from spml.labels import ObservedLabels
+from spml.models.backbones import create_backbone
+from spml.models.classifier import Classifier, Top
+from spml.models.spec import BackboneSpec
+from spml.objective import Facts, create
+from spml.results import versions
+from spml.selection import Judge
+
+IMAGES, ENLARGED = 384, {1280: 96, 4000: 8}  # longer side in pixels: how many of the images
+SIZES, BATCH, ROUNDS = (224, 448), 32, 5
+FEATURES, WIDTH, CLASSES, FEATURE_BATCH = 65_665, 2048, 80, 256
+MEAN_LABELS = 2.94
+METHODS = "an", "gr", "lasd"  # the last one with three views
+MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+RESULTS = Path(__file__).parent / "results"
+
+
+# -- images ----------------------------------------------------------------------------------------------
+
+
+class Plain(TorchDataset):
+    """Images as tutorials load them."""
+
+    def __init__(self, paths, size):
+        self.paths = paths
+        self.transform = transforms.Compose(
+            [
+                transforms.Resize((size, size)),
+                transforms.RandomHorizontalFlip(),
+                transforms.ToTensor(),
+                transforms.Normalize(MEAN, STD),
+            ]
+        )
+
+    def __len__(self):
+        return len(self.paths)
+
+    def __getitem__(self, row):
+        return self.transform(Image.open(self.paths[row]).convert("RGB")), row % CLASSES
+
+
+def plain(paths, size):
+    """Load everything once with the plain pipeline."""
+    pin = DEVICE.type == "cuda"
+    for batch in DataLoader(Plain(paths, size), BATCH, shuffle=True, num_workers=1, pin_memory=pin):
+        batch[0].to(DEVICE, non_blocking=True)
+
+
+def files(paths, size, **settings):
+    """Images with labels."""
+    labels = ObservedLabels.from_index(np.arange(len(paths)) % CLASSES, CLASSES)
+    inputs = ImageFiles(paths, [""] * len(paths), size=size, flip=True, **settings)
+    return Samples(tuple(map(str, paths)), inputs, labels)
+
+
+def ours(paths, size, normalised=False, **settings):
+    """Load everything once with ours."""
+    samples = files(paths, size, **settings)
+    mean, std = (255 * torch.tensor(values, device=DEVICE).reshape(1, 3, 1, 1) for values in (MEAN, STD))
+    batches = EpochBatches(len(samples), BATCH, seed=0)
+    for inputs, _, _ in make_loader(samples, batches, 0, 1, DEVICE.type == "cuda"):
+        there = inputs.to(DEVICE, non_blocking=True)
+        if normalised:
+            there.float().sub_(mean).div_(std)
+
+
+def processor_seconds():
+    """Of this process and of those it started, as far as they have ended."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(one.ru_utime + one.ru_stime for one in used)
+
+
+def seconds(candidates):
+    """Processor seconds of each candidate in each round: {name: [seconds]}."""
+    found = {name: [] for name in candidates}
+    for round_ in range(ROUNDS + 1):  # the first one warms up
+        for name, call in candidates.items():
+            started = processor_seconds()
+            call()
+            if round_:
+                found[name].append(processor_seconds() - started)
+    return found
+
+
+def ratio(found, name, base):
+    """Median of the rounds' ratios."""
+    return statistics.median(a / b for a, b in zip(found[name], found[base], strict=True))
+
+
+def loading(paths, size, large):
+    """Images per second of each candidate, and how much faster than the plain pipeline it is."""
+    candidates = {
+        "plain": lambda: plain(paths, size),
+        "ours": lambda: ours(paths, size),
+        "ours, normalised": lambda: ours(paths, size, normalised=True),
+    }
+    if large:
+        candidates["ours, data.draft"] = lambda: ours(paths, size, draft=True)
+    found = seconds(candidates)
+    return {
+        name: {
+            "images per second": len(paths) / statistics.median(found[name]),
+            "over plain": ratio(found, "plain", name),
+        }
+        for name in candidates
+    }
+
+
+def views(paths, size):
+    """Milliseconds per image for three views, and how much is saved by decoding once."""
+    inputs = files(paths, size).inputs
+    further = [Augment(0, 0, 1, "weak"), Augment(0, 0, 2, "strong")]
+    batches = [range(start, min(start + BATCH, len(paths))) for start in range(0, len(paths), BATCH)]
+
+    def once():
+        for rows in batches:
+            inputs.fetch_views(rows, Augment(0, 0), further)
+
+    def each():
+        for rows in batches:
+            for augment in (Augment(0, 0), *further):
+                inputs.fetch(rows, augment)
+
+    found = seconds({"once": once, "each": each})
+    return {
+        "milliseconds per image": 1e3 * statistics.median(found["once"]) / len(paths),
+        "three fetches over one": ratio(found, "each", "once"),
+    }
+
+
+def enlarged(paths, side, folder):
+    """The images with `side` pixels on the longer side, as JPEGs of quality 90."""
+    for path in paths:
+        with Image.open(path) as image:
+            scale = side / max(image.size)
+            size = tuple(round(scale * length) for length in image.size)
+            image.convert("RGB").resize(size, Image.Resampling.LANCZOS).save(folder / path.name, quality=90)
+    return sorted(folder.iterdir())
+
+
+def compared(paths, large):
+    """All of the above for some images at each size."""
+    sides = []
+    for path in paths:
+        with Image.open(path) as image:
+            sides.append(image.size)
+    result = {"images": len(paths), "median size": [int(side) for side in np.median(sides, 0)]}
+    for size in SIZES:
+        result[str(size)] = loading(paths, size, large) | {"views": views(paths[: 8 * BATCH], size)}
+    print(result, flush=True)
+    return result
+
+
+def images(source, work):
+    """The images of each folder as they are, and some of all enlarged."""
+    sets = {folder.name: sorted(folder.rglob("*.jpg")) for folder in sorted(source.iterdir())}
+    draw, paths = random.Random(0), sorted(itertools.chain(*sets.values()))
+    draw.shuffle(paths)
+    result = {}
+    for name, found in sets.items():
+        if found:
+            result[name] = compared(draw.sample(found, min(IMAGES, len(found))), False)
+    for side, count in ENLARGED.items():
+        with tempfile.TemporaryDirectory(dir=work) as folder:
+            result[f"enlarged to {side} pixels"] = compared(enlarged(paths[:count], side, Path(folder)), True)
+    return result
+
+
+# -- features --------------------------------------------------------------------------------------------
+
+
+def timed(call):
+    """Seconds on the clock."""
+    started = time.perf_counter()
+    call()
+    return time.perf_counter() - started
+
+
+def write_features(path):
+    """Features as a ResNet gives them, none below zero."""
+    generator = np.random.default_rng(0)
+    with PartialMatrix(path, FEATURES, print) as file:
+        for start in range(0, FEATURES, FEATURE_BATCH):
+            shape = min(FEATURE_BATCH, FEATURES - start), WIDTH
+            file.add(np.maximum(generator.standard_normal(shape, np.float32), 0))
+        file.finish()
+
+
+def forget(path):
+    """Make the system drop what it holds of a file in memory."""
+    with open(path, "rb") as stream:
+        os.posix_fadvise(stream.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def load(train):
+    """Load an epoch and do nothing with it."""
+    for _ in make_loader(train, EpochBatches(FEATURES, FEATURE_BATCH, seed=0), 0, 0, False):
+        pass
+
+
+def epochs(train, method, count):
+    """Seconds of learning the scale of the features, of each epoch then, and of the processor in an epoch."""
+    names = tuple(f"class {column}" for column in range(CLASSES))
+    few = range(FEATURE_BATCH)
+    val = Samples(train.ids[:FEATURE_BATCH], train.inputs.take(few), train.observed.take(few))
+    config = from_dict(
+        {"data": {"path": "-"}, "method": method, "epochs": count, "batch_size": FEATURE_BATCH,
+         "optim": {"name": "adam", "lr": 1e-3}}
+    )  # fmt: skip
+    fabric = make_fabric("cpu")
+    top = Top(WIDTH, CLASSES)
+    scale = timed(lambda: top.fit_standardise(train.inputs))
+    model = Classifier(create_backbone(BackboneSpec("none", width=WIDTH)), top)
+    objective = create(method)
+    objective.on_fit_start(Facts(train.observed, train.ids, names, MEAN_LABELS))
+    data = Dataset("features", names, {"train": train, "val": val}, {})
+    judge = Judge(val, None, "observed", None)
+    trainer, started = Trainer(config, fabric, model, top.head, objective, data, judge), processor_seconds()
+    history, used = trainer.fit().history, processor_seconds() - started
+    ends = [0.0, *(record["seconds"] for record in history)]
+    return scale, [after - before for before, after in itertools.pairwise(ends)], used / count
+
+
+def features(work):
+    """Seconds of everything that an epoch on cached features takes."""
+    labels = np.random.default_rng(1).integers(0, CLASSES, FEATURES)
+    with tempfile.TemporaryDirectory(dir=work) as folder:
+        path = Path(folder) / "features.npy"
+        result = {"writing the file": timed(lambda: write_features(path))}
+        result["checking the file"] = statistics.median(timed(lambda: intact(path)) for _ in range(ROUNDS))
+        matrix = FeatureMatrix(np.load(path, mmap_mode="r", allow_pickle=False))
+        train = Samples(tuple(map(str, range(FEATURES))), matrix, ObservedLabels.from_index(labels, CLASSES))
+        forget(path)
+        result["loading an epoch, file not in memory"] = timed(lambda: load(train))
+        result["loading an epoch"] = statistics.median(timed(lambda: load(train)) for _ in range(ROUNDS))
+        for method in METHODS:
+            result["scale of the features, once"], every, used = epochs(train, method, ROUNDS)
+            result[f"an epoch of {method}"] = statistics.median(every)
+            result[f"the slowest epoch of {ROUNDS}, {method}"] = max(every)
+            result[f"processor time of an epoch of {method}"] = used
+    return result
+
+
+# -- report ----------------------------------------------------------------------------------------------
+
+
+def report(result):
+    """The tables as Markdown."""
+    lines = [
+        f"{result['date']}, {result['machine']}, torch {result['versions']['torch']}, torchvision "
+        f"{result['versions']['torchvision']}, Pillow {result['versions']['pillow']}, device {DEVICE.type}. "
+        "`python benchmarks/loading.py`.",
+        "",
+        "Images per second of one core, decoded, resized, mirrored, collated and on the device; in brackets "
+        "over the plain torchvision pipeline:",
+        "",
+        "| images | size | plain | ours | ours, normalised on that core | ours, `data.draft` |",
+        "|---|---|---|---|---|---|",
+    ]
+    for name, found in result["images"].items():
+        for size in map(str, SIZES):
+            width, height = found["median size"]
+            cells = [f"{found[size]['plain']['images per second']:.0f}"]
+            for key in ("ours", "ours, normalised", "ours, data.draft"):
+                cell = found[size].get(key)  # none where no image is large enough for a draft
+                cells.append(f"{cell['images per second']:.0f} ({cell['over plain']:.2f})" if cell else "")
+            lines.append(f"| {name}, {width} x {height} | {size} | {' | '.join(cells)} |")
+    lines += [
+        "",
+        "An ordinary, a weak and a strong view, in milliseconds per image, and three fetches over that:",
+        "",
+        "| images | size | decoded once | decoded for each |",
+        "|---|---|---|---|",
+    ]
+    for name, found in result["images"].items():
+        for size in map(str, SIZES):
+            cell = found[size]["views"]
+            lines.append(
+                f"| {name} | {size} | {cell['milliseconds per image']:.2f} | "
+                f"{cell['three fetches over one']:.2f} |"
+            )
+    lines += [
+        "",
+        f"Seconds for {FEATURES:,} x {WIDTH} float32 features ({4 * FEATURES * WIDTH / 1e6:.0f} MB), "
+        f"{CLASSES} classes, batches of {FEATURE_BATCH}, linear head, Adam, one thread:",
+        "",
+        "| | seconds |",
+        "|---|---|",
+        *(f"| {name} | {value:.2f} |" for name, value in result["features"].items()),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def main():
+    """Measure and write the results."""
+    if not 2 <= len(sys.argv) <= 3:
+        print(__doc__)
+        return 2
+    source, work = Path(sys.argv[1]), sys.argv[2] if len(sys.argv) == 3 else None
+    torch.set_num_threads(1)
+    result = {"date": date.today().isoformat(), "machine": processor(), "versions": versions()}
+    result["versions"]["pillow"] = PIL.__version__
+    result["features"] = features(work)
+    result["images"] = images(source, work)
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / "loading.json").write_text(json.dumps(result, indent=1) + "\n")
+    (RESULTS / "loading.md").write_text(report(result))
+    print(report(result))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
