@@ -235,6 +235,37 @@ def test_every_format_that_is_read_is_on_the_page():
     assert not [text for text in headings.values() if f"\n## {text}\n" not in DATA_PAGE]
 
 
+# -- choose a model --------------------------------------------------------------------------------------
+
+
+def test_the_page_on_selection(tmp_path, monkeypatch, capsys):
+    """Every block is run, in the order of the page, and does what the page says."""
+    page = (ROOT / "docs" / "selection.md").read_text(encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    names, printed = {}, []
+    for kind, text in re.findall(r"^```(\w*)\n(.*?)^```", page, re.S | re.M):
+        if kind == "python":
+            exec(compile(text, "selection.md", "exec"), names)
+            continue
+        for command in text.splitlines():
+            arguments = shlex.split(command)[1:]
+            capsys.readouterr()
+            main([*arguments, *(["--threads", "1"] if arguments[0] == "train" else [])])
+            printed.append(capsys.readouterr().out)
+    training, (compared, one, full, hidden) = printed[:3], printed[3:]
+    assert len(training) == 3
+    for column in ("SP-score", "95 % interval", "P", "A", "naive mAP", "behind", "z", "tie set"):
+        assert column in compared.splitlines()[2]
+    assert {path.name for path in Path("compared").iterdir()} == {
+        "comparison.json", "comparison.csv", "comparison.png",
+    }  # fmt: skip
+    assert "naive mAP" in one
+    assert "tie set" not in one
+    assert full.count("\nmAP ") == 3
+    assert "its true labels were not used" in hidden
+    assert json.loads(Path("compared/comparison.json").read_text())["tie_set"] == names["found"]["tie_set"]
+
+
 # -- the pages of the methods ----------------------------------------------------------------------------
 
 

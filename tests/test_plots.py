@@ -23,6 +23,7 @@ from spml.plots import (
     example_sheet,
     learning_curves,
     penalty_curves,
+    tie_set,
 )
 
 HISTORY = [
@@ -93,6 +94,34 @@ def test_compared_curves_lie_where_their_values_are(tmp_path: Path) -> None:
     image = pixels(tmp_path / "c.png")
     low, high = (places(image, colour)[:, 0] for colour in COLOURS[:2])
     assert high.max() < low.min()
+
+
+def test_the_tie_set_is_told_apart_and_the_highest_stands_above(tmp_path: Path) -> None:
+    def candidate(run: str, score: float, tied: bool) -> dict[str, Any]:
+        return {"run": run, "SP": score, "SP_interval": [score - 0.1, score + 0.1], "in_tie_set": tied}
+
+    low, middle, high = (
+        candidate("$a$", 0.3, False),
+        candidate("b" * 99, 0.5, True),
+        candidate("c", 0.6, True),
+    )
+    tie_set(tmp_path / "one.png", [low, high, middle])
+    image = pixels(tmp_path / "one.png")
+
+    def lines(colour: str) -> npt.NDArray[np.int64]:
+        """(row, first column, last column) of what is drawn that wide."""
+        found = places(image, colour)
+        columns = {row: found[found[:, 0] == row][:, 1] for row in np.unique(found[:, 0])}
+        return np.array([(row, c.min(), c.max()) for row, c in columns.items() if np.ptp(c) > 200])
+
+    tied, other = lines(COLOURS[0]), lines(MISSED)
+    assert tied[:, 0].max() < other[:, 0].min()
+    highest, lowest = tied[tied[:, 0] == tied[:, 0].min()][0], other[0]
+    width = highest[2] - highest[1]  # of an interval of .2
+    assert lowest[2] - lowest[1] == pytest.approx(width, abs=3)
+    assert highest[1] - lowest[1] == pytest.approx(1.5 * width, rel=0.05)
+    tie_set(tmp_path / "two.png", [middle, low, high])
+    assert (tmp_path / "two.png").read_bytes() == (tmp_path / "one.png").read_bytes()
 
 
 @pytest.mark.parametrize("draw", ["learning", "compare", "sheet"])

@@ -12,7 +12,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .api import Predictions, Run, load, train
+    from .api import Predictions, Run, compare, load, train
     from .config import Config
     from .contract import check_objective
     from .errors import InputError, SpmlError
@@ -30,6 +30,7 @@ _WHERE = {
     "Run": "api",
     "SpmlError": "errors",
     "check_objective": "contract",
+    "compare": "api",
     "load": "api",
     "register": "objective",
     "train": "api",
@@ -44,6 +45,7 @@ __all__ = [
     "Run",
     "SpmlError",
     "check_objective",
+    "compare",
     "load",
     "register",
     "train",

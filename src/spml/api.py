@@ -1,11 +1,11 @@
-"""Train, load, predict, evaluate from Python; the command line does the same."""
+"""Train, load, predict, evaluate, compare from Python; the command line does the same."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -13,14 +13,12 @@ import numpy.typing as npt
 from . import models
 from .config import Config, DataConfig, from_dict
 from .console import Console
-from .data import Samples, open_dataset, open_inputs
+from .data import Samples, open_inputs
 from .engine import make_fabric, predict_logits
 from .errors import InputError, nearest
+from .evaluation import evaluate, of_one
 from .labels import ObservedLabels
-from .metrics import average_precision, mean_average_precision, precision_recall_f1, sp_score, top_k
 from .pipeline import run_training
-from .selection import DEFAULT_MEAN_LABELS
-from .settings import check_mean_labels
 
 
 def train(
@@ -75,6 +73,86 @@ def load(folder: str | Path) -> Run:
     return Run(Path(folder), classifier, card)
 
 
+def compare(
+    runs: Sequence[Run | str | Path],
+    data: str | Path | DataConfig,
+    *,
+    split: str = "test",
+    mean_labels: float | None = None,
+    draws: int = 200,
+    seed: int = 0,
+    batch_size: int = 64,
+    workers: int = 0,
+    device: str = "auto",
+    console: Console | None = None,
+    **settings: Any,
+) -> dict[str, Any]:
+    """Compare runs with the same classes by observed labels alone, even if the true ones are there.
+
+    Args:
+        runs: loaded, or their folders; each once.
+        data: path, or all that `--data.*` can say.
+        split: `train`, `val` or `test`.
+        mean_labels: K of the SP-score, 2 if None.
+        draws, seed: of the bootstrap, as in `spml.metrics.compare_models`.
+        batch_size, workers, device, console: as for `Run.predict`.
+        settings: fields of `DataConfig`, for example `observe="single"`.
+
+    Returns:
+        A JSON-able dict: `candidates` in the order of `runs`, `tie_set` from the best on, `cross_checks`,
+        `warnings`, `notes`. Scores lie in [0, 1]; they rank runs, and none of them is a mAP.
+
+    Raises:
+        InputError: no run, one that is named twice or is not finished, different classes, or data that does
+            not suit; the message says what to do.
+
+    Example:
+        spml.compare(["runs/em", "runs/gr"], "held_out.csv")["tie_set"]
+    """
+    engine = Engine(batch_size, workers, device, console)
+    more = {"draws": draws, "seed": seed, **settings}
+    return evaluate_runs(runs, data, engine, split, observed=True, mean_labels=mean_labels, **more)
+
+
+def evaluate_runs(
+    runs: Sequence[Run | str | Path],
+    data: str | Path | DataConfig,
+    engine: Engine,
+    split: str,
+    *,
+    observed: bool,
+    mean_labels: float | None,
+    draws: int = 200,
+    seed: int = 0,
+    **settings: Any,
+) -> dict[str, Any]:
+    """What `spml.evaluation.evaluate` finds for these runs, which are named by their folders.
+
+    Raises:
+        InputError: as `compare`.
+    """
+    if not runs:
+        raise InputError("no run to evaluate: name the folder of at least one")
+    loaded: dict[str, Run] = {}
+    for given in runs:
+        run = given if isinstance(given, Run) else load(given)
+        name = str(run.folder)
+        if any(run.folder.resolve() == other.folder.resolve() for other in loaded.values()):
+            raise InputError(f"{name}: is named twice; name each run once.")
+        loaded[name] = run
+    return evaluate(
+        loaded,
+        data if isinstance(data, DataConfig) else _data_config(data, settings),
+        split=split,
+        observed=observed,
+        mean_labels=mean_labels,
+        predict=lambda run, samples: run.logits(samples, engine),
+        report=(engine.console or Console(silent=True)).line,
+        draws=draws,
+        seed=seed,
+    )
+
+
 @dataclass(frozen=True)
 class Predictions:
     """What a model says of samples.
@@ -94,6 +172,22 @@ class Predictions:
     notes: tuple[str, ...] = ()
 
 
+class Engine(NamedTuple):
+    """How samples are predicted.
+
+    Attributes:
+        batch_size: samples per step.
+        workers: processes that decode images.
+        device: `auto`, `cpu`, `cuda`, `mps`.
+        console: where progress is shown; nowhere if None.
+    """
+
+    batch_size: int = 64
+    workers: int = 0
+    device: str = "auto"
+    console: Console | None = None
+
+
 class Run:
     """A trained model with its classes and its threshold.
 
@@ -108,6 +202,11 @@ class Run:
         self.folder, self.card, self._classifier = folder, card, classifier
         self.classes: tuple[str, ...] = tuple(card["classes"])
         self.threshold = float(card["threshold"]["logit"])
+
+    @property
+    def spec(self) -> models.BackboneSpec:
+        """The backbone, and how images are prepared for it."""
+        return self._classifier.spec
 
     def predict(
         self,
@@ -131,14 +230,14 @@ class Run:
             InputError: a path is missing, nothing can be read, or features have another width.
         """
         several = [paths] if isinstance(paths, (str, Path)) else list(paths)
-        spec = self._classifier.spec
+        spec = self.spec
         ids, inputs, notes = open_inputs(
             [str(p) for p in several], size=spec.size, interpolation=spec.interpolation
         )
         nothing = ObservedLabels(
             np.zeros(len(ids) + 1, np.int64), np.empty(0, np.int64), np.empty(0, np.int8), len(self.classes)
         )
-        logits = self._logits(Samples(ids, inputs, nothing), batch_size, workers, device, console)
+        logits = self.logits(Samples(ids, inputs, nothing), Engine(batch_size, workers, device, console))
         return Predictions(ids, self.classes, _sigmoid(logits), self._labels(logits), notes)
 
     def evaluate(
@@ -146,6 +245,7 @@ class Run:
         data: str | Path | DataConfig,
         *,
         split: str = "test",
+        observed: bool = False,
         mean_labels: float | None = None,
         batch_size: int = 64,
         workers: int = 0,
@@ -158,6 +258,7 @@ class Run:
         Args:
             data: path, or all that `--data.*` can say.
             split: `train`, `val` or `test`.
+            observed: judge by observed labels alone, even if the true ones are there.
             mean_labels: K of the SP-score, 2 if None.
             batch_size, workers, device, console: as for `predict`.
             settings: fields of `DataConfig`, for example `unlisted="negative"`.
@@ -166,59 +267,15 @@ class Run:
             A JSON-able dict. Metrics lie in [0, 1].
 
         Raises:
-            InputError: the data can't be read, has no such split, or a class that the model does not know.
+            InputError: the data can't be read, has no such split, a class that the model does not know, or,
+                where it is not fully labelled, no known positive label.
         """
-        config = data if isinstance(data, DataConfig) else _data_config(data, settings)
-        report = (console or Console(silent=True)).line
-        dataset = open_dataset(config, purpose="evaluate", report=report)
-        spec = self._classifier.spec
-        dataset = dataset.resized(config.size or spec.size, spec.interpolation)
-        if split not in dataset.splits:
-            raise InputError(
-                f"{config.path}: has no {split!r} split, but {', '.join(dataset.splits)} (--split)."
-            )
-        check_mean_labels(mean_labels, len(self.classes))
-        columns = self._columns(config.path, dataset.classes)
-        samples = dataset.splits[split]
-        logits = self._logits(samples, batch_size, workers, device, console)
-        found: dict[str, Any] = {"data": config.path, "split": split, "samples": len(samples)}
-        if split in dataset.truth:
-            truth = dataset.truth[split].with_classes(columns, len(self.classes)).to_ternary()
-            return found | self._full_metrics(logits, truth)
-        observed = samples.observed.with_classes(columns, len(self.classes))
-        target = observed.index if observed.index is not None else observed.to_ternary()
-        sp = sp_score(logits, target, mean_labels=mean_labels or DEFAULT_MEAN_LABELS)
-        return found | {
-            "labels": "observed only",
-            "mean_labels": mean_labels or DEFAULT_MEAN_LABELS,
-            "SP": sp.score,
-            "P": sp.p,
-            "A": sp.a,
-        }
+        engine = Engine(batch_size, workers, device, console)
+        return of_one(
+            evaluate_runs([self], data, engine, split, observed=observed, mean_labels=mean_labels, **settings)
+        )
 
-    def _full_metrics(self, logits: npt.NDArray[np.float32], truth: npt.NDArray[np.int8]) -> dict[str, Any]:
-        per_class = average_precision(logits, truth)
-        known = [(name, float(ap)) for name, ap in zip(self.classes, per_class, strict=True) if ap == ap]
-        found: dict[str, Any] = {
-            "labels": "full",
-            "mAP": mean_average_precision(logits, truth),
-            "AP": dict(known),
-            "classes_without_positives": [
-                n for n, ap in zip(self.classes, per_class, strict=True) if ap != ap
-            ],
-            "threshold": self.threshold,
-            "thresholded": {},
-            "top_k": {},
-        }
-        for average in ("micro", "macro", "samples"):
-            result = precision_recall_f1(logits, truth, self.threshold, average=average)
-            found["thresholded"][average] = result._asdict()
-        for k in (1, 3, 5):
-            if k <= len(self.classes):
-                found["top_k"][str(k)] = top_k(logits, truth, k)._asdict()
-        return found
-
-    def _columns(self, path: str, classes: tuple[str, ...]) -> npt.NDArray[np.int64]:
+    def columns(self, path: str, classes: tuple[str, ...]) -> npt.NDArray[np.int64]:
         """The model's column of each class of some data."""
         position = {name: column for column, name in enumerate(self.classes)}
         for name in classes:
@@ -229,19 +286,28 @@ class Run:
                 )
         return np.asarray([position[name] for name in classes], np.int64)
 
-    def _logits(
-        self, samples: Samples, batch_size: int, workers: int, device: str, console: Console | None
-    ) -> npt.NDArray[np.float32]:
-        if batch_size < 1 or workers < 0:
+    def logits(self, samples: Samples, engine: Engine) -> npt.NDArray[np.float32]:
+        """Logits (N, C) of samples.
+
+        Raises:
+            InputError: samples of another kind or width than the model takes, or a wrong setting.
+        """
+        if engine.batch_size < 1 or engine.workers < 0:
             raise InputError(
-                f"batch_size must be at least 1 and workers at least 0, got {batch_size}, {workers}"
+                f"batch_size must be at least 1 and workers at least 0, got {engine.batch_size}, "
+                f"{engine.workers}"
             )
         self._check_kind(samples)
-        fabric = make_fabric(device)
+        fabric = make_fabric(engine.device)
         model = self._classifier.to(fabric.device)
-        with (console or Console(silent=True)).progress(len(samples), "predicting") as advance:
+        with (engine.console or Console(silent=True)).progress(len(samples), "predicting") as advance:
             return predict_logits(
-                model, samples, fabric, batch_size=batch_size, workers=workers, progress=advance
+                model,
+                samples,
+                fabric,
+                batch_size=engine.batch_size,
+                workers=engine.workers,
+                progress=advance,
             )
 
     def _check_kind(self, samples: Samples) -> None:
@@ -276,4 +342,4 @@ def _sigmoid(logits: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
     return np.asarray(expit(logits), np.float32)
 
 
-__all__ = ["Config", "Predictions", "Run", "load", "train"]
+__all__ = ["Config", "Predictions", "Run", "compare", "load", "train"]

@@ -11,6 +11,9 @@ import yaml
 
 from .errors import InputError, nearest
 
+LBFGS = "lbfgs"
+"""The optimiser that solves a head instead of training it."""
+
 
 @dataclass
 class DataConfig:
@@ -36,7 +39,8 @@ class DataConfig:
             measure ^ power; 0 is `single`, and below 0 the rare, the small, the outer are preferred. For
             `salience` the standard deviation of its logarithm.
         val_share: share of the training samples held out for validation where the data has no split.
-        split_seed: seed of that split.
+        test_share: share of all samples set aside for the test where the data has no split; 0 = no test.
+        split_seed: seed of both.
         label_columns: attributes of an ARFF file that are labels: N for the first N, -N for the last N; 0 =
             as its .xml file or @relation says.
         separator: what separates several labels in one CSV cell; recognised if not stated.
@@ -64,6 +68,7 @@ class DataConfig:
     observe_share: float = 0.1
     observe_power: float = 1.0
     val_share: float = 0.2
+    test_share: float = 0.0
     split_seed: int = 0
     label_columns: int = 0
     separator: str | None = None
@@ -116,7 +121,11 @@ class OptimConfig:
     """How weights are updated.
 
     Attributes:
-        name: `adamw`, `adam` or `sgd` (momentum .9).
+        name: `adamw`, `adam` or `sgd` (momentum .9). `lbfgs` does not train but solves a linear head, on
+            features of a pretrained, frozen backbone or of a file: to the minimum of the method's loss of the
+            whole training set with an L2 penalty, for 13 penalties, of which the best by the validation score
+            is kept. `epochs` says where a schedule ends, and the other settings here do not matter. For
+            methods without a memory, views or parameters of their own.
         lr: learning rate; default 1e-3, or 1e-4 when a pretrained backbone is fine-tuned.
         weight_decay: decoupled for adamw, added to the gradient for the others.
         l1: adds l1 * sum |w| over the model's weights (biases and norms excepted) to the loss.
@@ -130,7 +139,7 @@ class OptimConfig:
         ema: decay per step of an average of the weights that is used for validation and prediction; 0 = none.
     """
 
-    name: Literal["adamw", "adam", "sgd"] = "adamw"
+    name: Literal["adamw", "adam", "sgd", "lbfgs"] = "adamw"
     lr: float | None = None
     weight_decay: float = 1e-4
     l1: float = 0.0
@@ -252,6 +261,7 @@ def check(config: Config) -> None:
         ("checkpoint_steps", config.checkpoint_steps, config.checkpoint_steps >= 0, "at least 0"),
         ("threads", config.threads, config.threads >= 0, "at least 0"),
         ("data.val_share", config.data.val_share, 0 < config.data.val_share < 1, "between 0 and 1"),
+        ("data.test_share", config.data.test_share, 0 <= config.data.test_share < 1, "in [0, 1)"),
         ("data.size", config.data.size, config.data.size >= 0, "at least 0"),
         ("data.max_pixels", config.data.max_pixels, config.data.max_pixels >= 1, "at least 1"),
         ("model.hidden", config.model.hidden, config.model.hidden >= 1, "at least 1"),

@@ -150,6 +150,45 @@ def compare_curves(path: Path, curves: Mapping[str, Sequence[tuple[float, float]
     _save(figure, path)
 
 
+def tie_set(path: Path, candidates: Sequence[Mapping[str, Any]]) -> None:
+    """SP-scores of compared models with their intervals, the highest at the top; the tie set is filled.
+
+    Args:
+        path: PNG to write.
+        candidates: for each model `run` (its name), `SP` and `SP_interval` (low, high) in [0, 1], and
+            `in_tie_set`.
+
+    Raises:
+        SpmlError: the file could not be written.
+    """
+    ordered = sorted(candidates, key=lambda candidate: candidate["SP"])
+    figure = _figure(7.2, 1.0 + 0.26 * len(ordered))
+    axes = figure.subplots()
+    _style(axes)
+    axes.grid(axis="x", color=_GRID, linewidth=0.7)
+    axes.grid(visible=False, axis="y")
+    for place, candidate in enumerate(ordered):
+        tied = candidate["in_tie_set"]
+        colour = COLOURS[0] if tied else MISSED
+        low, high = (100 * end for end in candidate["SP_interval"])
+        axes.plot([low, high], [place, place], color=colour, linewidth=1.8)
+        axes.plot(
+            [100 * candidate["SP"]],
+            [place],
+            marker="o",
+            markersize=7,
+            color=colour if tied else "white",
+            markeredgecolor=colour,
+        )
+    axes.set_ylim(-0.6, len(ordered) - 0.4)
+    axes.set_yticks(range(len(ordered)))
+    for label in axes.set_yticklabels([_cut_start(candidate["run"]) for candidate in ordered]):
+        label.set_parse_math(False)
+    axes.set_xlabel("SP-score, % (not mAP), and its 95 % interval", fontsize=9)
+    axes.set_title("Filled: the tie set, not to be told from the best", fontsize=9.5, loc="left")
+    _save(figure, path)
+
+
 def example_sheet(
     path: Path,
     images: npt.NDArray[np.uint8],
@@ -255,6 +294,10 @@ def _lines(
 
 def _cut(name: str, most: int = 20) -> str:
     return name if len(name) <= most else name[: most - 1] + "\N{HORIZONTAL ELLIPSIS}"
+
+
+def _cut_start(name: str, most: int = 40) -> str:
+    return name if len(name) <= most else "\N{HORIZONTAL ELLIPSIS}" + name[1 - most :]
 
 
 def _apart(values: Sequence[float], least: float) -> list[float]:

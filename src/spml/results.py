@@ -33,8 +33,9 @@ class Finished:
         data: as it was opened, with images where there are images.
         judge: what chose the epoch.
         classifier: with the weights of that epoch.
-        history: one record per epoch, or per solution of a head in closed form.
+        history: one record per epoch, or per solution of a head that is solved.
         best: the chosen one, from 0.
+        tied: how many penalties can't be told from the chosen one by the SP-score; None for epochs.
         scores: logits (N, C) of the splits other than `train`.
         head_bias: where the head's bias came from, for the summary.
         init_from: what was taken from another run, for the summary.
@@ -49,6 +50,7 @@ class Finished:
     classifier: models.Classifier
     history: list[dict[str, Any]]
     best: int
+    tied: int | None
     scores: dict[str, Any]
     head_bias: dict[str, Any]
     init_from: dict[str, str] | None
@@ -80,12 +82,18 @@ def write_results(folder: Path, run: Finished) -> str:
     if run.state:
         start.write_state(folder, run.state, run.data.splits["train"])
     models.save_classifier(folder, run.classifier, run.classifier.spec, card)
-    chosen = {key: best[key] for key in ("epoch", "penalty") if key in best}
+    keys = ("epoch", "penalty", "l2", "gradient", "converged", "schedule_epoch")
+    chosen: dict[str, Any] = {key: best[key] for key in keys if key in best}
+    chosen["of"] = len(run.history)
+    if run.tied is not None:
+        # No warning of a large one: neighbouring penalties are nearly one model, so that many tie is no flaw
+        # of the data, and any of them will do.
+        chosen["tie_set"] = run.tied
     summary: dict[str, Any] = {
         "method": run.method,
         "hp": config.hp,
         "init_from": run.init_from,
-        "selected": {**run.judge.describe(), **chosen, "of": len(run.history)},
+        "selected": {**run.judge.describe(), **chosen},
         "validation": {key: value for key, value in best.items() if key.startswith("val/")},
         "test": _test(run),
         "head_bias": run.head_bias,
@@ -120,7 +128,7 @@ def _test(run: Finished) -> dict[str, Any] | None:
     truth = run.data.truth.get("test")
     if truth is None or "test" not in run.scores:
         return None
-    return {"mAP": mean_average_precision(run.scores["test"], truth.to_ternary())}
+    return {"mAP": mean_average_precision(run.scores["test"], truth.to_ternary(), run.data.empty)}
 
 
 def _describe_data(run: Finished) -> dict[str, Any]:
@@ -130,6 +138,7 @@ def _describe_data(run: Finished) -> dict[str, Any]:
         "samples": {name: len(samples) for name, samples in run.data.splits.items()},
         "observed": {name: samples.observed.extent for name, samples in run.data.splits.items()},
         "skipped": len(run.data.skipped),
+        "notes": list(run.data.notes),
         "fingerprint": run.fingerprint,
     }
 
@@ -181,7 +190,10 @@ def _closing(folder: Path, summary: dict[str, Any]) -> str:
     text = f"{selected['metric']} {100 * value:.2f} ({selected['labels']})"
     for key in ("epoch", "penalty"):
         if key in selected:
-            text = f"best {key} {selected[key]} of {selected['of']}, selected by {text}"
+            tied = f" ({selected['tie_set']} in the tie set)" if "tie_set" in selected else ""
+            text = f"best {key} {selected[key]} of {selected['of']}{tied}, selected by {text}"
     if summary["test"]:
         text += f"; test mAP {100 * summary['test']['mAP']:.2f}"
-    return f"{text}; {cost['seconds']:.0f} s, {cost['peak_memory_mib']:.0f} MiB\n{folder}: done"
+    text += f"; {cost['seconds']:.0f} s, {cost['peak_memory_mib']:.0f} MiB"
+    lines = [text, *(f"note: {warning}" for warning in selected.get("warnings", ())), f"{folder}: done"]
+    return "\n".join(lines)

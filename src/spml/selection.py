@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -10,10 +10,32 @@ import numpy.typing as npt
 from .data import Samples
 from .errors import InputError
 from .labels import ObservedLabels
-from .metrics import mean_average_precision, naive_map, sp_score
+from .metrics import (
+    Ranks,
+    mean_average_precision,
+    mean_over_classes,
+    observed_ranks,
+    precision_of_ranks,
+    sample_warnings,
+    sp_of_ranks,
+)
 
 DEFAULT_MEAN_LABELS = 2.0
 """K where the user has not stated it (SELECTION.md: it hardly changes the ranking)."""
+
+
+class Judging(Protocol):
+    """What scores a model's logits on the validation samples.
+
+    Attributes:
+        metric: by which epochs are compared, one of the keys of what a call gives.
+    """
+
+    metric: str
+
+    def __call__(self, scores: npt.NDArray[np.float32]) -> dict[str, float]:
+        """Validation metrics of logits (N, C)."""
+        ...
 
 
 class Judge:
@@ -25,6 +47,7 @@ class Judge:
         select: `observed` compares by the SP-score, `oracle` by mAP on `truth`; `auto` is `oracle` only if
             the observed labels themselves are full.
         mean_labels: K of the SP-score; 2 if None.
+        empty: what a class without positives does in mAP.
 
     Raises:
         InputError: `oracle` without full labels; validation samples without any known positive.
@@ -36,6 +59,7 @@ class Judge:
         truth: ObservedLabels | None,
         select: Literal["auto", "observed", "oracle"],
         mean_labels: float | None,
+        empty: Literal["exclude", "zero"] = "exclude",
     ) -> None:
         if not samples.observed.positives_per_class().any():
             raise InputError(
@@ -54,7 +78,9 @@ class Judge:
         if self._observed is None:
             self._observed = samples.observed.to_ternary()
         self._truth = None if truth is None else truth.to_ternary()
-        self._mean_labels = mean_labels
+        self._mean_labels, self._empty = mean_labels, empty
+        known = int((samples.observed.positives_per_sample() > 0).sum())
+        self._warnings = sample_warnings(known, samples.observed.num_classes, self.mean_labels)
 
     @property
     def mean_labels(self) -> float:
@@ -71,14 +97,20 @@ class Judge:
             "labels": "observed labels only (SP-score)",
             "mean_labels": self.mean_labels,
             "mean_labels_source": "default" if self._mean_labels is None else "stated",
+            "warnings": list(self._warnings),
         }
+
+    def ranks(self, scores: npt.NDArray[np.float32]) -> Ranks:
+        """Where logits (N, C) put the known positives: all that comparing models by the SP-score needs."""
+        assert self._observed is not None
+        return observed_ranks(scores, self._observed)
 
     def __call__(self, scores: npt.NDArray[np.float32]) -> dict[str, float]:
         """All validation metrics of logits (N, C). True labels are used for `val/mAP` only."""
-        assert self._observed is not None
-        sp = sp_score(scores, self._observed, mean_labels=self.mean_labels)
+        ranks = self.ranks(scores)
+        sp = sp_of_ranks(ranks, len(scores), self.mean_labels)
         found = {"val/SP": sp.score, "val/P": sp.p, "val/A": sp.a}
-        found["val/naive_mAP"] = naive_map(scores, self._observed)
+        found["val/naive_mAP"] = mean_over_classes(precision_of_ranks(ranks))
         if self._truth is not None:
-            found["val/mAP"] = mean_average_precision(scores, self._truth)
+            found["val/mAP"] = mean_average_precision(scores, self._truth, self._empty)
         return found

@@ -6,7 +6,6 @@ import hashlib
 import json
 import shutil
 import tarfile
-import time
 import zipfile
 
 import numpy as np
@@ -114,6 +113,8 @@ def test_train_and_evaluate(prepared, name, tmp_path):
     found = run.evaluate(path, workers=0)
     assert (found["samples"], found["labels"]) == (TEST, "full")
     assert found["mAP"] == pytest.approx(summary["test"]["mAP"])
+    # As in publications: a class without positives counts as 0.
+    assert found["mAP"] == pytest.approx(sum(found["AP"].values()) / len(expected.classes))
 
 
 def test_observe_protocol_gives_the_labels_of_the_protocol(prepared):
@@ -237,9 +238,7 @@ def test_the_real_label_list_of_coco(shared, tmp_path, monkeypatch):
     mean = np.mean([len(ordered[row][1]) for row in protocol_split(len(ordered))[0]])
     assert statistics["train"] == {"images": 65_665, "mean_labels": pytest.approx(mean, abs=1e-4)}
     assert (statistics["val"]["images"], statistics["test"]["images"]) == (16_416, 40_137)
-    started = time.process_time()
     records = read(DataConfig(path=str(path)))
-    assert time.process_time() - started < 3, "about one second where nothing else runs"
     assert records.protocol.single_positive
     assert [records.split.count(name) for name in ("train", "val", "test")] == [65_665, 16_416, 40_137]
 

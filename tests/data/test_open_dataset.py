@@ -75,6 +75,15 @@ def test_truth_is_there_for_fully_labelled_data_only(features):
     assert open_dataset(DataConfig(path=ternary, unlisted="negative")).truth == {}
 
 
+def test_a_split_has_truth_if_all_of_it_is_known(features):
+    labels = np.where(np.arange(120).reshape(40, 3) % 4 == 0, 1, -1)
+    labels[:20] = np.maximum(labels[:20], 0)
+    path, _ = features("m.npz", Y=labels, test=np.arange(40) >= 20)
+    data = open_dataset(DataConfig(path=path))
+    assert set(data.truth) == {"test"}
+    np.testing.assert_array_equal(data.truth["test"].to_ternary(), labels[20:])
+
+
 def test_test_rows_without_label_stay(features):
     labels = np.tile([[1, 0, 1], [0, 1, 0], [0, 0, 0]], (10, 1))
     path, _ = features(rows=30, Y=labels, test=np.arange(30) >= 15)

@@ -395,7 +395,10 @@ def test_the_judge_needs_what_it_is_asked_for():
     full = Samples(val.ids, val.inputs, data.truth["val"])
     assert Judge(full, data.truth["val"], "auto", None).metric == "val/mAP"
     assert Judge(val, data.truth["val"], "oracle", None).describe()["mode"] == "oracle"
-    assert Judge(val, None, "observed", 3.0).describe()["mean_labels_source"] == "stated"
+    stated = Judge(val, None, "observed", 3.0).describe()
+    assert (stated["mean_labels"], stated["mean_labels_source"]) == (3.0, "stated")
+    assert [text.split()[0] for text in stated["warnings"]] == ["Only", "K"]
+    assert "warnings" not in Judge(val, data.truth["val"], "oracle", None).describe()
     with pytest.raises(InputError, match="--select oracle needs"):
         Judge(val, None, "oracle", None)
     nothing = ObservedLabels.from_ternary(np.zeros((len(val), 4), np.int8))

@@ -3,6 +3,7 @@ truth."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, Protocol, runtime_checkable
@@ -113,10 +114,12 @@ class Dataset:
         classes: class names, in the order of the columns of every label matrix.
         splits: `train`, `val` and, if the data has one, `test` (what is opened only to evaluate may lack
             some).
-        truth: FULL labels of every split if the data is fully labelled, else empty. For evaluators only; it
-            can't be reached from `splits`.
+        truth: FULL labels of every split that is fully labelled. For evaluators only; it can't be reached
+            from `splits`.
         notes: what was understood and what was left out, one line each.
         skipped: (file, reason) of every image that can't be used.
+        empty: what a class without positives does in mAP: `exclude`, or `zero` as publications on the
+            benchmarks count it.
     """
 
     name: str
@@ -125,6 +128,7 @@ class Dataset:
     truth: Mapping[str, ObservedLabels]
     notes: tuple[str, ...] = ()
     skipped: tuple[tuple[str, str], ...] = ()
+    empty: Literal["exclude", "zero"] = "exclude"
 
     @property
     def kind(self) -> Kind:
@@ -135,6 +139,13 @@ class Dataset:
     def decoded(self) -> bool:
         """Whether fetching a sample decodes a file, so that worker processes pay."""
         return any(isinstance(samples.inputs, DecodedInputs) for samples in self.splits.values())
+
+    def fingerprint(self) -> str:
+        """SHA-256 over samples and observed labels of all splits."""
+        digest = hashlib.sha256()
+        for name, samples in self.splits.items():
+            digest.update(f"{name} {samples.observed.fingerprint()} {samples.inputs.fingerprint()}".encode())
+        return digest.hexdigest()
 
     def resized(self, size: int, interpolation: str) -> Dataset:
         """The same data with image files resized to `size` x `size` pixels; other data stays as it is."""

@@ -107,6 +107,7 @@ def to_dataset(
     split = np.array(records.split or [default] * len(usable), dtype="U5")
     split[~usable] = ""
     if purpose == "train":
+        notes.append(_set_aside(split, config, source))
         _check_classes(records, split)
     # A test sample without an observed label still has its truth, and a protocol fixes who is trained on.
     useless = _nothing_known(observed) & ((split == "train") | (split == "val"))
@@ -130,9 +131,10 @@ def to_dataset(
             )
             for name, chosen in rows.items()
         },
-        truth={name: labels.take(chosen) for name, chosen in rows.items()} if full else {},
+        truth={name: labels.take(chosen) for name, chosen in rows.items() if labels.take(chosen).full},
         notes=tuple(note for note in notes if note),
         skipped=tuple((records.ids[row], reason) for row, reason in skipped.items()),
+        empty="exclude" if records.protocol is None else "zero",
     )
 
 
@@ -171,6 +173,20 @@ def _check_classes(records: Records, split: npt.NDArray[np.str_]) -> None:
                 f"{source}: {records.ids[row]} in the {split[row]} split has the label {classes[column]!r}, "
                 "which no training sample has. Correct the name, or add training samples that have it."
             )
+
+
+def _set_aside(split: npt.NDArray[np.str_], config: DataConfig, source: str) -> str:
+    """Turn some training samples into test samples if the user wants that."""
+    if not config.test_share:
+        return ""
+    if (split == "test").any():
+        raise InputError(
+            f"{source}: has test samples of its own, so data.test_share = {config.test_share:g} has no use: "
+            "leave it out."
+        )
+    train = np.flatnonzero(split == "train")
+    split[train[hold_out(len(train), config.test_share, config.split_seed, "test")]] = "test"
+    return f"{config.test_share:.0%} of the samples are set aside for the test (seed {config.split_seed})."
 
 
 def _hold_out(split: npt.NDArray[np.str_], config: DataConfig, source: str) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 import numpy.typing as npt
 
@@ -26,8 +28,10 @@ def split_name(text: str) -> str | None:
     return SPELLINGS.get(text.strip().lower())
 
 
-def hold_out(count: int, share: float, seed: int) -> npt.NDArray[np.bool_]:
-    """Draw the training samples that are held out for validation: round(share * count), at least one.
+def hold_out(
+    count: int, share: float, seed: int, part: Literal["val", "test"] = "val"
+) -> npt.NDArray[np.bool_]:
+    """Draw the training samples that are held out for another split: round(share * count), at least one.
 
     Returns:
         Boolean of shape (count,), true for a sample held out.
@@ -37,10 +41,13 @@ def hold_out(count: int, share: float, seed: int) -> npt.NDArray[np.bool_]:
     """
     held = max(1, round(share * count))
     if held >= count:
+        what = "validation" if part == "val" else "the test"
         raise InputError(
-            f"{count} training samples are too few to hold out {share:.0%} for validation: give more "
-            "samples, a smaller data.val_share, or a validation split."
+            f"{count} training samples are too few to hold out {share:.0%} for {what}: give more samples, a "
+            f"smaller data.{part}_share, or a split of your own."
         )
     mask = np.zeros(count, np.bool_)
-    mask[permutation(count, "split", seed)[:held]] = True
+    # The draw for validation has no name of its own, so that splits stay as they were.
+    key = ("split", seed) if part == "val" else ("split", "test", seed)
+    mask[permutation(count, *key)[:held]] = True
     return mask

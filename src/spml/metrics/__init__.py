@@ -4,22 +4,36 @@ Scores are raw, float32 or float64 of shape (N, C); results are float64. Everyth
 only.
 """
 
-from .average_precision import average_precision, mean_average_precision, mean_over_classes, naive_map
-from .observed import SPScore, sp_score, sp_scores
+from .average_precision import (
+    average_precision,
+    mean_average_precision,
+    mean_over_classes,
+    naive_map,
+    precision_of_ranks,
+)
+from .comparison import Candidate, Comparison, compare_models, compare_ranks, sample_warnings
+from .observed import SPScore, sp_of_ranks, sp_score, sp_scores
 from .ranks import Ranks, observed_ranks
 from .thresholded import PrecisionRecallF1, TopK, precision_recall_f1, top_k
 
 __all__ = [
+    "Candidate",
+    "Comparison",
     "PrecisionRecallF1",
     "Ranks",
     "SPScore",
     "TopK",
     "average_precision",
+    "compare_models",
+    "compare_ranks",
     "mean_average_precision",
     "mean_over_classes",
     "naive_map",
     "observed_ranks",
+    "precision_of_ranks",
     "precision_recall_f1",
+    "sample_warnings",
+    "sp_of_ranks",
     "sp_score",
     "sp_scores",
     "top_k",

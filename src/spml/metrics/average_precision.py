@@ -39,7 +39,7 @@ def average_precision(
     """
     values = as_scores(scores)
     positive, known = as_truth(truth, values.shape)
-    return _per_class(rank_positives(values, positive, known))
+    return precision_of_ranks(rank_positives(values, positive, known))
 
 
 def mean_average_precision(
@@ -77,7 +77,7 @@ def naive_map(
     Raises:
         ValueError: as `average_precision`; `observed` of another shape, type or value, or without positives.
     """
-    return mean_over_classes(_per_class(observed_ranks(scores, observed)), empty)
+    return mean_over_classes(precision_of_ranks(observed_ranks(scores, observed)), empty)
 
 
 def mean_over_classes(per_class: FloatArray, empty: Empty = "exclude") -> float:
@@ -96,7 +96,8 @@ def mean_over_classes(per_class: FloatArray, empty: Empty = "exclude") -> float:
     return float(defined.mean())
 
 
-def _per_class(ranks: Ranks) -> FloatArray:
+def precision_of_ranks(ranks: Ranks) -> FloatArray:
+    """Average precision of each class, float64 (C,); NaN for a class without positives."""
     precision = ranks.positives_ge / ranks.ge
     total = np.bincount(ranks.columns, precision, minlength=len(ranks.counts))
     result = np.full(len(ranks.counts), np.nan)

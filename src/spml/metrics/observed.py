@@ -59,9 +59,16 @@ def sp_score(
         ValueError: shapes differ, no samples, a NaN score, a wrong label (each names its place), no known
             positive, or `mean_labels` that is not above 0 and finite.
     """
-    ranks = observed_ranks(scores, observed)
-    alone = np.ones((1, len(as_array(observed))))
-    return SPScore(*sp_scores(ranks, alone, mean_labels)[0].tolist())
+    return sp_of_ranks(observed_ranks(scores, observed), len(as_array(observed)), mean_labels)
+
+
+def sp_of_ranks(ranks: Ranks, samples: int, mean_labels: float = 2.0) -> SPScore:
+    """SP-score of a model whose positives have been ranked among N = `samples` samples.
+
+    Raises:
+        ValueError: `mean_labels` is not above 0 and finite.
+    """
+    return SPScore(*sp_scores(ranks, np.ones((1, samples)), mean_labels)[0].tolist())
 
 
 def sp_scores(ranks: Ranks, multiplicity: npt.NDArray[Any], mean_labels: float = 2.0) -> FloatArray:

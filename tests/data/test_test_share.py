@@ -1,0 +1,48 @@
+"""Samples set aside for the test where the data has no split."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from spml.config import DataConfig
+from spml.data import open_dataset
+from spml.errors import InputError
+
+
+def save(path, **arrays):
+    rng = np.random.default_rng(0)
+    labels = (rng.random((50, 3)) < 0.5).astype(np.uint8)
+    labels[:, 0] = 1
+    np.savez(path, X=rng.normal(size=(50, 4)).astype(np.float32), Y=labels, **arrays)
+    return str(path)
+
+
+def ids(data):
+    return {name: set(samples.ids) for name, samples in data.splits.items()}
+
+
+def test_three_parts_of_the_sizes_asked_for(tmp_path):
+    path = save(tmp_path / "x.npz")
+    config = DataConfig(path=path, unlisted="negative", test_share=0.3, val_share=0.2)
+    found = ids(open_dataset(config))
+    assert {name: len(part) for name, part in found.items()} == {"train": 28, "val": 7, "test": 15}
+    assert len(set().union(*found.values())) == 50
+    assert ids(open_dataset(config)) == found
+    other = DataConfig(path=path, unlisted="negative", test_share=0.3, val_share=0.2, split_seed=1)
+    assert ids(open_dataset(other))["test"] != found["test"]
+    assert "test" in open_dataset(config).truth
+
+
+def test_none_by_default_and_refused_beside_a_test_split(tmp_path):
+    assert "test" not in ids(open_dataset(DataConfig(path=save(tmp_path / "x.npz"), unlisted="negative")))
+    test = np.zeros(50, bool)
+    test[:5] = True
+    path = save(tmp_path / "y.npz", test=test)
+    with pytest.raises(InputError, match=r"test samples of its own.*leave it out"):
+        open_dataset(DataConfig(path=path, unlisted="negative", test_share=0.3))
+
+
+def test_too_few_samples(tmp_path):
+    with pytest.raises(InputError, match=r"too few to hold out 100% for the test.*data.test_share"):
+        open_dataset(DataConfig(path=save(tmp_path / "x.npz"), unlisted="negative", test_share=0.995))
