@@ -168,6 +168,18 @@ class Objective(nn.Module):
     card: ClassVar[Card]
     needs: Needs = Needs()
 
+    @property
+    def remembers(self) -> bool:
+        """Whether a loss depends on earlier steps or epochs, apart from a schedule.
+
+        True of every subclass that writes to a memory in `after_step` or `on_epoch_end`, unless it says
+        otherwise for its hyper-parameters.
+        """
+        cls = type(self)
+        return any(
+            getattr(cls, hook) is not getattr(Objective, hook) for hook in ("after_step", "on_epoch_end")
+        )
+
     def param_groups(self) -> list[dict[str, Any]]:
         """Parameters of the method's own, as `{"params": [...], "lr_factor": float}`."""
         own = list(self.parameters())

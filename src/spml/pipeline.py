@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-import hashlib
-import math
 import os
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from . import models, runfolder
-from .config import Config, differences, read_yaml, to_yaml
+from .build import make_top, start_objective
+from .config import LBFGS, Config, differences, read_yaml, to_yaml
 from .console import Console
 from .data import Dataset, cached_features, open_dataset
 from .engine import Trainer, make_fabric, predict_logits
 from .engine.checkpoint import has_checkpoint
-from .errors import InputError, SpmlError
+from .errors import InputError
 from .files import remove_leftovers, write_rows, write_text
-from .objective import Facts, Objective, create
+from .objective import Objective
 from .results import Finished, peak_memory, write_results
-from .selection import DEFAULT_MEAN_LABELS, Judge
-from .settings import check_maps, check_mean_labels, check_needs, with_data, with_defaults
+from .selection import Judge
+from .settings import check_maps, check_mean_labels, with_data, with_defaults
+from .solving import Fitted, shown, solve
 from .start import Start, read_start
 
 
@@ -65,24 +64,6 @@ def _named_output(config: Config) -> Path:
     return folder
 
 
-class _Fitted(NamedTuple):
-    """What came of training, or of solving a head in closed form.
-
-    Attributes:
-        history: one record per epoch, or per solution.
-        best: position of the chosen record.
-        seconds: spent.
-        passes: over the training set.
-        state: of the objective at the chosen epoch.
-    """
-
-    history: list[dict[str, Any]]
-    best: int
-    seconds: float
-    passes: int
-    state: dict[str, Tensor]
-
-
 class _Run:
     """One run in progress."""
 
@@ -100,11 +81,15 @@ class _Run:
         else:
             self.spec = models.describe_backbone(config.model, self.data, size=config.data.size)
         self.config = with_data(config, self.data, self.spec)
-        self.objective = self._start_objective() if config.method else None
+        self.objective = start_objective(self.config, self.data) if config.method else None
         self.data = self.data.resized(self.config.data.size, self.spec.interpolation)
         check_mean_labels(config.mean_labels, len(self.data.classes))
         self.judge = Judge(
-            self.data.splits["val"], self.data.truth.get("val"), self.config.select, self.config.mean_labels
+            self.data.splits["val"],
+            self.data.truth.get("val"),
+            self.config.select,
+            self.config.mean_labels,
+            self.data.empty,
         )
         for note in self.data.notes:
             console.line(note)
@@ -115,18 +100,10 @@ class _Run:
             self.backbone = models.build_backbone(self.spec, self.config.model, report=console.line)
         if self.objective:
             check_maps(self.config, self.objective.needs, self.backbone)
-        else:
+        if self.solved:
             models.check_width(self.backbone.num_features)
         self.init_from = self._carry()
         self.fabric = make_fabric(config.accelerator, config.devices, config.precision)
-
-    def _start_objective(self) -> Objective:
-        config, train = self.config, self.data.splits["train"]
-        objective = create(config.method, config.hp)
-        check_needs(config, objective.needs)
-        torch.manual_seed(config.seed)  # an objective may draw its start
-        objective.on_fit_start(Facts(train.observed, train.ids, self.data.classes, config.mean_labels))
-        return objective
 
     def _carry(self) -> dict[str, str] | None:
         """Take over what the method of the run to start from had inferred; says what came of it."""
@@ -142,6 +119,11 @@ class _Run:
         """Whether only the head is trained, on features computed once."""
         return self.config.model.frozen == "yes"
 
+    @property
+    def solved(self) -> bool:
+        """Whether the head is solved and not trained."""
+        return self.objective is None or self.config.optim.name == LBFGS
+
     def train(self, resume: bool) -> Path:
         config, fabric = self.config, self.fabric
         if resume:
@@ -154,7 +136,7 @@ class _Run:
         fabric.barrier()
         classifier, data = self._model()
         trained = classifier.top if self.frozen else classifier
-        if self.objective:
+        if self.objective and not self.solved:
             fitted = self._fit(self.objective, trained, classifier.top.head, data, resume)
         else:
             fitted = self._solve(trained, classifier.top, data)
@@ -167,11 +149,12 @@ class _Run:
                 classifier,
                 fitted.history,
                 fitted.best,
+                fitted.tied,
                 scores,
                 self.head_bias,
                 self.init_from,
                 fitted.state,
-                self._fingerprint(),
+                self.data.fingerprint(),
                 self._cost(fitted),
             )
             self.console.line(write_results(self.folder, finished))
@@ -180,7 +163,7 @@ class _Run:
 
     def _fit(
         self, objective: Objective, trained: nn.Module, head: nn.Module, data: Dataset, resume: bool
-    ) -> _Fitted:
+    ) -> Fitted:
         config = self.config
         with self.console.progress(len(data.splits["train"]) * config.epochs, config.method) as advance:
             trainer = Trainer(
@@ -193,44 +176,28 @@ class _Run:
                 self.judge,
                 folder=self.folder,
                 workers=0 if self.frozen else config.data.workers,
-                identity=self._fingerprint() + (self.start.weights if self.start else ""),
+                identity=self.data.fingerprint() + (self.start.weights if self.start else ""),
                 on_epoch=self._epoch_done,
                 on_step=advance,
             )
             # A run that was killed before its first checkpoint starts from the beginning.
             loop = trainer.fit(resume and has_checkpoint(self.folder))
-        return _Fitted(loop.history, loop.best_epoch, loop.seconds, len(loop.history), loop.best_objective)
+        return Fitted(loop.history, loop.best_epoch, loop.seconds, len(loop.history), loop.best_objective)
 
-    def _solve(self, trained: nn.Module, top: models.Top, data: Dataset) -> _Fitted:
-        """Solve a head in closed form for each penalty, and keep the one that the judge prefers."""
-        started, metric, history = time.perf_counter(), self.judge.metric, []
-        assert isinstance(top.head, nn.Linear)
-        found = models.moments(data.splits["train"], top)
-        ridge = self.config.model.head == models.RIDGE
-        solutions = models.ridge(found) if ridge else [models.mean_difference(found)]
-        best, kept = 0, {}
-        for place, weights in enumerate(solutions):
-            models.fill_head(top.head, weights, found, self.head_bias["mean_labels"])
-            scores = self._predict(trained, data, "val")
-            if not np.isfinite(scores).all():
-                raise SpmlError(
-                    f"{self.config.data.path}: with these features, scores become NaN or infinite in "
-                    "float32: scale them (--model.standardise true)."
-                )
-            record: dict[str, Any] = {}
-            if ridge:
-                penalty = models.PENALTIES[place]
-                record["penalty"] = "infinity" if math.isinf(penalty) else penalty
-            record |= self.judge(scores)
-            history.append({**record, "seconds": round(time.perf_counter() - started, 3)})
-            if not place or record[metric] > history[best][metric]:
-                best, kept = place, {name: value.clone() for name, value in top.head.state_dict().items()}
-            if ridge:
-                self.console.line(f"penalty {record['penalty']:<10}  {self._scores(record)}")
-        top.head.load_state_dict(kept)
+    def _solve(self, trained: nn.Module, top: models.Top, data: Dataset) -> Fitted:
+        fitted = solve(
+            self.config,
+            self.objective,
+            top,
+            data.splits["train"],
+            self.judge,
+            mean_labels=self.head_bias["mean_labels"],
+            predict=lambda: self._predict(trained, data, "val"),
+            report=self.console.line,
+        )
         if self.fabric.is_global_zero:
-            runfolder.write_lines(self.folder / runfolder.METRICS, history)
-        return _Fitted(history, best, time.perf_counter() - started, 1, {})
+            runfolder.write_lines(self.folder / runfolder.METRICS, fitted.history)
+        return fitted
 
     def _predict(self, trained: nn.Module, data: Dataset, split: str) -> Any:
         return predict_logits(
@@ -269,35 +236,9 @@ class _Run:
         if self.start:
             top, self.head_bias = self.start.classifier.top, {"start": "init_from"}
         else:
-            top = self._top(backbone.num_features, data)
+            top, self.head_bias = make_top(self.config, data, backbone.num_features)
         classifier = models.Classifier(backbone, top, frozen=self.frozen).to(fabric.device)
         return classifier, data
-
-    def _top(self, num_features: int, data: Dataset) -> models.Top:
-        """A new top, with its features standardised and its head at its start."""
-        config, observed = self.config, data.splits["train"].observed
-        torch.manual_seed(config.seed)
-        top = models.Top(
-            num_features,
-            len(data.classes),
-            head=config.model.head if self.objective else "linear",
-            hidden=config.model.hidden,
-            dropout=config.model.dropout,
-            standardise=config.model.standardise and (self.frozen or data.kind == "feature"),
-        )
-        top.fit_standardise(data.splits["train"].inputs)
-        mean_labels, source = config.mean_labels, "stated"
-        if mean_labels is None:
-            mean_labels, source = min(DEFAULT_MEAN_LABELS, len(data.classes) / 2), "default"
-        start: str = config.model.head_bias
-        if self.objective:
-            models.start_bias(top.head, start, mean_labels)
-        else:
-            start = "solved"
-            if config.mean_labels is None and observed.full:
-                mean_labels, source = float(observed.positives_per_sample().mean()), "training labels"
-        self.head_bias = {"start": start, "mean_labels": mean_labels, "source": source}
-        return top
 
     def _features(self, backbone: models.Backbone) -> Dataset:
         cache = Path(self.config.data.cache or self.folder / "features")
@@ -329,26 +270,13 @@ class _Run:
     def _count(self) -> int:
         return sum(len(samples) for samples in self.data.splits.values())
 
-    def _fingerprint(self) -> str:
-        digest = hashlib.sha256()
-        for name, samples in self.data.splits.items():
-            digest.update(f"{name} {samples.observed.fingerprint()} {samples.inputs.fingerprint()}".encode())
-        return digest.hexdigest()
-
     def _epoch_done(self, history: list[dict[str, Any]]) -> None:
         runfolder.write_lines(self.folder / runfolder.METRICS, history)
         last = history[-1]
-        shown = f"loss {last['train/loss']:.4f}  {self._scores(last)}"
-        self.console.line(f"epoch {last['epoch']:>3}/{self.config.epochs}  {shown}  {last['seconds']:.1f} s")
+        scores = f"loss {last['train/loss']:.4f}  {shown(last, self.judge.metric)}"
+        self.console.line(f"epoch {last['epoch']:>3}/{self.config.epochs}  {scores}  {last['seconds']:.1f} s")
 
-    def _scores(self, record: dict[str, Any]) -> str:
-        metric = self.judge.metric
-        shown = f"{metric} {100 * record[metric]:.2f}"
-        if metric != "val/mAP" and "val/mAP" in record:
-            shown += f"  (true val/mAP {100 * record['val/mAP']:.2f}, not used)"
-        return shown
-
-    def _cost(self, fitted: _Fitted) -> dict[str, Any]:
+    def _cost(self, fitted: Fitted) -> dict[str, Any]:
         seen = fitted.passes * len(self.data.splits["train"])
         return {
             "seconds": round(time.perf_counter() - self.started, 2),

@@ -7,7 +7,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from . import models, recipes
-from .config import Config, DataConfig, ModelConfig, OptimConfig, check
+from .config import LBFGS, Config, DataConfig, ModelConfig, OptimConfig, check
 from .data import Dataset
 from .errors import InputError
 from .objective import Needs, find
@@ -61,7 +61,8 @@ def with_data(config: Config, data: Dataset, spec: models.BackboneSpec) -> Confi
     """Settings that depend on data, backbone and method: image size, head, learning rates, workers.
 
     Raises:
-        InputError: a head in closed form on images whose backbone is to be trained, or was not.
+        InputError: a head that is solved on images whose backbone is to be trained, or was not; settings that
+            such a head has no use for.
     """
     needs, model = Needs(), ModelConfig(**asdict(config.model))
     pretrained = spec.weights in ("pretrained", "file")
@@ -70,8 +71,12 @@ def with_data(config: Config, data: Dataset, spec: models.BackboneSpec) -> Confi
         card, needs = objective.card, objective.needs
         model.head = card.head if model.head == "auto" else model.head  # type: ignore[assignment]
         model.head_bias = card.head_bias if model.head_bias == "auto" else model.head_bias  # type: ignore[assignment]
-    elif data.kind == "image":
-        _check_frozen(config.model, spec, pretrained)
+    solved = config.method and config.optim.name == LBFGS
+    if solved:
+        _check_lbfgs(config, model.head)
+    if data.kind == "image" and (solved or not config.method):
+        head = "" if solved else config.model.head
+        _check_frozen(config.model, spec, pretrained, head)
     frozen = config.model.frozen
     if data.kind == "feature":
         frozen = "no"
@@ -92,20 +97,49 @@ def with_data(config: Config, data: Dataset, spec: models.BackboneSpec) -> Confi
     return replace(config, data=settings, model=model, optim=optim)
 
 
-def _check_frozen(model: ModelConfig, spec: models.BackboneSpec, pretrained: bool) -> None:
-    """Refuse a backbone whose features a head in closed form would have no use for."""
+def _check_frozen(model: ModelConfig, spec: models.BackboneSpec, pretrained: bool, head: str) -> None:
+    """Refuse a backbone whose features a head that is solved (`head` in closed form, else by L-BFGS) would
+    have no use for.
+    """
+    who = f"--model.head {head}" if head else f"--optim.name {LBFGS}"
+    instead = "--model.head linear" if head else "--optim.name adamw"
     if not pretrained:
         raise InputError(
-            f"--model.head {model.head} is solved on the features of a backbone that has learnt before, but "
-            f"{spec.name} starts from random weights: choose a pretrained one (--model.backbone resnet50, or "
-            "--model.weights FILE), give a feature file, or train both (--model.head linear)."
+            f"{who} solves a head on the features of a backbone that has learnt before, but {spec.name} "
+            "starts from random weights: choose a pretrained one (--model.backbone resnet50, or "
+            f"--model.weights FILE), give a feature file, or train both ({instead})."
         )
     if model.frozen == "no":
         raise InputError(
-            f"--model.head {model.head} needs features that stay as they are, but --model.frozen is 'no': "
-            "leave it out. To train the backbone too, start a second run from this one (--init_from RUN "
-            "--model.frozen no)."
+            f"{who} needs features that stay as they are, but --model.frozen is 'no': leave it out. To train "
+            "the backbone too, start a second run from this one (--init_from RUN --model.frozen no)."
         )
+
+
+def _check_lbfgs(config: Config, head: str) -> None:
+    """Refuse settings that a head that is solved by L-BFGS has no use for; `head` is the kind of head."""
+    who = f"--optim.name {LBFGS}"
+    if head != models.LINEAR:
+        raise InputError(
+            f"{who} solves a linear head, but the head of method {config.method!r} is {head!r} here: say "
+            "--model.head linear, or train it (--optim.name adamw)."
+        )
+    if config.init_from:
+        raise InputError(
+            f"{who} starts from nothing, but --init_from {config.init_from} is given: leave it out, or train "
+            "further (--optim.name adamw)."
+        )
+    penalties = {
+        "optim.l1": config.optim.l1,
+        "optim.l2": config.optim.l2,
+        "model.dropout": config.model.dropout,
+    }
+    for name, value in penalties.items():
+        if value:
+            raise InputError(
+                f"{who} tries L2 penalties of its own and no other ones, but --{name} is {value:g}: leave it "
+                "out, or train (--optim.name adamw)."
+            )
 
 
 def check_needs(config: Config, needs: Needs) -> None:

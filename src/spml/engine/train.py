@@ -23,7 +23,7 @@ from ..data import Dataset, Samples
 from ..errors import InputError, SpmlError
 from ..losses import weight_penalty_loss
 from ..objective import Batch, Objective, Outputs, Progress
-from ..selection import Judge
+from ..selection import Judging
 from .checkpoint import load_checkpoint, random_state, save_checkpoint, set_random_state
 from .distributed import gather_rows
 from .loading import EpochBatches, make_loader
@@ -171,7 +171,7 @@ class Trainer:
         head: nn.Module,
         objective: Objective,
         data: Dataset,
-        judge: Judge,
+        judge: Judging,
         *,
         folder: Path | None = None,
         workers: int = 0,

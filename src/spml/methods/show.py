@@ -51,6 +51,10 @@ class ShownLabel(Objective):
         self.rho, self.weight, self.momentum = rho, weight, momentum
         self.mean_labels = 1.0
 
+    @property
+    def remembers(self) -> bool:
+        return self.momentum < 1
+
     def on_fit_start(self, facts: Facts) -> None:
         self.mean_labels = stated_mean_labels(facts, "'show'")
         self.register_buffer("running", torch.tensor(self.mean_labels))

@@ -12,13 +12,14 @@ from .closed_form import (
     moments,
     ridge,
 )
-from .heads import BOOSTED_CAM, GAUSSIAN
+from .heads import BOOSTED_CAM, GAUSSIAN, LINEAR
 from .spec import BackboneSpec, describe_backbone
 
 __all__ = [
     "BOOSTED_CAM",
     "CLOSED_FORM",
     "GAUSSIAN",
+    "LINEAR",
     "PENALTIES",
     "RIDGE",
     "Backbone",
