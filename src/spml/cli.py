@@ -8,13 +8,15 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from jsonargparse import ArgumentParser, Namespace
 
 from . import __version__
+from .cli_bench import add_bench_commands, run_bench
 from .cli_data import add_data_commands, run_data
-from .config import Config, DataConfig, from_dict
+from .cli_evaluate import add_engine_arguments, add_evaluate_command, run_evaluate
+from .config import Config, from_dict
 from .errors import InputError, SpmlError
 
 if TYPE_CHECKING:
@@ -84,35 +86,17 @@ def _parser() -> ArgumentParser:
         default="csv",
         help="one column per class, or one object per line",
     )
-    _add_engine_arguments(predict)
+    add_engine_arguments(predict)
     commands.add_subcommand("predict", predict, help="label new samples")
 
-    evaluate = ArgumentParser(description="Measure a trained model on labelled data.")
-    evaluate.add_argument("run", help="folder of the run")
-    evaluate.add_argument("path", nargs="?", default="", help="labelled data, as for `spml train`")
-    evaluate.add_class_arguments(DataConfig, "data")
-    evaluate.add_argument("--split", default="test", help="which part of the data")
-    evaluate.add_argument(
-        "--mean_labels", type=float | None, default=None, help="mean labels per sample K; 2 if unknown"
-    )
-    evaluate.add_argument(
-        "--output", default="", help="JSON file; default: evaluation.json in the run's folder"
-    )
-    _add_engine_arguments(evaluate)
-    commands.add_subcommand("evaluate", evaluate, help="measure a model on labelled data")
-
+    add_evaluate_command(commands)
     add_data_commands(commands)
+    add_bench_commands(commands)
 
     methods = ArgumentParser(description="List the registered methods, or show the card of one.")
     methods.add_argument("name", nargs="?", default="", help="a method")
     commands.add_subcommand("methods", methods, help="list methods")
     return parser
-
-
-def _add_engine_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("--batch_size", type=int, default=64, help="samples per step")
-    parser.add_argument("--workers", type=int, default=0, help="processes that decode images")
-    parser.add_argument("--device", default="auto", help="auto, cpu, cuda or mps")
 
 
 def _train(arguments: Namespace) -> None:
@@ -175,49 +159,6 @@ def _as_jsonl(predictions: Predictions) -> str:
     return "".join(line + "\n" for line in lines)
 
 
-def _evaluate(arguments: Namespace) -> None:
-    from .api import load
-    from .console import Console
-    from .files import write_json
-
-    settings: dict[str, Any] = arguments.data.as_dict()
-    settings["path"] = arguments.path or settings["path"]
-    if not settings["path"]:
-        raise InputError("name the labelled data to evaluate on, after the folder of the run")
-    config = from_dict({"data": settings}).data
-    found = load(arguments.run).evaluate(
-        config,
-        split=arguments.split,
-        mean_labels=arguments.mean_labels,
-        batch_size=arguments.batch_size,
-        workers=arguments.workers,
-        device=arguments.device,
-        console=Console(),
-    )
-    output = Path(arguments.output or Path(arguments.run) / "evaluation.json")
-    write_json(output, found)
-    _print_evaluation(found)
-    print(f"{output}: written")
-
-
-def _print_evaluation(found: dict[str, Any]) -> None:
-    print(f"{found['data']}, {found['split']}: {found['samples']} samples, labels: {found['labels']}")
-    if found["labels"] != "full":
-        print(
-            f"SP-score {100 * found['SP']:.2f} (P {100 * found['P']:.2f}, A {100 * found['A']:.2f}), "
-            f"K = {found['mean_labels']:g}. It ranks models; it is not mAP."
-        )
-        return
-    print(f"mAP {100 * found['mAP']:.2f}")
-    for average, row in found["thresholded"].items():
-        print(
-            f"{average:<8} precision {100 * row['precision']:.2f}  recall {100 * row['recall']:.2f}  "
-            f"F1 {100 * row['f1']:.2f}"
-        )
-    for name, ap in found["AP"].items():
-        print(f"  AP {100 * ap:6.2f}  {name}")
-
-
 def _methods(arguments: Namespace) -> None:
     from .cards import NOTATION, readable
     from .objective import find, hyper_parameters, methods
@@ -261,10 +202,11 @@ def _demo(arguments: Namespace) -> None:
 
 _SHORT = {"--head": "--model.head", "--init-from": "--init_from"}
 _COMMANDS = {
+    "bench": run_bench,
     "data": run_data,
     "demo": _demo,
     "train": _train,
     "predict": _predict,
-    "evaluate": _evaluate,
+    "evaluate": run_evaluate,
     "methods": _methods,
 }

@@ -22,6 +22,11 @@ class Console:
         self._terminal = not silent and self._stream.isatty()
         self._bar: Any = None
 
+    @property
+    def terminal(self) -> bool:
+        """Whether it shows progress bars."""
+        return self._terminal
+
     def line(self, text: str) -> None:
         """One line of text, above the progress bar if there is one."""
         if self._silent:

@@ -1,0 +1,1 @@
+"""Fair comparisons of methods: specification, runs, store, statistics, report."""

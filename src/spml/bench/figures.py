@@ -1,0 +1,211 @@
+"""Pictures of a report, as PNG and SVG that are the same for the same numbers."""
+
+from __future__ import annotations
+
+import io
+import math
+import warnings
+from typing import Any
+
+import numpy as np
+
+from ..plots import COLOURS, MISSED, _cut, _figure, _style
+from .numbers import percent
+from .rankings import Place, Ranking
+from .selecting import SelectionLoss
+from .tables import Report
+
+_LINE = 0.235  # inches per candidate
+_TEXT = {"parse_math": False}
+
+
+def draw(report: Report) -> dict[str, tuple[bytes, bytes]]:
+    """All pictures of a report: (PNG, SVG) by name.
+
+    `scores-NN` for each place in the order of `Report.entries`, `ranks-NN` for each mode with a critical
+    difference, `selection` if there are losses.
+    """
+    found = {f"scores-{n:02d}": _files(_scores(report, place)) for n, place in enumerate(report.entries, 1)}
+    for number, mode in enumerate(report.modes, 1):
+        if math.isfinite(report.rankings[mode].cd):
+            found[f"ranks-{number:02d}"] = _files(_ranks(report.rankings[mode], mode))
+    if report.losses:
+        found["selection"] = _files(_losses(report))
+    return found
+
+
+def _scores(report: Report, place: Place) -> Any:
+    """A bar per candidate and mode, whiskers of one standard deviation, values at their ends."""
+    names, modes, entries = report.candidates[place], report.modes, report.entries[place]
+    step = max(_LINE, 0.115 * len(modes) + 0.06)
+    figure = _figure(7.4, 1.15 + step * len(names))
+    axes = figure.subplots()
+    _style(axes)
+    _sideways(axes)
+    thick = 0.84 / len(modes)
+    most = max(e.test.mean + np.nan_to_num(e.test.sd) for e in entries.values())
+    for number, mode in enumerate(modes):
+        colour = COLOURS[number % len(COLOURS)]
+        places = [i for i, name in enumerate(names) if (name, mode) in entries]
+        tests = [entries[names[i], mode].test for i in places]
+        middle = np.array(places) + (number - (len(modes) - 1) / 2) * thick
+        means = 100 * np.array([test.mean for test in tests])
+        axes.barh(middle, means, 0.86 * thick, color=colour, alpha=0.8, label=mode)
+        spreads = 100 * np.nan_to_num([test.sd for test in tests])
+        axes.errorbar(means, middle, xerr=spreads, fmt="none", ecolor="black", elinewidth=0.9, capsize=1.6)
+        for y, mean, deviation, test in zip(middle, means, spreads, tests, strict=True):
+            axes.annotate(
+                percent(test.mean),
+                (mean + deviation, y),
+                xytext=(3, 0),
+                textcoords="offset points",
+                va="center",
+                fontsize=6.5,
+                color=colour,
+                bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.6, "alpha": 0.85},
+            )
+    for name, style in ((report.baseline, ":"), (report.ceiling, "--")):
+        entry = entries.get((name or "", modes[0]))
+        if entry is not None:
+            label = f"{_cut(_line(name or ''))}, {modes[0]}"
+            axes.axvline(100 * entry.test.mean, color=MISSED, lw=0.9, ls=style, zorder=0.5, label=label)
+    marks = ["°" if name in report.reference_only else "" for name in names]
+    _names(axes, [_cut(_line(name), 30) + mark for name, mark in zip(names, marks, strict=True)])
+    axes.set_xlim(0, max(100 * most * 1.1, 1.0))
+    axes.set_xlabel("test mAP, % (mean and standard deviation over seeds)", fontsize=9)
+    title = f"{_cut(_line(place[0]), 36)}, {_cut(_line(place[1]), 36)}; selected by:"
+    _head(figure, axes, title, 4)
+    return figure
+
+
+def _ranks(ranking: Ranking, mode: str) -> Any:
+    """Candidates in the order of their mean ranks; a line joins those that do not differ significantly."""
+    count = len(ranking.candidates)
+    lanes = _lanes(ranking.groups)
+    figure = _figure(7.4, 1.5 + 0.19 * count)
+    axes, side = figure.subplots(
+        1, 2, sharey=True, width_ratios=(6, max(0.12 * (max(lanes, default=0) + 1), 0.5))
+    )
+    _style(axes)
+    _sideways(axes)
+    y = np.arange(count)
+    ranks = np.array(ranking.ranks)
+    axes.hlines(y, ranks[0], ranks, color="#BBBBBB", linewidth=0.8)
+    axes.axvspan(ranks[0], ranks[0] + ranking.cd, color=COLOURS[0], alpha=0.09, linewidth=0)
+    level = ranks < ranks[0] + ranking.cd
+    axes.scatter(ranks, y, s=26, c=[COLOURS[0] if near else COLOURS[1] for near in level], zorder=3)
+    for place, rank in enumerate(ranks):
+        axes.annotate(
+            f"{rank:.2f}", (rank, place), xytext=(5, 0), textcoords="offset points", va="center", fontsize=7
+        )
+    _names(axes, [_cut(_line(name), 30) for name in ranking.candidates])
+    axes.set_xlim(1 - 0.02 * count, max(ranks.max(), 1.0) + 0.09 * count)
+    ends = {"arrowstyle": "|-|,widthA=.25,widthB=.25"}
+    axes.annotate("", (ranks[0], -1.1), (ranks[0] + ranking.cd, -1.1), arrowprops=ends, annotation_clip=False)
+    axes.annotate(f"CD {ranking.cd:.2f}", (ranks[0], -1.55), fontsize=8, annotation_clip=False)
+    axes.set_ylim(count - 0.4, -2.3)
+    axes.set_xlabel("mean rank, 1 = best\nshaded: not significantly worse than the best", fontsize=9)
+    for group, lane in zip(ranking.groups, lanes, strict=True):
+        side.plot([lane, lane], [group[0] - 0.25, group[-1] + 0.25], color="black", linewidth=2.2)
+    side.set_xlim(-0.7, max(lanes, default=0) + 0.7)
+    side.set_axis_off()
+    note = "lines join those that\ndo not differ significantly"
+    side.annotate(note, (1, -0.01), xycoords="axes fraction", ha="right", va="top", fontsize=7.5)
+    head = f"mean ranks over {len(ranking.places)} data sets and ways of hiding, selected by {mode}"
+    figure.suptitle(head, fontsize=9.5, x=0.01, ha="left", **_TEXT)
+    return figure
+
+
+def _lanes(groups: tuple[tuple[int, ...], ...]) -> list[int]:
+    """For each group the first lane that is free where it starts, so that no two lines touch."""
+    ends: list[int] = []
+    lanes = []
+    for group in groups:
+        lane = next((i for i, end in enumerate(ends) if end < group[0]), len(ends))
+        ends[lane:] = [group[-1], *ends[lane + 1 :]]
+        lanes.append(lane)
+    return lanes
+
+
+def _losses(report: Report) -> Any:
+    """Per place what each mode loses, within candidates (filled) and among them (hollow)."""
+    modes = list(dict.fromkeys(found.mode for found in report.losses))
+    places: list[tuple[str | None, str | None]] = sorted(
+        {(found.data, found.hiding) for found in report.losses}, key=lambda p: (p[0] is not None, str(p))
+    )
+    found = {(loss.mode, loss.data, loss.hiding): loss for loss in report.losses}
+    figure = _figure(7.4, 1.3 + max(_LINE, 0.13 * len(modes)) * len(places))
+    axes = figure.subplots()
+    _style(axes)
+    _sideways(axes)
+    axes.axvline(0, color=MISSED, linewidth=0.9)
+    for number, mode in enumerate(modes):
+        colour = COLOURS[(number + 1) % len(COLOURS)]  # the first is that of full labels
+        shift = (number - (len(modes) - 1) / 2) * 0.7 / len(modes)
+        for field, face in (("within", colour), ("among", "white")):
+            points = [
+                (100 * value, row + shift)
+                for row, place in enumerate(places)
+                if (value := _loss(found.get((mode, *place)), field)) is not None
+            ]
+            label = f"{mode}: {'trial and epoch' if field == 'within' else 'candidate as well'}"
+            x, y = np.array(points).reshape(-1, 2).T
+            axes.scatter(
+                x, y, s=30, facecolors=face, edgecolors=colour, linewidths=1.3, label=label, zorder=3
+            )
+    axes.axhline(0.5, color=MISSED, linewidth=0.6)
+    _names(axes, ["all" if p[0] is None else _cut(_line(f"{p[0]}, {p[1]}"), 40) for p in places])
+    axes.set_xlabel("test mAP lost against selection by full labels, points", fontsize=9)
+    _head(figure, axes, "", 2)
+    return figure
+
+
+def _loss(found: SelectionLoss | None, field: str) -> float | None:
+    return None if found is None else getattr(found, field)
+
+
+def _line(text: str) -> str:
+    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
+
+
+def _sideways(axes: Any) -> None:
+    """Grid lines from top to bottom: values run from left to right."""
+    from matplotlib.ticker import AutoLocator
+
+    axes.grid(visible=False, axis="y")
+    axes.grid(axis="x", color="#DDDDDD", linewidth=0.7)
+    axes.xaxis.set_major_locator(AutoLocator())
+
+
+def _names(axes: Any, names: list[str]) -> None:
+    axes.set_yticks(range(len(names)), names, fontsize=8, **_TEXT)
+    axes.set_ylim(len(names) - 0.4, -0.6)
+
+
+def _head(figure: Any, axes: Any, title: str, columns: int) -> None:
+    """Title and legend above the axes."""
+    handles, labels = axes.get_legend_handles_labels()
+    legend = figure.legend(
+        handles,
+        labels,
+        title=title or None,
+        loc="outside upper left",
+        ncols=columns,
+        frameon=False,
+        fontsize=8.5,
+    )
+    legend.get_title().set(fontsize=9.5, fontweight="bold", **_TEXT)
+    legend._legend_box.align = "left"
+
+
+def _files(figure: Any) -> tuple[bytes, bytes]:
+    from matplotlib import rc_context
+
+    png, svg = io.BytesIO(), io.BytesIO()
+    with warnings.catch_warnings(), rc_context({"svg.hashsalt": "spml", "svg.fonttype": "path"}):
+        # Names in scripts that the font lacks become boxes.
+        warnings.simplefilter("ignore", UserWarning)
+        # Without time and matplotlib's version in the files, equal figures are equal files.
+        figure.savefig(png, format="png", metadata={"Software": None})
+        figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": None})
+    return png.getvalue(), svg.getvalue()

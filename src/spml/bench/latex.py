@@ -1,0 +1,95 @@
+"""Tables of a report for LaTeX (package booktabs)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .numbers import how, percent
+from .tables import Entry, Report
+
+_PER_TABLE = 6  # data sets beside each other
+_ESCAPES = {
+    "\\": r"\textbackslash{}",
+    "{": r"\{",
+    "}": r"\}",
+    "$": r"\$",
+    "&": r"\&",
+    "#": r"\#",
+    "%": r"\%",
+    "_": r"\_",
+    "^": r"\textasciicircum{}",
+    "~": r"\textasciitilde{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    '"': "''",
+    "[": "{[}",  # a line that starts with it would be an argument of the line break before it
+    "*": "{*}",
+    "`": r"\textasciigrave{}",
+}
+
+
+def escape(text: object) -> str:
+    """Any text as LaTeX that prints it, on one line."""
+    line = " ".join("".join(c if c.isprintable() else " " for c in str(text)).split())
+    return "".join(_ESCAPES.get(c, c) for c in line)
+
+
+def to_latex(report: Report) -> str:
+    """One table per way of hiding and selection mode, at most six data sets in each."""
+    parts = ["% \\usepackage{booktabs}"]
+    for hiding in sorted({hiding for _, hiding in report.entries}):
+        data = [name for name, other in report.entries if other == hiding]
+        for mode in report.modes:
+            for first in range(0, len(data), _PER_TABLE):
+                parts.append(_table(report, hiding, mode, data[first : first + _PER_TABLE]))
+    return "\n\n".join(parts) + "\n"
+
+
+def _table(report: Report, hiding: str, mode: str, data: Sequence[str]) -> str:
+    found = [report.entries[name, hiding] for name in data]
+    names = _order(report, mode, {name for entries in found for name, by in entries if by == mode})
+    lines = []
+    for name in names:
+        cells = [_cell(entries.get((name, mode))) for entries in found]
+        mark = r"$^\circ$" if name in report.reference_only else ""
+        lines.append(" & ".join([escape(name) + mark, *cells]) + r" \\")
+    caption = (
+        f"Test mAP in \\%, mean and standard deviation over seeds; hiding {escape(hiding)}; trial and epoch "
+        f"selected by {escape(how(mode))}. Bold: best; underlined: not significantly different from it "
+        "(paired bootstrap, Holm, 5\\,\\%)"
+    )
+    caption += "; $\\circ$: for reference only." if report.reference_only else "."
+    return "\n".join(
+        [
+            r"\begin{table}",
+            r"\centering\small",
+            f"\\caption{{{caption}}}",
+            f"\\begin{{tabular}}{{l{'r' * len(data)}}}",
+            r"\toprule",
+            " & ".join(["", *map(escape, data)]) + r" \\",
+            r"\midrule",
+            *lines,
+            r"\bottomrule",
+            r"\end{tabular}",
+            r"\end{table}",
+        ]
+    )
+
+
+def _order(report: Report, mode: str, names: set[str]) -> list[str]:
+    """As in the ranking, then the others by name."""
+    ranked = [name for name in report.rankings[mode].candidates if name in names]
+    return ranked + sorted(names.difference(ranked))
+
+
+def _cell(entry: Entry | None) -> str:
+    if entry is None:
+        return "--"
+    mean = percent(entry.test.mean)
+    if entry.best:
+        mean = f"\\textbf{{{mean}}}"
+    elif entry.level:
+        mean = f"\\underline{{{mean}}}"
+    deviation = percent(entry.test.sd)
+    return mean if deviation == "-" else f"{mean}\\,{{\\scriptsize$\\pm${deviation}}}"

@@ -1,0 +1,78 @@
+"""Runs on a Ray cluster: every free core becomes a worker, and all share the store."""
+
+from __future__ import annotations
+
+import socket
+from typing import Any
+
+from ..console import Console
+from ..errors import InputError, SpmlError
+from .state import State
+from .workers import Job, watch, work
+
+
+def run_on_ray(job: Job, address: str, workers: int, console: Console) -> State:
+    """Make all runs on a Ray cluster; gives where the comparison stands then.
+
+    The machines must all reach the store, the data and the output folder: on several machines that is a
+    database server (`--store postgresql://...`) and a shared folder.
+
+    Args:
+        job: what is to be made.
+        address: of the cluster, as `ray.init` takes it; empty = one is started on this machine.
+        workers: how many; 0 = one per core of the cluster.
+        console: told of progress.
+
+    Raises:
+        InputError: Ray is not installed, or there is no cluster at the address.
+        SpmlError: a worker ended before its time, or something is wrong with the data.
+    """
+    try:
+        import ray
+    except ImportError as error:
+        raise InputError("--engine ray needs Ray: pip install 'spml[ray]'.") from error
+    _check_reachable(address)
+    try:
+        ray.init(address=address or None, ignore_reinit_error=True, log_to_driver=False)
+    except (ConnectionError, ValueError, RuntimeError) as error:
+        raise InputError(f"--address {address}: there is no Ray cluster ({error}).") from error
+    try:
+        count = workers or int(ray.cluster_resources().get("CPU", 1))
+        # A worker that dies is not started again by Ray: what it held is taken over by the others.
+        remote = ray.remote(num_cpus=1, max_retries=0)(work)
+        pending: list[Any] = [remote.remote(job) for _ in range(count)]
+        started = list(pending)
+
+        def alive() -> bool:
+            nonlocal pending
+            _, pending = ray.wait(pending, num_returns=len(pending), timeout=0) if pending else ([], [])
+            return bool(pending)
+
+        state = watch(job, console, alive)
+        return _checked(ray, started, state)
+    finally:
+        ray.shutdown()
+
+
+def _check_reachable(address: str) -> None:
+    """Ray itself would wait for minutes for a cluster that is not there."""
+    host, _, port = address.rpartition(":")
+    if not host or "/" in host or not port.isdecimal():
+        return
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
+    except (OSError, OverflowError) as error:
+        raise InputError(f"--address {address}: there is no Ray cluster ({error}).") from error
+
+
+def _checked(ray: Any, started: list[Any], state: State) -> State:
+    problems: dict[str, None] = {}
+    for one in started:
+        try:
+            problems[ray.get(one)] = None
+        except ray.exceptions.RayError as error:
+            problems[f"a worker ended before its time ({str(error).splitlines()[0]})"] = None
+    found = [problem for problem in problems if problem]
+    if found:
+        raise SpmlError("\n".join(found))
+    return state

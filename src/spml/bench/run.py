@@ -1,0 +1,334 @@
+"""One run: train, judge every epoch by all that a selection mode needs, test where a mode would pick it."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime, timezone
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import nn
+
+from .. import models
+from ..build import make_top, start_objective
+from ..config import LBFGS, Config
+from ..data import Dataset, cached_features, open_dataset
+from ..data.arrays import FeatureMatrix
+from ..data.draws import permutation
+from ..engine import Trainer, make_fabric, predict_logits
+from ..errors import InputError, SpmlError
+from ..metrics import mean_average_precision
+from ..results import peak_memory, versions
+from ..selection import Judge
+from ..settings import check_maps, with_data, with_defaults
+from ..solving import solve
+from .features import shared
+from .plan import Series, Trial, code_version, run_key
+from .rows import TEST, Row, best_epoch, column
+from .spec import Spec, audit_size
+from .statistics import bootstrap_draws, bootstrap_map
+
+_OPEN = 3  # data sets that a worker holds open
+
+Scores = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A data set as runs take it.
+
+    Attributes:
+        source: as it was opened.
+        data: with features in place of images whose backbone is frozen.
+        fingerprint: SHA-256 of samples and observed labels of all splits.
+        facts: for the report.
+        spec: of the backbone.
+    """
+
+    source: Dataset
+    data: Dataset
+    fingerprint: str
+    facts: dict[str, Any]
+    spec: models.BackboneSpec
+
+
+class Runner:
+    """Makes runs of a specification, one after the other, in one process.
+
+    Args:
+        spec: what is compared.
+        cache: folder for features.
+        report: told what takes long.
+    """
+
+    def __init__(self, spec: Spec, cache: Path, report: Callable[[str], None]) -> None:
+        self.spec, self.cache, self.report = spec, cache, report
+        self._opened: dict[str, Opened] = {}
+        self._fabrics: dict[tuple[Any, ...], Any] = {}
+
+    def fingerprint(self, trial: Trial) -> str:
+        """Of the data of a run.
+
+        Raises:
+            InputError: the data can't be opened, or does not suit.
+        """
+        return self._open(trial.config)[0].fingerprint
+
+    def run(self, series: Series, trial: Trial, before: Sequence[Row]) -> Row:
+        """Make one run. A failure in training gives a row that says so.
+
+        Args:
+            series: what it belongs to.
+            trial: which.
+            before: the earlier trials of the series.
+
+        Raises:
+            InputError: the data can't be opened, or does not suit.
+        """
+        started = time.perf_counter()
+        _reset_peak_memory()
+        opened, config = self._open(trial.config)
+        row = Row(
+            key=run_key(trial.point, opened.fingerprint, code_version()), series=series.key,
+            trial=trial.number, params=trial.params, config=asdict(trial.config), facts=opened.facts,
+            edges={key: edge for key, part in series.candidate.space.items()
+                   if (edge := part.edge(trial.params[key]))},
+            versions={**versions(), "code": code_version(), "commit": _commit()},
+        )  # fmt: skip
+        try:
+            watch = _Watch(self.spec, series, opened.data)
+            self._train(config, opened, watch)
+            row = replace(row, history=watch.history, draws=watch.draws(before))
+        except SpmlError as error:
+            row = replace(row, status="failed", message=str(error))
+        return replace(
+            row,
+            seconds=round(time.perf_counter() - started, 3),
+            memory=round(peak_memory() / 2**20, 1),
+            finished=datetime.now(timezone.utc).isoformat(timespec="milliseconds"),
+        )
+
+    def _open(self, config: Config) -> tuple[Opened, Config]:
+        """The data of a run, which later runs on it share; and the run's complete configuration."""
+        config = with_defaults(config)
+        name = repr((config.data, config.model.backbone, config.model.weights, config.model.frozen))
+        opened = self._opened.get(name)
+        if opened is None:
+            opened = self._open_anew(config)
+            while len(self._opened) >= _OPEN:
+                del self._opened[next(iter(self._opened))]
+            self._opened[name] = opened
+        return opened, with_data(config, opened.source, opened.spec)
+
+    def _open_anew(self, config: Config) -> Opened:
+        data = open_dataset(config.data, report=self.report)
+        if "test" not in data.truth:
+            raise InputError(
+                f"{config.data.path}: a comparison needs fully labelled test samples. If every true label is "
+                "listed, say `unlisted: negative`; without a test split, say `test_share`."
+            )
+        spec = models.describe_backbone(config.model, data, size=config.data.size)
+        complete = with_data(config, data, spec)
+        data = data.resized(complete.data.size, spec.interpolation)
+        fingerprint = data.fingerprint()
+        facts = {
+            "name": data.name,
+            "kind": data.kind,
+            "classes": len(data.classes),
+            **{name: len(samples) for name, samples in data.splits.items()},
+            "mean_labels": round(float(data.truth["test"].positives_per_sample().mean()), 4),
+            "fingerprint": fingerprint,
+        }
+        taken = self._features(complete, data, spec) if complete.model.frozen == "yes" else data
+        return Opened(data, shared(taken, self.cache, fingerprint), fingerprint, facts, spec)
+
+    def _features(self, config: Config, data: Dataset, spec: models.BackboneSpec) -> Dataset:
+        backbone = models.build_backbone(spec, config.model, report=self.report)
+        splits = {
+            name: replace(
+                samples,
+                inputs=cached_features(
+                    backbone,
+                    samples.inputs,
+                    self.cache,
+                    key=backbone.key(),
+                    batch_size=config.batch_size,
+                    workers=0,
+                    report=self.report,
+                    progress=lambda done: None,
+                ),
+            )
+            for name, samples in data.splits.items()
+        }
+        return replace(data, splits=splits)
+
+    def _train(self, config: Config, opened: Opened, watch: _Watch) -> None:
+        torch.set_num_threads(config.threads or 1)
+        data, fabric = opened.data, self._fabric(config)
+        objective = start_objective(config, data) if config.method else None
+        torch.manual_seed(config.seed)
+        if config.model.frozen == "yes":
+            inputs = data.splits["train"].inputs
+            assert isinstance(inputs, FeatureMatrix)
+            top, head_bias = make_top(config, data, inputs.width)
+            trained: nn.Module = top
+        else:
+            backbone = models.build_backbone(opened.spec, config.model, report=self.report)
+            if objective:
+                check_maps(config, objective.needs, backbone)
+            top, head_bias = make_top(config, data, backbone.num_features)
+            trained = models.Classifier(backbone, top)
+
+        def predict(split: str, model: nn.Module = trained) -> Scores:
+            return predict_logits(
+                model, data.splits[split], fabric, batch_size=4 * config.batch_size,
+                workers=config.data.workers,
+            )  # fmt: skip
+
+        if objective is None or config.optim.name == LBFGS:
+            judge = _AtOnce(watch, lambda: predict("test"))
+            fitted = solve(
+                config, objective, top, data.splits["train"], judge, mean_labels=head_bias["mean_labels"],
+                predict=lambda: predict("val"), report=lambda line: None,
+            )  # fmt: skip
+            if "penalty" in fitted.history[0]:
+                watch.history["penalty"] = [float(record["penalty"]) for record in fitted.history]
+            return
+        trainer = Trainer(
+            config,
+            fabric,
+            trained,
+            top.head,
+            objective,
+            data,
+            watch,
+            workers=config.data.workers,
+            on_epoch=lambda history: watch.test(lambda: predict("test", trainer.judged_model)),
+        )
+        trainer.fit()
+
+    def _fabric(self, config: Config) -> Any:
+        wanted = (config.accelerator, config.devices, config.precision)
+        if wanted not in self._fabrics:
+            self._fabrics[wanted] = make_fabric(*wanted)
+        return self._fabrics[wanted]
+
+
+class _AtOnce:
+    """A watch that tests a solution as soon as it is judged, while the head holds it."""
+
+    metric = "val/SP"
+
+    def __init__(self, watch: _Watch, predict: Callable[[], Scores]) -> None:
+        self._watch, self._predict = watch, predict
+
+    def __call__(self, scores: Scores) -> dict[str, float]:
+        found = self._watch(scores)
+        self._watch.test(self._predict)
+        return found
+
+
+class _Watch:
+    """Judges every epoch by all that the modes need; true labels reach nothing but these numbers.
+
+    Attributes:
+        metric: by which the trainer keeps the best weights, which nobody uses here.
+        history: one list per column.
+    """
+
+    metric = "val/SP"
+
+    def __init__(self, spec: Spec, series: Series, data: Dataset) -> None:
+        self._spec = spec
+        val, truth = data.splits["val"], data.truth
+        told, candidate = series.data.mean_labels, series.candidate.mean_labels
+        mean_labels = None if told is None or candidate is None else told * candidate
+        self._empty = series.data.empty or data.empty
+        self._judge = Judge(val, truth["val"], "observed", mean_labels, self._empty)
+        self._val, self._test = truth["val"].to_ternary(), truth["test"].to_ternary()
+        order = permutation(len(val), "audit", series.seed)
+        self._audits = {mode: np.sort(order[: audit_size(mode)]) for mode in spec.audits}
+        self.history: dict[str, list[float]] = {}
+        self._best: dict[str, float] = {}
+        self._improved: list[str] = []
+        self._kept: dict[str, Scores] = {}
+
+    def __call__(self, scores: Scores) -> dict[str, float]:
+        """The validation metrics of an epoch."""
+        found = self._judge(scores)
+        for mode, rows in self._audits.items():
+            audited = self._val[rows]
+            # A sample without any label still says that its labels are absent, but ranks nothing alone.
+            found[mode] = mean_average_precision(scores[rows], audited) if (audited > 0).any() else 0.0
+        for name, value in found.items():
+            self.history.setdefault(name, []).append(value)
+        self._improved = [
+            mode for mode in self._spec.modes if found[column(mode)] > self._best.get(mode, -np.inf)
+        ]
+        self._best |= {mode: found[column(mode)] for mode in self._improved}
+        return found
+
+    def test(self, predict: Callable[[], Scores]) -> None:
+        """After the epoch was judged: its test mAP, if it is the best so far for some mode."""
+        value = float("nan")
+        if self._improved:
+            scores = predict()
+            value = mean_average_precision(scores, self._test, self._empty)
+            self._kept |= dict.fromkeys(self._improved, scores)
+        self.history.setdefault(TEST, []).append(value)
+
+    def draws(self, before: Sequence[Row]) -> dict[str, list[float]]:
+        """Per mode that this run is the best of its series for, test mAP on draws of the test samples."""
+        bars = {
+            mode: max(
+                (
+                    row.history[column(mode)][best_epoch(row.history, mode)]
+                    for row in before
+                    if row.status == "done"
+                ),
+                default=-np.inf,
+            )
+            for mode in self._spec.modes
+        }
+        wanted = [mode for mode in self._spec.modes if self._best[mode] > bars[mode]]
+        multiplicity = _multiplicity(len(self._test), self._spec.draws)
+        made: dict[int, list[float]] = {}
+        for mode in wanted:
+            scores = self._kept[mode]
+            if id(scores) not in made:
+                maps = bootstrap_map(scores, self._test, multiplicity, self._empty)
+                made[id(scores)] = [round(value, 6) for value in maps.tolist()]
+        return {mode: made[id(self._kept[mode])] for mode in wanted}
+
+
+@cache
+def _multiplicity(count: int, draws: int) -> npt.NDArray[Any]:
+    """The same for all candidates, so that their differences are paired."""
+    return bootstrap_draws(count, draws, seed=0)
+
+
+def _reset_peak_memory() -> None:
+    """Let the system count this process's peak of memory anew, where it can (Linux)."""
+    with contextlib.suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")
+
+
+@cache
+def _commit() -> str:
+    """The commit of the sources, if they lie in a git checkout; with a + if they differ from it."""
+    try:
+        found = subprocess.run(
+            ["git", "describe", "--always", "--dirty=+", "--abbrev=12", "--exclude=*"],
+            cwd=Path(__file__).parent, capture_output=True, text=True, check=True, timeout=10,
+        )  # fmt: skip
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return found.stdout.strip()

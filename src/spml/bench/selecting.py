@@ -1,0 +1,95 @@
+"""What a selection mode loses on the test samples against selection by full labels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from .rows import ORACLE, Pick, SeriesKey, column
+
+
+class SelectionLoss(NamedTuple):
+    """Mean over series of test mAP(pick of `oracle`) - test mAP(pick of the mode).
+
+    Attributes:
+        mode: which loses.
+        data: name of the data set; None = all places together.
+        hiding: name of the way of hiding labels; None = all places together.
+        within: mean over candidates and seeds, trial and epoch being selected; None if none has both modes.
+        series: how many those are.
+        among: the same where the candidate is selected as well: mean over seeds.
+        pools: how many those are.
+        agreement: in how many of `pools` both modes select the same candidate.
+    """
+
+    mode: str
+    data: str | None
+    hiding: str | None
+    within: float | None
+    series: int
+    among: float | None
+    pools: int
+    agreement: int
+
+
+class _Pool(NamedTuple):
+    """What one seed of one place gives: a loss per candidate, and that of choosing among all of them."""
+
+    within: list[float]
+    among: float
+    same: bool
+
+
+def selection_losses(
+    chosen: Mapping[SeriesKey, Mapping[str, Pick]], modes: Sequence[str], outside: frozenset[str]
+) -> tuple[SelectionLoss, ...]:
+    """The losses of each mode, per place and over all series (the line without a place).
+
+    Args:
+        chosen: what each mode picks from each series.
+        modes: `oracle` must be among them, or nothing is returned.
+        outside: candidates that nobody could select, such as those trained on full labels.
+    """
+    if ORACLE not in modes:
+        return ()
+    result = []
+    for mode in modes:
+        if mode == ORACLE:
+            continue
+        grouped: dict[tuple[str, str, int], dict[str, Mapping[str, Pick]]] = {}
+        for series, found in chosen.items():
+            if series.candidate not in outside and mode in found and ORACLE in found:
+                grouped.setdefault((series.data, series.hiding, series.seed), {})[series.candidate] = found
+        pools = {key: _pool(found, mode) for key, found in grouped.items()}
+        for data, hiding in sorted({key[:2] for key in pools}):
+            here = [pool for key, pool in pools.items() if key[:2] == (data, hiding)]
+            result.append(_mean(mode, data, hiding, here))
+        result.append(_mean(mode, None, None, list(pools.values())))
+    return tuple(result)
+
+
+def _pool(found: Mapping[str, Mapping[str, Pick]], mode: str) -> _Pool:
+    def best(by: str) -> str:
+        """The candidate whose picked run and epoch have the highest value of the mode's column."""
+        scores = {name: p[by].row.history[column(by)][p[by].epoch] for name, p in found.items()}
+        return min(scores, key=lambda name: (-scores[name], name))
+
+    within = [picks[ORACLE].test - picks[mode].test for picks in found.values()]
+    full, own = best(ORACLE), best(mode)
+    return _Pool(within, found[full][ORACLE].test - found[own][mode].test, full == own)
+
+
+def _mean(mode: str, data: str | None, hiding: str | None, pools: Sequence[_Pool]) -> SelectionLoss:
+    within = [loss for pool in pools for loss in pool.within]
+    return SelectionLoss(
+        mode,
+        data,
+        hiding,
+        float(np.mean(within)) if within else None,
+        len(within),
+        float(np.mean([pool.among for pool in pools])) if pools else None,
+        len(pools),
+        sum(pool.same for pool in pools),
+    )

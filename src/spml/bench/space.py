@@ -1,0 +1,144 @@
+"""What is searched for each candidate: ranges, proposals, edges."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from ..data.draws import raw, uniform
+
+if TYPE_CHECKING:
+    from optuna.distributions import BaseDistribution
+
+Sampler = Literal["random", "grid", "tpe"]
+
+_EDGE = 0.05  # share of a range that counts as its edge
+_DIGITS = 4  # significant digits of a proposal
+
+
+@dataclass(frozen=True)
+class Range:
+    """Values that a setting may take.
+
+    Attributes:
+        low, high: bounds, included; unused where there are choices.
+        log: uniform in the logarithm.
+        integer: whole numbers.
+        choices: the values, if there are few.
+    """
+
+    low: float = 0.0
+    high: float = 0.0
+    log: bool = False
+    integer: bool = False
+    choices: tuple[Any, ...] = ()
+
+    def at(self, share: float) -> Any:
+        """The value at `share` of the range, in [0, 1)."""
+        if self.choices:
+            return self.choices[int(share * len(self.choices))]
+        if self.integer:
+            return int(self.low) + int(share * (int(self.high) - int(self.low) + 1))
+        low, high = (math.log(self.low), math.log(self.high)) if self.log else (self.low, self.high)
+        value = low + share * (high - low)
+        return _rounded(math.exp(value) if self.log else value)
+
+    def edge(self, value: Any) -> str:
+        """`low` or `high` where a value lies at the edge of what was searched, else an empty string."""
+        if self.choices:
+            numbers = [one for one in self.choices if isinstance(one, (int, float)) and one is not True]
+            if len(numbers) < len(self.choices) or len(numbers) < 3:
+                return ""
+            return "low" if value == min(numbers) else "high" if value == max(numbers) else ""
+        low, high, value = float(self.low), float(self.high), float(value)
+        if self.log:
+            low, high, value = math.log(low), math.log(high), math.log(value)
+        share = (value - low) / (high - low)
+        return "low" if share <= _EDGE else "high" if share >= 1 - _EDGE else ""
+
+
+Space = Mapping[str, Range]
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.{_DIGITS}g}")
+
+
+def grid(space: Space) -> list[dict[str, Any]]:
+    """All combinations of choices, the last setting varying quickest."""
+    return [
+        dict(zip(space, values, strict=True))
+        for values in itertools.product(*(part.choices for part in space.values()))
+    ]
+
+
+def propose(
+    sampler: Sampler,
+    space: Space,
+    name: str,
+    seed: int,
+    trial: int,
+    known: Sequence[tuple[dict[str, Any], float | None]],
+) -> dict[str, Any]:
+    """The settings of a trial; the same whatever process asks, and whenever.
+
+    Args:
+        sampler: `random` draws a setting from (its name, seed, trial) alone, so that candidates which search
+            the same setting get the same values; `grid` takes all combinations; `tpe` is Optuna's
+            Tree-structured Parzen Estimator on the trials before.
+        space: ranges by setting.
+        name: of the series, for `tpe`.
+        seed: of the series.
+        trial: from 0.
+        known: settings and value (higher is better; None = failed) of the trials before this one, in order.
+    """
+    if not space:
+        return {}
+    if sampler == "grid":
+        return grid(space)[trial]
+    if sampler == "random":
+        return {key: part.at(float(uniform(1, "search", key, seed, trial)[0])) for key, part in space.items()}
+    return _tpe(space, name, trial, known)
+
+
+def _tpe(
+    space: Space, name: str, trial: int, known: Sequence[tuple[dict[str, Any], float | None]]
+) -> dict[str, Any]:
+    import optuna
+    from optuna.trial import TrialState, create_trial
+
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    distributions = {key: _distribution(part) for key, part in space.items()}
+    sampler = optuna.samplers.TPESampler(seed=int(raw(1, "tpe", name, trial)[0] % 2**32))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        study = optuna.create_study(direction="maximize", sampler=sampler)
+        for params, value in known:
+            state = TrialState.FAIL if value is None else TrialState.COMPLETE
+            study.add_trial(
+                create_trial(state=state, value=value, params=params, distributions=distributions)
+            )
+        found = study.ask(distributions).params
+    return {
+        key: _inside(part, _rounded(found[key])) if isinstance(found[key], float) else found[key]
+        for key, part in space.items()
+    }
+
+
+def _inside(part: Range, value: float) -> float:
+    """A rounded value, kept in its range: Optuna refuses trials outside."""
+    return value if part.choices else min(max(value, part.low), part.high)
+
+
+def _distribution(part: Range) -> BaseDistribution:
+    from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
+
+    if part.choices:
+        return CategoricalDistribution(part.choices)
+    if part.integer:
+        return IntDistribution(int(part.low), int(part.high), log=part.log)
+    return FloatDistribution(part.low, part.high, log=part.log)

@@ -1,0 +1,217 @@
+"""Rows of finished runs and who works on what, in a database that several processes and machines share."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import threading
+import time
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import Any
+
+import sqlalchemy as sql
+from sqlalchemy.exc import IntegrityError, SQLAlchemyError
+
+from ..errors import InputError, SpmlError
+from .rows import Row, SeriesKey
+
+VERSION = 1
+BEAT = 15.0  # seconds between signs of life of a worker
+STALE = 120.0  # seconds without one after which its series may be taken by others
+
+_TABLES = sql.MetaData()
+_ABOUT = sql.Table("spml_bench", _TABLES, sql.Column("version", sql.Integer, primary_key=True))
+_ROWS = sql.Table(
+    "runs",
+    _TABLES,
+    sql.Column("key", sql.String(64), primary_key=True),
+    *(sql.Column(name, sql.Text, nullable=False) for name in ("data", "hiding", "candidate")),
+    sql.Column("seed", sql.Integer, nullable=False),
+    sql.Column("trial", sql.Integer, nullable=False),
+    sql.Column("point", sql.String(64), nullable=False, index=True),
+    sql.Column("code", sql.String(64), nullable=False),
+    sql.Column("status", sql.String(8), nullable=False),
+    sql.Column("body", sql.LargeBinary, nullable=False),
+)
+_CLAIMS = sql.Table(
+    "claims",
+    _TABLES,
+    sql.Column("series", sql.Text, primary_key=True),
+    sql.Column("owner", sql.Text, nullable=False),
+    sql.Column("beat", sql.Float, nullable=False),
+)
+
+
+class Store:
+    """Rows by key, and claims on series.
+
+    Args:
+        url: of SQLAlchemy, such as `sqlite:///bench/store.sqlite` or `postgresql://host/name`.
+
+    Raises:
+        InputError: no such database, or one that a newer version of spml wrote.
+    """
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.owner = f"{socket.gethostname()}:{os.getpid()}:{time.time_ns()}"
+        try:
+            arguments = {"timeout": 60} if url.startswith("sqlite") else {}
+            self._engine = sql.create_engine(url, connect_args=arguments)
+            with self._engine.begin() as connection:
+                _TABLES.create_all(connection)
+                version = connection.scalar(sql.select(_ABOUT.c.version))
+                if version is None:
+                    connection.execute(_ABOUT.insert().values(version=VERSION))
+        except (SQLAlchemyError, ImportError) as error:
+            raise InputError(f"{url}: can't be opened as a store ({_first_line(error)}).") from error
+        if version is not None and version > VERSION:
+            raise InputError(
+                f"{url}: was written by a newer version of spml (store version {version}, this one reads "
+                f"{VERSION}). Update spml, or name another --output or --store; nothing was changed."
+            )
+
+    # -- rows ------------------------------------------------------------------------------------------------
+
+    def add(self, row: Row, point: str) -> bool:
+        """Keep a finished run; False if it is there already, which is then left as it is.
+
+        Raises:
+            SpmlError: the store can't be written.
+        """
+        body = {name: part for name, part in asdict(row).items() if name not in ("key", "series", "status")}
+        packed = zlib.compress(json.dumps(body, ensure_ascii=False).encode())
+        values = {
+            "key": row.key, **row.series._asdict(), "trial": row.trial, "point": point,
+            "code": row.versions.get("code", ""), "status": row.status, "body": packed,
+        }  # fmt: skip
+        try:
+            with self._engine.begin() as connection:
+                connection.execute(_ROWS.insert().values(**values))
+        except IntegrityError:
+            return False
+        except SQLAlchemyError as error:
+            raise SpmlError(f"{self.url}: can't be written ({_first_line(error)}).") from error
+        return True
+
+    def find(self, points: list[str] | None = None, series: SeriesKey | None = None) -> dict[str, list[Row]]:
+        """Rows by point, the newest first; all, or those of some points, or of a series."""
+        query = sql.select(_ROWS)
+        if points is not None:
+            query = query.where(_ROWS.c.point.in_(points))
+        if series is not None:
+            query = query.where(*(_ROWS.c[name] == part for name, part in series._asdict().items()))
+        found: dict[str, list[Row]] = {}
+        with self._reading() as connection:
+            for stored in connection.execute(query).mappings():
+                found.setdefault(stored["point"], []).append(_row(stored))
+        for rows in found.values():
+            rows.sort(key=lambda row: row.finished, reverse=True)
+        return found
+
+    def get(self, key: str) -> Row:
+        """The run whose key begins so.
+
+        Raises:
+            InputError: there is none, or several.
+        """
+        with self._reading() as connection:
+            query = sql.select(_ROWS).where(_ROWS.c.key.startswith(key, autoescape=True)).limit(2)
+            stored = connection.execute(query).mappings().all()
+        if len(stored) != 1:
+            what = "several runs begin" if stored else "no run begins"
+            raise InputError(f"{self.url}: {what} with the key {key!r}. results.csv lists the keys.")
+        return _row(stored[0])
+
+    def count(self) -> int:
+        """Rows, of whatever specification."""
+        with self._reading() as connection:
+            return connection.scalar(sql.select(sql.func.count()).select_from(_ROWS)) or 0
+
+    def forget_failed(self) -> int:
+        """Remove failed runs, so that they are tried again; how many there were."""
+        with self._engine.begin() as connection:
+            return connection.execute(_ROWS.delete().where(_ROWS.c.status == "failed")).rowcount
+
+    # -- claims ----------------------------------------------------------------------------------------------
+
+    def claim(self, series: SeriesKey) -> bool:
+        """Whether this process may now work on a series: nobody else does, or whoever did is gone."""
+        name, now = json.dumps(series), time.time()
+        try:
+            with self._engine.begin() as connection:
+                connection.execute(_CLAIMS.insert().values(series=name, owner=self.owner, beat=now))
+            return True
+        except IntegrityError:
+            pass
+        with self._engine.begin() as connection:
+            held = connection.execute(sql.select(_CLAIMS).where(_CLAIMS.c.series == name)).first()
+            if held is None or (held.beat > now - STALE and not _gone(held.owner)):
+                return False
+            mine = (
+                _CLAIMS.update()
+                .where(_CLAIMS.c.series == name, _CLAIMS.c.owner == held.owner, _CLAIMS.c.beat == held.beat)
+                .values(owner=self.owner, beat=now)
+            )
+            return connection.execute(mine).rowcount == 1
+
+    def release(self, series: SeriesKey) -> None:
+        """Give a claimed series back."""
+        with self._engine.begin() as connection:
+            mine = (_CLAIMS.c.series == json.dumps(series), _CLAIMS.c.owner == self.owner)
+            connection.execute(_CLAIMS.delete().where(*mine))
+
+    @contextmanager
+    def alive(self) -> Iterator[None]:
+        """While this lasts, others see that this process lives."""
+        stop = threading.Event()
+
+        def beat() -> None:
+            while not stop.wait(BEAT):
+                with self._engine.begin() as connection:
+                    mine = _CLAIMS.c.owner == self.owner
+                    connection.execute(_CLAIMS.update().where(mine).values(beat=time.time()))
+
+        thread = threading.Thread(target=beat, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            thread.join()
+
+    @contextmanager
+    def _reading(self) -> Iterator[sql.Connection]:
+        try:
+            with self._engine.connect() as connection:
+                yield connection
+        except SQLAlchemyError as error:
+            raise SpmlError(f"{self.url}: can't be read ({_first_line(error)}).") from error
+
+
+def _row(stored: Any) -> Row:
+    body = json.loads(zlib.decompress(stored["body"]))
+    series = SeriesKey(*(stored[name] for name in SeriesKey._fields))
+    return Row(key=stored["key"], series=series, status=stored["status"], **body)
+
+
+def _gone(owner: str) -> bool:
+    """Whether a process of this machine has ended; of others nobody knows."""
+    host, number, _ = owner.rsplit(":", 2)
+    if host != socket.gethostname():
+        return False
+    try:
+        os.kill(int(number), 0)
+    except ProcessLookupError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).strip().splitlines()[0]

@@ -1,0 +1,190 @@
+"""Who makes the runs: processes of this machine, or a Ray cluster. All of them share one store."""
+
+from __future__ import annotations
+
+import multiprocessing
+import signal
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ..console import Console
+from ..errors import InputError, SpmlError
+from .parse import read_spec
+from .plan import Series, Trial, all_series, code_version, next_trial, run_key
+from .rows import Row
+from .spec import Spec
+from .state import State, read_state
+from .store import Store
+
+_POLL = 1.0  # seconds between two looks at the store
+_SAY = 30.0  # seconds between two lines of progress where there is no terminal
+_WAIT = 2.0  # seconds that a worker waits for what others hold
+
+
+@dataclass(frozen=True)
+class Job:
+    """A comparison in progress; all of it can be sent to another process or machine.
+
+    Attributes:
+        path, text: of the specification.
+        root: folder that its paths start from.
+        folder: of results and features.
+        url: of the store.
+        code: version that all workers must have.
+    """
+
+    path: str
+    text: str
+    root: str
+    folder: str
+    url: str
+    code: str
+
+    def spec(self) -> Spec:
+        """The specification, read again."""
+        return read_spec(Path(self.path), self.text)
+
+
+def work(job: Job) -> str:
+    """Make runs until none is left, and give what went wrong, one problem per line.
+
+    A problem with one data set does not keep the others from being finished.
+    """
+    from .run import Runner
+
+    if code_version() != job.code:
+        return (
+            f"a worker has another version of spml ({code_version()}) than the process that started it "
+            f"({job.code}): install the same one everywhere, and don't change it while it runs"
+        )
+    spec, store = job.spec(), Store(job.url)
+    runner = Runner(spec, Path(job.folder) / "features", report=lambda line: None)
+    problems: dict[str, None] = {}
+    with store.alive():
+        left = all_series(spec)
+        while left:
+            busy = []
+            for series in left:
+                if not store.claim(series.key):
+                    busy.append(series)
+                    continue
+                try:
+                    _finish(spec, series, store, runner, Path(job.root))
+                except SpmlError as error:
+                    problems[str(error)] = None
+                finally:
+                    store.release(series.key)
+            left = busy
+            if left:
+                # Whoever holds them may be killed: then their series are taken over.
+                time.sleep(_WAIT)
+    return "\n".join(problems)
+
+
+def _finish(spec: Spec, series: Series, store: Store, runner: Any, root: Path) -> None:
+    """Make the runs of a series that are missing."""
+    before: list[Row] = []
+    while trial := next_trial(spec, series, before, root):
+        before.append(_row(store, series, trial, runner, before))
+
+
+def _row(store: Store, series: Series, trial: Trial, runner: Any, before: Sequence[Row]) -> Row:
+    """The row of a trial: from the store, or of a run made now.
+
+    Raises:
+        InputError: the store holds this run on other data.
+    """
+    known = store.find([trial.point]).get(trial.point, [])
+    fingerprint = runner.fingerprint(trial)
+    key = run_key(trial.point, fingerprint, code_version())
+    for row in known:
+        if row.key == key:
+            return replace(row, trial=trial.number)  # the same settings may be proposed twice
+    changed = [row for row in known if row.versions["code"] == code_version()]
+    if changed:
+        raise InputError(
+            f"{trial.config.data.path}: its content changed since its first runs were made "
+            f"({changed[0].finished}; fingerprint {changed[0].facts['fingerprint'][:12]}, now "
+            f"{fingerprint[:12]}), so {'/'.join(map(str, series.key))} is not continued. Put the data back, "
+            "or write to another --output."
+        )
+    made: Row = runner.run(series, trial, before)
+    if not store.add(made, trial.point):
+        # Somebody thought that this process was gone, and was quicker. The same run gives the same numbers.
+        return next(row for row in store.find([trial.point])[trial.point] if row.key == key)
+    return made
+
+
+def run_all(job: Job, workers: int, console: Console) -> State:
+    """Make all runs with processes of this machine; gives where the comparison stands then.
+
+    Raises:
+        SpmlError: a worker ended before its time, or something is wrong with the data; what was finished is
+            kept.
+        KeyboardInterrupt: after the workers were stopped.
+    """
+    context = multiprocessing.get_context("spawn")
+    messages = context.SimpleQueue()
+    processes = [context.Process(target=_process, args=(job, messages), daemon=True) for _ in range(workers)]
+    for process in processes:
+        process.start()
+    try:
+        state = watch(job, console, lambda: any(process.is_alive() for process in processes))
+    finally:
+        for process in processes:
+            process.terminate()
+        for process in processes:
+            process.join()
+    found = dict.fromkeys(line for line in _drain(messages) if line)
+    if found:
+        raise SpmlError("\n".join(found))
+    return state
+
+
+def _process(job: Job, messages: Any) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first process tells the others to stop
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that claims are released
+    try:
+        messages.put(work(job))
+    except SpmlError as error:
+        messages.put(str(error))
+
+
+def _drain(messages: Any) -> list[str]:
+    found = []
+    while not messages.empty():
+        found.append(messages.get())
+    return found
+
+
+def watch(job: Job, console: Console, alive: Callable[[], bool]) -> State:
+    """Show progress until all is done or nobody works any more."""
+    spec, store, root = job.spec(), Store(job.url), Path(job.root)
+    state = read_state(spec, store, root)
+    console.line(state.describe())
+    started = said = time.monotonic()
+    done = 0
+    with console.progress(state.total, spec.title) as advance:
+        advance(state.finished)
+        while alive():
+            time.sleep(_POLL)
+            now = store.count() - state.stored
+            advance(now - done)
+            done = now
+            if not console.terminal and time.monotonic() - said > _SAY:
+                said = time.monotonic()
+                console.line(_progress(state, done, said - started))
+    return read_state(spec, store, root)
+
+
+def _progress(state: State, done: int, seconds: float) -> str:
+    finished = state.finished + done
+    text = f"{finished:,} of {state.total:,} runs"
+    if done:
+        left = seconds / done * (state.total - finished)
+        text += f", about {left / 60:.0f} min left" if left >= 90 else f", about {left:.0f} s left"
+    return text

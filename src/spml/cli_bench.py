@@ -1,0 +1,167 @@
+"""The commands `spml bench run`, `status`, `report`, `config`. Heavy modules are imported when one runs."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from jsonargparse import ArgumentParser, Namespace
+
+from .errors import InputError, SpmlError
+
+if TYPE_CHECKING:
+    from .bench.state import State
+    from .bench.workers import Job
+    from .console import Console
+
+_STORE = "store.sqlite"
+_SPEC = "spec.yaml"
+
+
+def add_bench_commands(parent: Any) -> None:
+    """Add `bench` and what belongs to it to the commands of `spml`."""
+    parser = ArgumentParser(description="Compare methods fairly: same data, labels, budget and seeds.")
+    parent.add_subcommand("bench", parser, help="compare methods fairly")
+    commands = parser.add_subcommands(required=True)
+
+    run = ArgumentParser(description="Make all runs of a specification that are missing, then the report.")
+    _add_common(run)
+    run.add_argument("--workers", type=int, default=0, help="processes; 0 = one per core")
+    run.add_argument("--retry", action="store_true", help="make failed runs again")
+    run.add_argument("--engine", type=Literal["local", "ray"], default="local", help="who makes the runs")
+    run.add_argument("--address", default="", help="of a Ray cluster; one is started here if not given")
+    commands.add_subcommand("run", run, help="make runs and the report")
+
+    status = ArgumentParser(description="Say how many runs are finished, failed, missing.")
+    _add_common(status)
+    commands.add_subcommand("status", status, help="say what is finished")
+
+    report = ArgumentParser(description="Write the report of what is finished.")
+    _add_common(report)
+    commands.add_subcommand("report", report, help="write the report")
+
+    config = ArgumentParser(description="Print the configuration of a run, for `spml train --config`.")
+    config.add_argument("store", help="folder of a comparison, or the URL of its store")
+    config.add_argument("key", help="of the run, or how it begins; results.csv lists them")
+    commands.add_subcommand("config", config, help="print the configuration of a run")
+
+
+def _add_common(parser: ArgumentParser) -> None:
+    parser.add_argument("spec", help="YAML file, or the name of a ready-made specification")
+    parser.add_argument("--output", default="", help="folder for results; default: bench/NAME")
+    parser.add_argument("--root", default=".", help="folder that paths in the specification start from")
+    parser.add_argument(
+        "--store", default="", help="URL of a database for the runs; default: store.sqlite in --output"
+    )
+
+
+def run_bench(arguments: Namespace) -> None:
+    """Run one of the commands of `spml bench`."""
+    command = arguments.subcommand
+    {"run": _run, "status": _status, "report": _report, "config": _config}[command](arguments[command])
+
+
+def _job(arguments: Namespace, *, create: bool) -> Job:
+    from .bench.parse import find_spec
+    from .bench.plan import code_version
+    from .bench.workers import Job
+
+    spec = find_spec(arguments.spec)
+    folder = Path(arguments.output or f"bench/{spec.path.stem}")
+    if create:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(f"{folder}: can't be made ({error.strerror}). Name another --output.") from error
+    elif not arguments.store and not (folder / _STORE).is_file():
+        raise InputError(f"{folder}: holds no comparison ({_STORE} is missing). Make it: spml bench run.")
+    url = arguments.store or f"sqlite:///{(folder / _STORE).resolve()}"
+    root = Path(arguments.root)
+    if not root.is_dir():
+        raise InputError(f"{root}: --root must be a folder.")
+    return Job(str(spec.path), spec.text, str(root.resolve()), str(folder.resolve()), url, code_version())
+
+
+def _run(arguments: Namespace) -> None:
+    from .bench.store import Store
+    from .bench.workers import run_all
+    from .console import Console
+    from .files import write_text
+
+    if arguments.workers < 0:
+        raise InputError(f"--workers must be at least 0, got {arguments.workers}")
+    if arguments.address and arguments.engine != "ray":
+        raise InputError("--address is of a Ray cluster: say --engine ray as well.")
+    console, job = Console(), _job(arguments, create=True)
+    if arguments.retry:
+        console.line(f"{Store(job.url).forget_failed()} failed runs are made again")
+    write_text(Path(job.folder) / _SPEC, job.text)
+    workers = arguments.workers or os.cpu_count() or 1
+    if arguments.engine == "ray":
+        from .bench.ray_engine import run_on_ray
+
+        state = run_on_ray(job, arguments.address, arguments.workers, console)
+    else:
+        state = run_all(job, workers, console)
+    _write(job, state, console)
+    if state.missing:
+        left = sum(state.missing.values())
+        raise SpmlError(f"{left:,} runs are missing: workers were stopped. Say the same again to go on.")
+
+
+def _status(arguments: Namespace) -> None:
+    from .bench.state import read_state
+    from .bench.store import Store
+
+    job = _job(arguments, create=False)
+    state = read_state(job.spec(), Store(job.url), Path(job.root))
+    print(state.describe())
+    for row in state.failed:
+        print(f"failed: {'/'.join(map(str, row.series))}, trial {row.trial}: {row.message}")
+    for series, count in state.missing.items():
+        print(f"missing: {'/'.join(map(str, series))}: {count} runs")
+
+
+def _report(arguments: Namespace) -> None:
+    from .bench.state import read_state
+    from .bench.store import Store
+    from .console import Console
+
+    job = _job(arguments, create=False)
+    state = read_state(job.spec(), Store(job.url), Path(job.root), any_code=True)
+    _write(job, state, Console())
+
+
+def _write(job: Job, state: State, console: Console) -> None:
+    from .bench.plan import all_series
+    from .bench.report import write_report
+
+    spec = job.spec()
+    if not state.rows:
+        raise SpmlError("no run is finished, so there is nothing to report.")
+    write_report(
+        state.rows,
+        Path(job.folder),
+        title=spec.title,
+        modes=spec.modes,
+        baseline=spec.baseline or None,
+        ceiling=spec.ceiling or None,
+        reference_only=[candidate.name for candidate in spec.candidates if candidate.full],
+        about=spec.about,
+        expected=[series.key for series in all_series(spec)],
+    )
+    console.line(state.describe())
+
+
+def _config(arguments: Namespace) -> None:
+    from .bench.store import Store
+    from .config import from_dict, to_yaml
+
+    folder = Path(arguments.store)
+    url = f"sqlite:///{(folder / _STORE).resolve()}" if folder.is_dir() else arguments.store
+    if folder.is_dir() and not (folder / _STORE).is_file():
+        raise InputError(f"{folder}: holds no comparison ({_STORE} is missing).")
+    config = from_dict(Store(url).get(arguments.key).config)
+    print(to_yaml(replace(config, output="")), end="")

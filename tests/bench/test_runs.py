@@ -1,0 +1,293 @@
+"""Runs of a small comparison: the same numbers as `spml train`, as one process or several, killed or not."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from spml.bench.parse import read_spec
+from spml.bench.plan import all_series, code_version, next_trial
+from spml.bench.rows import best_epoch
+from spml.bench.run import Runner
+from spml.bench.state import read_state
+from spml.bench.store import Store
+from spml.bench.workers import Job, work
+from spml.config import from_dict
+from spml.console import Console
+from spml.errors import InputError
+from spml.pipeline import run_training
+
+from .toys import TOY, save_spec, save_toy
+
+FREQUENT = "  frequent: {observe: frequency, observe_power: 1.0}\n"
+SMALL = TOY.replace(FREQUENT, "").replace("seeds: 2", "seeds: 1")
+
+
+def job_in(folder, text=SMALL, code=None):
+    save_toy(folder)
+    path = save_spec(folder, text)
+    output = folder / "out"
+    output.mkdir(exist_ok=True)
+    url = f"sqlite:///{output / 'store.sqlite'}"
+    return Job(str(path), path.read_text(), str(folder), str(output), url, code or code_version())
+
+
+def content(job):
+    """Everything that must not depend on who made the runs, and when."""
+    state = read_state(job.spec(), Store(job.url), Path(job.root))
+    assert not state.missing
+    return [
+        json.dumps([row.key, row.series, row.trial, row.params, row.history, row.draws, row.edges, row.facts])
+        for row in state.rows
+    ]
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    job = job_in(tmp_path_factory.mktemp("one"))
+    assert work(job) == ""
+    return job
+
+
+def test_every_run_is_there_once(finished):
+    state = read_state(finished.spec(), Store(finished.url), Path(finished.root))
+    assert state.total == state.finished == 9
+    assert state.stored == 8  # one setting was proposed twice
+    assert [row.trial for row in state.rows] == [0, 1, 2] * 3
+    for row in state.rows:
+        assert row.status == "done"
+        assert row.facts["train"] + row.facts["val"] == 160
+        assert row.facts["test"] == 40
+        assert len(row.history["val/SP"]) == len(row.history["test/mAP"]) == 3
+        assert row.versions["code"] == code_version()
+        for mode in ("oracle", "observed", "audit:20"):
+            assert math.isfinite(row.history["test/mAP"][best_epoch(row.history, mode)])
+
+
+def test_a_finished_run_is_not_repeated(finished, monkeypatch):
+    before = content(finished)
+    monkeypatch.setattr(Runner, "run", lambda *_: pytest.fail("was run again"))
+    assert work(finished) == ""
+    assert content(finished) == before
+
+
+def test_the_same_numbers_as_spml_train(finished, tmp_path):
+    rows = read_state(finished.spec(), Store(finished.url), Path(finished.root)).rows
+    for row in (rows[1], rows[4]):
+        config = from_dict({**row.config, "output": str(tmp_path / row.key[:8])})
+        run_training(config, console=Console(silent=True))
+        lines = (tmp_path / row.key[:8] / "metrics.jsonl").read_text().splitlines()
+        history = [json.loads(line) for line in lines]
+        for name in ("val/SP", "val/naive_mAP", "val/mAP"):
+            assert [one[name] for one in history] == row.history[name]
+        summary = json.loads((tmp_path / row.key[:8] / "summary.json").read_text())
+        assert summary["test"]["mAP"] == row.history["test/mAP"][best_epoch(row.history, "observed")]
+
+
+def test_the_best_of_its_series_has_draws(finished):
+    rows = read_state(finished.spec(), Store(finished.url), Path(finished.root)).rows
+    for mode, column in (("oracle", "val/mAP"), ("observed", "val/SP"), ("audit:20", "audit:20")):
+        for first in range(0, 9, 3):
+            series = {row.key: row for row in rows[first : first + 3]}.values()
+            best = -1.0
+            for row in series:
+                better = max(row.history[column]) > best
+                assert (mode in row.draws) == better
+                best = max(best, max(row.history[column]))
+                if better:
+                    test = row.history["test/mAP"][best_epoch(row.history, mode)]
+                    assert len(row.draws[mode]) == 20
+                    assert np.mean(row.draws[mode]) == pytest.approx(test, abs=0.05)
+
+
+def test_full_labels_reach_the_ceiling_only(finished):
+    rows = read_state(finished.spec(), Store(finished.url), Path(finished.root)).rows
+    for row in rows:
+        hidden = row.config["data"]["observe"]
+        assert hidden == ("none" if row.series.candidate == "full" else "single")
+    prints = {row.series.candidate: row.facts["fingerprint"] for row in rows}
+    assert prints["an"] == prints["em slow"] != prints["full"]
+
+
+def test_two_processes_give_the_same_rows(finished, tmp_path):
+    job = job_in(tmp_path)
+    command = [sys.executable, "-c", "import sys, json; from spml.bench.workers import Job, work; "
+               "print(work(Job(**json.loads(sys.argv[1]))))", json.dumps(vars(job))]  # fmt: skip
+    both = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    assert [process.communicate(timeout=300)[0] for process in both] == ["\n", "\n"]
+    assert content(job) == content(finished)
+    assert Store(job.url).count() == 8
+
+
+def test_data_that_changed_under_it(tmp_path):
+    job = job_in(tmp_path, SMALL.replace("trials: 3", "trials: 1"))
+    assert work(job) == ""
+    rows = content(job)
+    save_toy(tmp_path, seed=1)
+    more = job_in(tmp_path, SMALL.replace("trials: 3", "trials: 2"))
+    save_toy(tmp_path, seed=1)
+    problem = work(more)
+    assert "its content changed since its first runs were made" in problem
+    assert "Put the data back, or write to another --output" in problem
+    assert content(job) == rows
+    assert Store(job.url).count() == 3
+    save_toy(tmp_path)
+    assert work(more) == ""
+    assert Store(job.url).count() == 6
+
+
+def test_a_run_that_fails_says_why_and_is_tried_again_when_asked(tmp_path, monkeypatch):
+    text = SMALL.replace("optim.lr: 1e-3,", "optim.lr: 1e30,").replace("trials: 3", "trials: 1")
+    job = job_in(tmp_path, text)
+    assert work(job) == ""
+    state = read_state(job.spec(), Store(job.url), Path(job.root))
+    assert [row.series.candidate for row in state.failed] == ["em slow"]
+    assert "NaN or infinite" in state.failed[0].message
+    assert "1 of them failed" in state.describe()
+    monkeypatch.setattr(Runner, "run", lambda *_: pytest.fail("was run again"))
+    assert work(job) == ""
+    monkeypatch.undo()
+    assert Store(job.url).forget_failed() == 1
+    assert read_state(job.spec(), Store(job.url), Path(job.root)).missing == {state.failed[0].series: 1}
+
+
+def test_a_candidate_that_does_not_suit_fails_alone(tmp_path):
+    text = SMALL.replace("  - an\n", "  - an\n  - {name: maps, method: ignore}\n").replace(
+        "trials: 3", "trials: 1"
+    )
+    job = job_in(tmp_path, text)
+    assert work(job) == ""
+    state = read_state(job.spec(), Store(job.url), Path(job.root))
+    assert [row.series.candidate for row in state.failed] == ["maps"]
+    assert "needs a feature map" in state.failed[0].message
+    assert state.finished == 4
+
+
+def test_data_without_full_labels(tmp_path):
+    job = job_in(
+        tmp_path, SMALL.replace(", unlisted: negative", "").replace("{observe: single}", "{observe: none}")
+    )
+    assert "a comparison needs fully labelled test samples" in work(job)
+
+
+def test_another_version_of_the_code_is_refused(tmp_path):
+    problem = work(job_in(tmp_path, code="0" * 16))
+    assert "another version of spml" in problem
+
+
+def test_one_trial_after_the_other_by_tpe(tmp_path):
+    text = SMALL.replace("sampler: random", "sampler: tpe")
+    job = job_in(tmp_path, text)
+    spec, series = job.spec(), all_series(job.spec())[0]
+    first = next_trial(spec, series, [], tmp_path)
+    assert first == next_trial(spec, series, [], tmp_path)
+    assert first.number == 0
+    assert 1e-3 <= first.params["optim.lr"] <= 1e-1
+    assert first.config.optim.lr == first.params["optim.lr"]
+
+
+def test_what_a_run_is_known_by(tmp_path):
+    job = job_in(tmp_path)
+    spec, series = job.spec(), all_series(job.spec())
+
+    def point(number=0, root=tmp_path, text=SMALL):
+        spec = read_spec(save_spec(tmp_path, text))
+        return next_trial(spec, all_series(spec)[number], [], root).point
+
+    assert point() == next_trial(spec, series[0], [], tmp_path).point
+    assert point(root=tmp_path / "elsewhere") == point()  # where the data lies does not matter
+    edits = (
+        ("epochs: 3", "epochs: 4"),
+        ("mean_labels: 1.6", "mean_labels: 1.7"),
+        ("observe: single", "observe: counts"),
+        ("high: 1e-1", "high: 2e-1"),
+        ("audit:20", "audit:21"),
+        ("draws: 20", "draws: 21"),
+        ("negative, ", "negative, val_share: 0.3, "),
+        ("negative, ", "negative, empty: zero, "),
+    )
+    changed = [point(1), *(point(text=SMALL.replace(*edit)) for edit in edits)]
+    assert len({point(), *changed}) == len(changed) + 1
+
+
+COMMAND = [sys.executable, "-m", "spml", "bench", "run"]
+
+
+def files(folder):
+    """The report without what it cost."""
+    return {
+        path.relative_to(folder): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.suffix in (".md", ".html", ".csv", ".tex", ".svg") and path.stem != "cost"
+    }
+
+
+@pytest.mark.long
+def test_killed_five_times_and_continued_the_report_is_the_same(tmp_path):
+    save_toy(tmp_path)
+    spec = save_spec(tmp_path, TOY.replace("epochs: 3", "epochs: 40"))
+    rng = random.Random(0)
+
+    def start(name):
+        command = [
+            *COMMAND,
+            str(spec),
+            "--root",
+            str(tmp_path),
+            "--output",
+            str(tmp_path / name),
+            "--workers",
+            "2",
+        ]
+        return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
+
+    whole = start("whole")
+    assert whole.wait(600) == 0, whole.stderr.read()
+    killed = 0
+    for _ in range(40):
+        process = start("killed")
+        if killed < 5:
+            time.sleep(rng.uniform(4, 9))
+        if killed < 5 and process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            killed += 1
+            continue
+        assert process.wait(600) == 0, process.stderr.read()
+        break
+    assert killed >= 3
+    assert files(tmp_path / "killed") == files(tmp_path / "whole")
+    assert len(files(tmp_path / "whole")) > 8
+
+
+@pytest.mark.long
+def test_a_cluster_of_two_nodes_gives_the_same_rows(finished, tmp_path):
+    cluster_utils = pytest.importorskip("ray.cluster_utils")
+    job = job_in(tmp_path)
+    cluster = cluster_utils.Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
+    cluster.add_node(num_cpus=1)
+    try:
+        command = [*COMMAND, job.path, "--root", job.root, "--output", job.folder, "--engine", "ray",
+                   "--address", cluster.address]  # fmt: skip
+        subprocess.run(command, check=True, timeout=300)
+    finally:
+        cluster.shutdown()
+    assert content(job) == content(finished)
+
+
+def test_no_cluster_at_that_address(tmp_path):
+    pytest.importorskip("ray")
+    from spml.bench.ray_engine import run_on_ray
+
+    with pytest.raises(InputError, match="there is no Ray cluster"):
+        run_on_ray(job_in(tmp_path), "127.0.0.1:1", 0, Console(silent=True))

@@ -1,0 +1,72 @@
+"""Proposals are the same whoever asks; edges are told."""
+
+from __future__ import annotations
+
+import math
+
+import optuna
+import pytest
+
+from spml.bench.space import Range, grid, propose
+
+LR = Range(1e-4, 1e-1, log=True)
+
+
+def test_values_of_a_range():
+    assert LR.at(0.0) == 1e-4
+    assert LR.at(0.5) == pytest.approx(10**-2.5, rel=1e-3)
+    assert Range(2.0, 4.0).at(0.25) == 2.5
+    assert [Range(1, 3, integer=True).at(share) for share in (0, 0.34, 0.99)] == [1, 2, 3]
+    assert [Range(choices=("a", "b")).at(share) for share in (0.49, 0.5)] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("part", "value", "edge"),
+    [
+        (LR, 1.2e-4, "low"), (LR, 1e-3, ""), (LR, 0.08, "high"),
+        (Range(0.0, 1.0), 0.05, "low"), (Range(0.0, 1.0), 0.06, ""), (Range(0.0, 1.0), 0.95, "high"),
+        (Range(choices=(1, 2, 3)), 1, "low"), (Range(choices=(3, 1, 2)), 3, "high"),
+        (Range(choices=(1, 2, 3)), 2, ""),
+        (Range(choices=(1, 2)), 1, ""), (Range(choices=("x", 1, 2)), 1, ""),
+    ],
+)  # fmt: skip
+def test_edges(part, value, edge):
+    assert part.edge(value) == edge
+
+
+def test_random_proposals_are_shared_by_candidates_and_spread():
+    space = {"optim.lr": LR, "hp.x": Range(0.0, 1.0)}
+    found = [propose("random", space, "one", 3, trial, []) for trial in range(200)]
+    assert found == [propose("random", space, "two", 3, trial, []) for trial in range(200)]
+    assert found[0] != propose("random", space, "one", 4, 0, [])
+    logs = [math.log10(one["optim.lr"]) for one in found]
+    assert all(-4 <= log <= -1 for log in logs)
+    assert sum(log < -2.5 for log in logs) == pytest.approx(100, abs=25)
+    assert sum(one["hp.x"] < 0.5 for one in found) == pytest.approx(100, abs=25)
+    alone = [propose("random", {"optim.lr": LR}, "one", 3, trial, []) for trial in range(5)]
+    assert [one["optim.lr"] for one in found[:5]] == [one["optim.lr"] for one in alone]
+
+
+def test_a_grid_in_order():
+    space = {"a": Range(choices=(1, 2)), "b": Range(choices=("x", "y"))}
+    assert grid(space) == [{"a": a, "b": b} for a in (1, 2) for b in ("x", "y")]
+    assert propose("grid", space, "", 0, 2, []) == {"a": 2, "b": "x"}
+
+
+def test_tpe_learns_and_repeats_itself():
+    def run():
+        known = []
+        for trial in range(40):
+            params = propose("tpe", {"x": Range(0.0, 1.0)}, "s", 0, trial, known)
+            known.append((params, None if trial == 3 else -((params["x"] - 0.3) ** 2)))
+        return [params["x"] for params, _ in known]
+
+    found = run()
+    assert found == run()
+    distance = [abs(x - 0.3) for x in found]
+    assert sum(distance[20:]) / 20 < 0.7 * sum(distance[:10]) / 10  # the first ten are drawn at random
+    assert optuna.logging.get_verbosity() >= optuna.logging.WARNING
+
+
+def test_nothing_to_search():
+    assert propose("tpe", {}, "s", 0, 0, []) == {}

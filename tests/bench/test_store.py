@@ -1,0 +1,176 @@
+"""Rows are kept once; a series is held by one process at a time."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+import sqlalchemy as sql
+
+from spml.bench import store as module
+from spml.bench.rows import SeriesKey
+from spml.bench.store import Store
+from spml.errors import InputError, SpmlError
+
+from .rows import row
+
+SERIES = SeriesKey("voc", "uniform", "an", 0)
+
+
+def url_of(tmp_path):
+    return f"sqlite:///{tmp_path / 'store.sqlite'}"
+
+
+def made(trial=0, **rest):
+    history = {"val/SP": [0.1, 0.2], "test/mAP": [math.nan, 0.5]}
+    return row(SERIES, trial, values=history, draws={"oracle": [0.25, 0.5]}, **rest)
+
+
+def test_a_row_comes_back_as_it_was(tmp_path):
+    store = Store(url_of(tmp_path))
+    assert store.add(made(), "p0")
+    assert store.add(made(1), "p1")
+    found = Store(url_of(tmp_path)).find()
+    assert set(found) == {"p0", "p1"}
+    (back,) = found["p0"]
+    assert math.isnan(back.history["test/mAP"][0])
+    assert back.history["test/mAP"][1] == 0.5
+    back.history["test/mAP"][0] = 0.0
+    first = made()
+    first.history["test/mAP"][0] = 0.0
+    assert back == first
+    assert store.find(["p1"])["p1"][0].trial == 1
+    assert store.find(["x"]) == {}
+    assert store.find(series=SERIES).keys() == {"p0", "p1"}
+    assert store.find(series=SERIES._replace(seed=1)) == {}
+    assert store.count() == 2
+
+
+def test_what_is_there_is_never_replaced(tmp_path):
+    store = Store(url_of(tmp_path))
+    assert store.add(made(seconds=1.0), "p")
+    assert not store.add(made(seconds=2.0), "p")
+    assert [one.seconds for one in store.find()["p"]] == [1.0]
+
+
+def test_the_newest_first(tmp_path):
+    store = Store(url_of(tmp_path))
+    store.add(made(finished="2025-01-01"), "p")
+    store.add(made(1, finished="2025-01-02"), "p")
+    assert [one.finished for one in store.find()["p"]] == ["2025-01-02", "2025-01-01"]
+
+
+def test_by_the_beginning_of_the_key(tmp_path):
+    store = Store(url_of(tmp_path))
+    store.add(made(), "p")
+    key = made().key
+    assert store.get(key[:8]).key == key
+    with pytest.raises(InputError, match="no run begins with the key 'zz'"):
+        store.get("zz")
+    store.add(made(1), "p")
+    with pytest.raises(InputError, match="several runs begin"):
+        store.get("")
+
+
+def test_failed_runs_can_be_forgotten(tmp_path):
+    store = Store(url_of(tmp_path))
+    store.add(made(), "p")
+    store.add(made(1, status="failed", message="NaN"), "q")
+    assert store.forget_failed() == 1
+    assert set(store.find()) == {"p"}
+
+
+def test_one_process_at_a_time(tmp_path):
+    one, other = Store(url_of(tmp_path)), Store(url_of(tmp_path))
+    assert one.owner != other.owner
+    assert one.claim(SERIES)
+    assert not other.claim(SERIES)
+    assert other.claim(SERIES._replace(seed=1))
+    other.release(SERIES)  # not his
+    assert not other.claim(SERIES)
+    one.release(SERIES)
+    assert other.claim(SERIES)
+
+
+def test_a_series_of_a_process_that_was_killed_is_taken_over(tmp_path):
+    code = (
+        "import sys, json; from spml.bench.store import Store; from spml.bench.rows import SeriesKey; "
+        "print(Store(sys.argv[1]).claim(SeriesKey(*json.loads(sys.argv[2]))), flush=True); "
+        "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", code, url_of(tmp_path), json.dumps(SERIES)], capture_output=True, text=True
+    )
+    assert ended.stdout == "True\n"
+    assert ended.returncode == -9
+    one, other = Store(url_of(tmp_path)), Store(url_of(tmp_path))
+    assert one.claim(SERIES)
+    assert not other.claim(SERIES)
+
+
+def test_a_series_of_another_machine_is_taken_over_when_it_is_silent(tmp_path, monkeypatch):
+    there, here = Store(url_of(tmp_path)), Store(url_of(tmp_path))
+    there.owner = f"elsewhere:{os.getpid()}:1"
+    assert there.claim(SERIES)
+    assert not here.claim(SERIES)
+    late = time.time() + module.STALE + 1
+    monkeypatch.setattr(module.time, "time", lambda: late)
+    assert here.claim(SERIES)
+    there.release(SERIES)  # no longer his
+    assert not there.claim(SERIES)
+
+
+def test_signs_of_life(tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "BEAT", 0.05)
+    store = Store(url_of(tmp_path))
+    store.claim(SERIES)
+    engine = sql.create_engine(url_of(tmp_path))
+
+    def beat():
+        with engine.connect() as connection:
+            return connection.execute(sql.text("select beat from claims")).scalar()
+
+    before = beat()
+    with store.alive():
+        deadline = time.monotonic() + 20
+        while beat() == before and time.monotonic() < deadline:
+            time.sleep(0.02)
+    assert beat() > before
+
+
+def test_a_newer_store_is_left_alone(tmp_path):
+    Store(url_of(tmp_path)).add(made(), "p")
+    engine = sql.create_engine(url_of(tmp_path))
+    with engine.begin() as connection:
+        connection.execute(sql.text("update spml_bench set version = 2"))
+    before = (tmp_path / "store.sqlite").read_bytes()
+    with pytest.raises(InputError, match=r"newer version of spml \(store version 2, this one reads 1\)"):
+        Store(url_of(tmp_path))
+    assert (tmp_path / "store.sqlite").read_bytes() == before
+
+
+@pytest.mark.parametrize("url", ["nonsense", "sqlite:////no/such/folder/x.sqlite", "whatever://host/x"])
+def test_no_store_at_that_place(url):
+    with pytest.raises(InputError, match="can't be opened as a store"):
+        Store(url)
+
+
+def test_a_damaged_file(tmp_path):
+    (tmp_path / "store.sqlite").write_bytes(b"no data base" * 1000)
+    with pytest.raises(InputError, match="can't be opened as a store"):
+        Store(url_of(tmp_path))
+
+
+def test_a_store_that_goes_away(tmp_path):
+    store = Store(url_of(tmp_path))
+    with sql.create_engine(url_of(tmp_path)).begin() as connection:
+        connection.execute(sql.text("drop table runs"))
+    with pytest.raises(SpmlError, match="can't be written"):
+        store.add(made(), "p")
+    with pytest.raises(SpmlError, match="can't be read"):
+        store.find()

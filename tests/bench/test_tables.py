@@ -1,0 +1,202 @@
+"""Numbers of a report, from a few rows by hand."""
+
+from __future__ import annotations
+
+import math
+import random
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from spml.bench.rankings import rank
+from spml.bench.rows import SeriesKey
+from spml.bench.tables import build
+
+from .rows import HOSTILE, row, sweep
+
+PLACE = ("voc", "uniform")
+BOTH = ("oracle", "observed")
+
+
+def run(candidate, seed, test, *, trial=0, full=None, observed=None, data="voc", **rest):
+    """One run of as many epochs as `test` has; validation as the test unless said."""
+    values = {"val/mAP": full or list(test), "val/SP": observed or list(test), "test/mAP": list(test)}
+    return row((data, "uniform", candidate, seed), trial, values=values, **rest)
+
+
+def test_mean_spread_gap_and_paired_difference():
+    tests = {"an": [0.40, 0.42], "em": [0.45, 0.45], "full": [0.50, 0.52]}
+    rows = [run(name, seed, [value]) for name, values in tests.items() for seed, value in enumerate(values)]
+    found = build(rows, modes=BOTH, baseline="an", ceiling="full", reference_only=["full"]).entries[PLACE]
+    em = found["em", "oracle"]
+    assert em.test == pytest.approx((0.45, 0.0, 2))
+    assert found["an", "oracle"].test.sd == pytest.approx(0.02 / math.sqrt(2))
+    assert em.gap == pytest.approx(0.4)  # (45 - 41) / (51 - 41)
+    assert em.difference == pytest.approx((0.04, 0.02 / math.sqrt(2), 2))
+    assert found["an", "oracle"].difference is None
+    assert [name for name, mode in found if found[name, mode].best and mode == "observed"] == ["em"]
+    assert em.p is None
+
+
+def test_each_mode_takes_its_own_trial_and_epoch():
+    rows = [
+        run("an", 0, [math.nan, 0.3, 0.5], full=[0.1, 0.2, 0.9], observed=[0.1, 0.4, 0.2]),
+        run("an", 0, [0.4, math.nan, math.nan], full=[0.2, 0.1, 0.1], observed=[0.6, 0.1, 0.1], trial=1),
+    ]
+    found = build(rows, modes=BOTH).entries[PLACE]
+    assert found["an", "oracle"].test.mean == 0.5
+    assert found["an", "observed"].test.mean == 0.4
+    assert found["an", "oracle"].picks[0].epoch == 2
+    assert found["an", "observed"].picks[0].row.trial == 1
+    assert found["an", "observed"].trials == (2, 2)
+    assert math.isnan(found["an", "oracle"].test.sd)
+
+
+def test_p_values_are_paired_by_seed_and_corrected():
+    # Always below the best, above it in 8 of 400 draws, and equal to it.
+    base = np.linspace(0.5, 0.6, 400)
+    draws = {
+        "best": base,
+        "worse": base - 0.02,
+        "near": base - np.where(np.arange(400) < 8, -1, 1),
+        "same": base,
+    }
+    rows = [
+        run(name, 0, [0.6 if name == "best" else 0.5], draws={"oracle": list(values)})
+        for name, values in draws.items()
+    ]
+    rows.append(run("undrawn", 0, [0.1]))
+    found = build(rows, modes=["oracle"]).entries[PLACE]
+    p = {name: entry.p for (name, _), entry in found.items()}
+    assert p["best"] is None
+    assert p["undrawn"] is None
+    assert p["worse"] == 0
+    near = np.where(np.arange(400) < 8, -1, 1)
+    assert p["near"] == pytest.approx(2 * 2 * norm.sf(near.mean() / near.std()))
+    assert p["same"] == 1
+    assert not found["worse", "oracle"].level
+    assert found["same", "oracle"].level
+
+
+def test_a_lucky_seed_does_not_win():
+    rows = [run("lucky", 0, [0.9]), run("steady", 0, [0.5]), run("steady", 1, [0.6])]
+    found = build(rows, modes=["oracle"]).entries[PLACE]
+    assert found["steady", "oracle"].best
+    assert not found["lucky", "oracle"].best
+
+
+def test_settings_and_edges_of_what_was_picked():
+    picked = [
+        ({"lr": 0.1, "head": "b"}, {"lr": "high"}),
+        ({"lr": 1.0, "head": "a"}, {}),
+        ({"lr": 0.01, "head": "b"}, {"lr": "low"}),
+        ({"lr": 1.0, "head": "b"}, {"lr": "high"}),
+    ]
+    rows = [run("an", s, [0.5], params=params, edges=edges) for s, (params, edges) in enumerate(picked)]
+    entry = build(rows, modes=["oracle"]).entries[PLACE]["an", "oracle"]
+    assert entry.params == {"head": "b", "lr": 0.1}
+    assert entry.edges == {("lr", "high"): 2, ("lr", "low"): 1}
+
+
+def test_ranks_count_places_where_everybody_is():
+    found = {
+        ("a", "u"): {"x": (0.5, 0.2), "y": (0.4, None), "z": (0.3, 0.0)},
+        ("b", "u"): {"x": (0.5, 0.4), "y": (0.6, None), "z": (0.1, 0.0)},
+        ("c", "u"): {"x": (0.9, 0.9), "z": (0.1, 0.9)},
+        ("d", "u"): {"x": (0.7, 0.6), "y": (0.6, None), "z": (0.1, 0.0), "rare": (1.0, 1.0)},
+    }
+    ranking = rank(found)
+    assert ranking.candidates == ("x", "y", "z")
+    assert ranking.ranks == pytest.approx((4 / 3, 5 / 3, 3))
+    assert ranking.places == (("a", "u"), ("b", "u"), ("d", "u"))
+    assert ranking.means == pytest.approx((1.7 / 3, 1.6 / 3, 0.5 / 3))
+    assert ranking.gaps[0] == pytest.approx(0.4)
+    assert ranking.gaps[1] is None
+    assert ranking.left_out == ("rare",)
+    assert ranking.cd == pytest.approx(2.343 * math.sqrt(3 * 4 / (6 * 3)), abs=2e-3)
+    assert ranking.groups == ((0, 1, 2),)
+    assert rank({}).candidates == ()
+    assert math.isnan(rank({("a", "u"): found["a", "u"]}).cd)
+
+
+def test_what_selection_loses():
+    rows = [
+        run("a", 0, [0.5, 0.4], full=[0.9, 0.8], observed=[0.1, 0.2]),  # loses 0.1
+        run("b", 0, [0.6, 0.3], full=[0.7, 0.6], observed=[0.5, 0.4]),  # loses nothing
+        run("full", 0, [0.9], full=[1.0], observed=[1.0]),
+        run("a", 0, [0.7, 0.4], full=[0.9, 0.8], observed=[0.1, 0.2], data="yeast"),  # loses 0.3
+    ]
+    losses = build(rows, modes=BOTH, reference_only=["full"]).losses
+    by = {found.data: found for found in losses}
+    assert by["voc"].within == pytest.approx(0.05)
+    assert by["yeast"].within == pytest.approx(0.3)
+    assert by[None].within == pytest.approx(0.4 / 3)
+    # Among all: full labels take a (0.5), the observed ones b (0.6), which is better on the test.
+    assert by["voc"].among == pytest.approx(-0.1)
+    assert (by["voc"].agreement, by["voc"].pools) == (0, 1)
+    assert (by[None].among, by[None].agreement, by[None].pools) == (pytest.approx(0.1), 1, 2)
+    assert build(rows, modes=["observed"]).losses == ()
+
+
+def test_what_is_missing_and_what_failed():
+    rows = [
+        run("a", 0, [0.5]),
+        run("a", 1, [0.5]),
+        run("b", 0, [0.5]),
+        replace(run("c", 0, [0.5]), status="failed", message="boom", history={}),
+        replace(run("a", 0, [0.5], trial=1), status="failed", message="late", history={}),
+        row(("voc", "uniform", "b", 1), values={"val/mAP": [0.5], "test/mAP": [math.nan]}),
+    ]
+    told = build(rows, modes=BOTH).account
+    reasons = {(m.series.candidate, m.series.seed): (m.modes, m.reason) for m in told.missing}
+    assert reasons == {
+        ("c", 0): (BOTH, "its only run failed"),
+        ("c", 1): (BOTH, "no run"),
+        ("b", 1): (BOTH, "no run with numbers for this selection"),
+    }
+    assert [(f.series.candidate, f.message) for f in told.failures] == [("a", "late"), ("c", "boom")]
+    wanted = [SeriesKey("yeast", "uniform", "a", 0)]
+    missing = build(rows, modes=BOTH, expected=wanted).account.missing
+    assert wanted[0] in [m.series for m in missing]
+    assert SeriesKey("voc", "uniform", "c", 1) not in [m.series for m in missing]
+
+
+def test_a_mode_that_some_runs_lack_costs_only_itself():
+    rows = [run("a", 0, [0.5]), row(("voc", "uniform", "b", 0), values={"val/mAP": [0.4], "test/mAP": [0.4]})]
+    found = build(rows, modes=BOTH)
+    assert set(found.entries[PLACE]) == {("a", "oracle"), ("b", "oracle"), ("a", "observed")}
+    assert found.losses[-1].series == 1
+
+
+def test_versions_data_and_cost():
+    rows = [
+        run("a", 0, [0.5], seconds=2.0, memory=10.0, versions={"code": "one", "machine": "x"}),
+        run("a", 1, [0.5], seconds=3.0, memory=7.0, versions={"code": "two", "machine": "y"}),
+        run(
+            "b", 0, [0.5], versions={"code": "two", "machine": "y"}, facts={"fingerprint": "other", "test": 9}
+        ),
+    ]
+    told = build(rows, modes=BOTH).account
+    assert told.mixed == ("code",)
+    assert told.versions[0] == (("", "two", "", "", "y"), 2)
+    assert told.changed == (("voc", "uniform", 0),)
+    assert told.fingerprints == {"voc": 2}
+    assert told.facts["voc"]["test"] == (9, 1000)
+    assert told.costs[0] == ("voc", "a", 2, 5.0, 10.0)
+
+
+def test_the_order_of_rows_does_not_matter():
+    rows = sweep(data=("voc", "yeast"), seeds=2, trials=2)
+    shuffled = random.Random(0).sample(rows, len(rows))
+    one, two = (
+        build(r, modes=BOTH, baseline="an", ceiling="full", reference_only=["full"]) for r in (rows, shuffled)
+    )
+    assert one.rankings == two.rankings
+    assert one.losses == two.losses
+    assert one.account == two.account
+    assert one.candidates == two.candidates
+    assert {k: v.p for k, v in one.entries[PLACE].items()} == {k: v.p for k, v in two.entries[PLACE].items()}
+    assert one.rankings["oracle"].candidates[0] == "em"
+    assert HOSTILE in one.rankings["oracle"].candidates
