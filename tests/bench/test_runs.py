@@ -55,7 +55,7 @@ def content(job):
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
     job = job_in(tmp_path_factory.mktemp("one"))
-    assert work(job) == ""
+    assert work(job) == []
     return job
 
 
@@ -77,7 +77,7 @@ def test_every_run_is_there_once(finished):
 def test_a_finished_run_is_not_repeated(finished, monkeypatch):
     before = content(finished)
     monkeypatch.setattr(Runner, "run", lambda *_: pytest.fail("was run again"))
-    assert work(finished) == ""
+    assert work(finished) == []
     assert content(finished) == before
 
 
@@ -124,38 +124,39 @@ def test_two_processes_give_the_same_rows(finished, tmp_path):
     command = [sys.executable, "-c", "import sys, json; from spml.bench.workers import Job, work; "
                "print(work(Job(**json.loads(sys.argv[1]))))", json.dumps(vars(job))]  # fmt: skip
     both = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
-    assert [process.communicate(timeout=300)[0] for process in both] == ["\n", "\n"]
+    assert [process.communicate(timeout=300)[0] for process in both] == ["[]\n", "[]\n"]
     assert content(job) == content(finished)
     assert Store(job.url).count() == 8
 
 
 def test_data_that_changed_under_it(tmp_path):
     job = job_in(tmp_path, SMALL.replace("trials: 3", "trials: 1"))
-    assert work(job) == ""
+    assert work(job) == []
     rows = content(job)
     save_toy(tmp_path, seed=1)
     more = job_in(tmp_path, SMALL.replace("trials: 3", "trials: 2"))
     save_toy(tmp_path, seed=1)
-    problem = work(more)
-    assert "its content changed since its first runs were made" in problem
+    ((problem, code),) = work(more)  # once, not for every series
+    assert code == 2
+    assert "its content changed since runs of this comparison were made from it" in problem
     assert "Put the data back, or write to another --output" in problem
     assert content(job) == rows
     assert Store(job.url).count() == 3
     save_toy(tmp_path)
-    assert work(more) == ""
+    assert work(more) == []
     assert Store(job.url).count() == 6
 
 
 def test_a_run_that_fails_says_why_and_is_tried_again_when_asked(tmp_path, monkeypatch):
     text = SMALL.replace("optim.lr: 1e-3,", "optim.lr: 1e30,").replace("trials: 3", "trials: 1")
     job = job_in(tmp_path, text)
-    assert work(job) == ""
+    assert work(job) == []
     state = read_state(job.spec(), Store(job.url), Path(job.root))
     assert [row.series.candidate for row in state.failed] == ["em slow"]
     assert "NaN or infinite" in state.failed[0].message
     assert "1 of them failed" in state.describe()
     monkeypatch.setattr(Runner, "run", lambda *_: pytest.fail("was run again"))
-    assert work(job) == ""
+    assert work(job) == []
     monkeypatch.undo()
     assert Store(job.url).forget_failed() == 1
     assert read_state(job.spec(), Store(job.url), Path(job.root)).missing == {state.failed[0].series: 1}
@@ -166,10 +167,10 @@ def test_a_candidate_that_does_not_suit_fails_alone(tmp_path):
         "trials: 3", "trials: 1"
     )
     job = job_in(tmp_path, text)
-    assert work(job) == ""
+    assert work(job) == []
     state = read_state(job.spec(), Store(job.url), Path(job.root))
     assert [row.series.candidate for row in state.failed] == ["maps"]
-    assert "needs a feature map" in state.failed[0].message
+    assert "needs the feature map" in state.failed[0].message
     assert state.finished == 4
 
 
@@ -177,11 +178,14 @@ def test_data_without_full_labels(tmp_path):
     job = job_in(
         tmp_path, SMALL.replace(", unlisted: negative", "").replace("{observe: single}", "{observe: none}")
     )
-    assert "a comparison needs fully labelled test samples" in work(job)
+    ((problem, code),) = work(job)
+    assert code == 2
+    assert "a comparison needs fully labelled test samples" in problem
 
 
 def test_another_version_of_the_code_is_refused(tmp_path):
-    problem = work(job_in(tmp_path, code="0" * 16))
+    ((problem, code),) = work(job_in(tmp_path, code="0" * 16))
+    assert code == 1
     assert "another version of spml" in problem
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Iterator
 from typing import Any
 
 from ..console import Console
 from ..errors import InputError, SpmlError
 from .state import State
-from .workers import Job, watch, work
+from .workers import Job, Problem, raise_problems, watch, work
 
 
 def run_on_ray(job: Job, address: str, workers: int, console: Console) -> State:
@@ -49,7 +50,8 @@ def run_on_ray(job: Job, address: str, workers: int, console: Console) -> State:
             return bool(pending)
 
         state = watch(job, console, alive)
-        return _checked(ray, started, state)
+        raise_problems(_problems(ray, started))
+        return state
     finally:
         ray.shutdown()
 
@@ -65,14 +67,10 @@ def _check_reachable(address: str) -> None:
         raise InputError(f"--address {address}: there is no Ray cluster ({error}).") from error
 
 
-def _checked(ray: Any, started: list[Any], state: State) -> State:
-    problems: dict[str, None] = {}
+def _problems(ray: Any, started: list[Any]) -> Iterator[Problem]:
     for one in started:
         try:
-            problems[ray.get(one)] = None
+            yield from ray.get(one)
         except ray.exceptions.RayError as error:
-            problems[f"a worker ended before its time ({str(error).splitlines()[0]})"] = None
-    found = [problem for problem in problems if problem]
-    if found:
-        raise SpmlError("\n".join(found))
-    return state
+            reason = str(error).strip().splitlines()[-1]
+            yield Problem(f"a worker ended before its time ({reason})", SpmlError.exit_code)

@@ -134,12 +134,14 @@ def _write_csv(report: Report, folder: Path) -> None:
                 + (["", "", ""] if paired is None else [_number(paired.mean), _number(paired.sd), paired.n])
                 + [_number(entry.p), int(entry.best), *entry.trials, _json(entry.params)]
                 + [_json({f"{setting} {side}": count for (setting, side), count in entry.edges.items()})]
+                + [_json({str(seed): round(pick.test, 6) for seed, pick in sorted(entry.picks.items())})]
             )
     where = ["data", "hiding", "candidate", "selection"]
     header = [*where, "seed", "test_mAP", "trial", "epoch", "penalty", "params", "key"]
     write_rows(folder / "results.csv", header, results)
     header = [*where, "seeds", "mean_mAP", "sd_mAP", "gap_closed", "difference", "difference_sd"]
     header += ["difference_seeds", "p_holm", "best", "trials_least", "trials_most", "median_params", "edges"]
+    header.append("test_mAP_by_seed")
     write_rows(folder / "summary.csv", header, summary)
     header = ["data", "candidate", "runs", "seconds", "memory_MiB"]
     costs = [[*cost[:3], f"{cost.seconds:.3f}", f"{cost.memory:.1f}"] for cost in report.account.costs]

@@ -6,10 +6,10 @@ import multiprocessing
 import signal
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..console import Console
 from ..errors import InputError, SpmlError
@@ -49,21 +49,29 @@ class Job:
         return read_spec(Path(self.path), self.text)
 
 
-def work(job: Job) -> str:
-    """Make runs until none is left, and give what went wrong, one problem per line.
+class Problem(NamedTuple):
+    """Why a series can't be finished, with the exit code that stands for it."""
+
+    text: str
+    exit_code: int
+
+
+def work(job: Job) -> list[Problem]:
+    """Make runs until none is left, and give what went wrong.
 
     A problem with one data set does not keep the others from being finished.
     """
     from .run import Runner
 
     if code_version() != job.code:
-        return (
+        text = (
             f"a worker has another version of spml ({code_version()}) than the process that started it "
             f"({job.code}): install the same one everywhere, and don't change it while it runs"
         )
+        return [Problem(text, SpmlError.exit_code)]
     spec, store = job.spec(), Store(job.url)
     runner = Runner(spec, Path(job.folder) / "features", report=lambda line: None)
-    problems: dict[str, None] = {}
+    problems: dict[Problem, None] = {}
     with store.alive():
         left = all_series(spec)
         while left:
@@ -75,14 +83,26 @@ def work(job: Job) -> str:
                 try:
                     _finish(spec, series, store, runner, Path(job.root))
                 except SpmlError as error:
-                    problems[str(error)] = None
+                    problems[Problem(str(error), error.exit_code)] = None
                 finally:
                     store.release(series.key)
             left = busy
             if left:
                 # Whoever holds them may be killed: then their series are taken over.
                 time.sleep(_WAIT)
-    return "\n".join(problems)
+    return list(problems)
+
+
+def raise_problems(found: Iterable[Problem]) -> None:
+    """Raise what workers met, each problem once: as wrong input if all of them are that.
+
+    Raises:
+        SpmlError: there was a problem.
+    """
+    problems = list(dict.fromkeys(found))
+    if problems:
+        wrong = all(problem.exit_code == InputError.exit_code for problem in problems)
+        raise (InputError if wrong else SpmlError)("\n".join(problem.text for problem in problems))
 
 
 def _finish(spec: Spec, series: Series, store: Store, runner: Any, root: Path) -> None:
@@ -104,13 +124,11 @@ def _row(store: Store, series: Series, trial: Trial, runner: Any, before: Sequen
     for row in known:
         if row.key == key:
             return replace(row, trial=trial.number)  # the same settings may be proposed twice
-    changed = [row for row in known if row.versions["code"] == code_version()]
-    if changed:
+    if any(row.versions["code"] == code_version() for row in known):
         raise InputError(
-            f"{trial.config.data.path}: its content changed since its first runs were made "
-            f"({changed[0].finished}; fingerprint {changed[0].facts['fingerprint'][:12]}, now "
-            f"{fingerprint[:12]}), so {'/'.join(map(str, series.key))} is not continued. Put the data back, "
-            "or write to another --output."
+            f"{trial.config.data.path}: its content changed since runs of this comparison were made from it. "
+            "They are kept as they are, and none is added to them. Put the data back, or write to another "
+            "--output."
         )
     made: Row = runner.run(series, trial, before)
     if not store.add(made, trial.point):
@@ -123,8 +141,7 @@ def run_all(job: Job, workers: int, console: Console) -> State:
     """Make all runs with processes of this machine; gives where the comparison stands then.
 
     Raises:
-        SpmlError: a worker ended before its time, or something is wrong with the data; what was finished is
-            kept.
+        SpmlError: something is wrong with the data, or can't be written; what was finished is kept.
         KeyboardInterrupt: after the workers were stopped.
     """
     context = multiprocessing.get_context("spawn")
@@ -139,9 +156,7 @@ def run_all(job: Job, workers: int, console: Console) -> State:
             process.terminate()
         for process in processes:
             process.join()
-    found = dict.fromkeys(line for line in _drain(messages) if line)
-    if found:
-        raise SpmlError("\n".join(found))
+    raise_problems(_drain(messages))
     return state
 
 
@@ -151,13 +166,13 @@ def _process(job: Job, messages: Any) -> None:
     try:
         messages.put(work(job))
     except SpmlError as error:
-        messages.put(str(error))
+        messages.put([Problem(str(error), error.exit_code)])
 
 
-def _drain(messages: Any) -> list[str]:
-    found = []
+def _drain(messages: Any) -> list[Problem]:
+    found: list[Problem] = []
     while not messages.empty():
-        found.append(messages.get())
+        found += messages.get()
     return found
 
 

@@ -1,0 +1,136 @@
+"""`spml bench` as a user sees it: files, exit codes, messages."""
+
+from __future__ import annotations
+
+import csv
+import json
+
+import pytest
+import yaml
+
+from spml.bench.store import Store
+from spml.cli import main
+
+from .toys import TOY, save_spec, save_toy
+
+FREQUENT = "  frequent: {observe: frequency, observe_power: 1.0}\n"
+SMALL = TOY.replace(FREQUENT, "").replace("seeds: 2", "seeds: 1").replace("trials: 3", "trials: 1")
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("bench")
+    save_toy(folder)
+    spec = save_spec(folder, SMALL)
+    main(
+        ["bench", "run", str(spec), "--root", str(folder), "--output", str(folder / "out"), "--workers", "1"]
+    )
+    return folder
+
+
+def arguments(folder, *rest):
+    return [str(folder / "toys.yaml"), "--root", str(folder), "--output", str(folder / "out"), *rest]
+
+
+def refused(capsys, *command, code=2):
+    with pytest.raises(SystemExit) as caught:
+        main(["bench", *command])
+    assert caught.value.code == code
+    return capsys.readouterr().err
+
+
+def test_the_files_of_a_comparison(done):
+    out = done / "out"
+    assert (out / "spec.yaml").read_text() == SMALL
+    report = (out / "report.md").read_text()
+    assert report.startswith("# toys\n")
+    assert "em slow" in report
+    assert "selected by" in report
+    assert "changed between runs" not in report
+    assert {path.suffix for path in (out / "figures").iterdir()} == {".png", ".svg"}
+    with open(out / "results.csv", newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    assert len(rows) == 3 * 3  # candidates and modes
+    assert {row["candidate"] for row in rows} == {"an", "em slow", "full"}
+
+
+def test_status(done, capsys):
+    main(["bench", "status", *arguments(done)])
+    assert capsys.readouterr().out.startswith("3 of 3 runs are finished")
+
+
+def test_the_report_again_is_the_same(done, capsys):
+    names = ("report.md", "report.html", "results.csv", "summary.csv", "tables.tex")
+    before = {name: (done / "out" / name).read_bytes() for name in names}
+    (done / "out" / "report.md").unlink()
+    main(["bench", "report", *arguments(done)])
+    assert {name: (done / "out" / name).read_bytes() for name in names} == before
+
+
+def test_the_configuration_of_a_cell_trains(done, capsys, tmp_path):
+    with open(done / "out" / "results.csv", newline="") as stream:
+        row = next(
+            row
+            for row in csv.DictReader(stream)
+            if row["candidate"] == "an" and row["selection"] == "observed"
+        )
+    main(["bench", "config", str(done / "out"), row["key"]])
+    printed = capsys.readouterr().out
+    assert yaml.safe_load(printed)["method"] == "an"
+    (tmp_path / "run.yaml").write_text(printed)
+    main(["train", "--config", str(tmp_path / "run.yaml"), "--output", str(tmp_path / "run")])
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
+    assert summary["test"]["mAP"] == pytest.approx(float(row["test_mAP"]), abs=1e-6)
+    assert summary["selected"]["epoch"] == int(row["epoch"])
+
+
+def test_more_seeds_keep_what_is_there(done, capsys):
+    (done / "more.yaml").write_text(SMALL.replace("seeds: 1", "seeds: 2"))
+    command = ["status", str(done / "more.yaml"), "--root", str(done), "--output", str(done / "out")]
+    main(["bench", *command])
+    found = capsys.readouterr().out
+    assert found.startswith("3 of 6 runs are finished")
+    assert "missing: toy/uniform/an/1: 1 runs" in found
+
+
+def test_wrong_usage(done, tmp_path, capsys):
+    spec = str(done / "toys.yaml")
+    assert "no such file, and no ready-made" in refused(capsys, "run", "toyz")
+    assert "--workers must be at least 0, got -1" in refused(
+        capsys, "run", *arguments(done, "--workers", "-1")
+    )
+    assert "say --engine ray as well" in refused(capsys, "run", *arguments(done, "--address", "x:1"))
+    assert "--root must be a folder" in refused(
+        capsys, "run", spec, "--root", spec, "--output", str(tmp_path)
+    )
+    assert "holds no comparison" in refused(capsys, "status", spec, "--output", str(tmp_path))
+    assert "holds no comparison" in refused(capsys, "config", str(tmp_path), "00")
+    assert "can't be opened as a store" in refused(capsys, "config", "nonsense", "00")
+    assert "no run begins with the key" in refused(capsys, "config", str(done / "out"), "zz")
+    wrong = save_spec(tmp_path, SMALL.replace("  - an\n", "  - ann\n"))
+    assert f"{wrong}, line 8: " in refused(capsys, "run", str(wrong), "--output", str(tmp_path / "out"))
+    assert not (tmp_path / "out").exists()
+
+
+def test_data_that_is_not_there(tmp_path, capsys):
+    spec = save_spec(tmp_path, SMALL)
+    error = refused(
+        capsys,
+        "run",
+        str(spec),
+        "--root",
+        str(tmp_path),
+        "--output",
+        str(tmp_path / "out"),
+        "--workers",
+        "1",
+    )
+    assert "toy.npz: no such file" in error
+    assert "Traceback" not in error
+
+
+def test_nothing_to_report_yet(tmp_path, capsys):
+    spec = save_spec(tmp_path, SMALL)
+    Store(f"sqlite:///{tmp_path / 'store.sqlite'}")
+    error = refused(capsys, "report", str(spec), "--root", str(tmp_path), "--output", str(tmp_path), code=1)
+    assert "no run is finished" in error
