@@ -4,6 +4,7 @@ pages of the methods, which are what their generator makes."""
 from __future__ import annotations
 
 import ast
+import csv
 import doctest
 import importlib
 import importlib.util
@@ -100,6 +101,9 @@ def test_the_commands_of_the_readme(folder):
     assert len(commands) >= 2
     for command in commands:
         arguments = shlex.split(command)[1:]
+        if arguments[0] == "bench":
+            assert arguments == ["bench", "run", "quick"]  # tests/bench/test_runs.py runs it
+            continue
         main([*arguments, *(FLAGS if arguments[0] == "train" else [])])
     assert (folder / "tags.csv").read_text().startswith("file,labels,blue,green,red\n")
 
@@ -264,6 +268,32 @@ def test_the_page_on_selection(tmp_path, monkeypatch, capsys):
     assert full.count("\nmAP ") == 3
     assert "its true labels were not used" in hidden
     assert json.loads(Path("compared/comparison.json").read_text())["tie_set"] == names["found"]["tie_set"]
+
+
+def test_the_page_on_comparisons(tmp_path, monkeypatch, capsys):
+    """The specification and every command on the page, in order."""
+    page = (ROOT / "docs" / "bench.md").read_text(encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    (_, quick), (_, python), (_, specification), (_, mine), (_, again) = re.findall(
+        r"^```(\w*)\n(.*?)^```", page, re.S | re.M
+    )
+    exec(compile(python, "bench.md", "exec"), {})
+    Path("mine.yaml").write_text(specification)
+    assert quick == "spml bench run quick --output bench/quick\n"  # tests/bench/test_runs.py runs it
+    for command in mine.splitlines():
+        main(shlex.split(command)[1:])
+    shown = capsys.readouterr().out
+    assert "candidate" in shown
+    assert "68 of 68 runs are finished" in shown
+    with open("bench/mine/results.csv", newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    row = next(row for row in rows if row["candidate"] == "gr" and row["selection"] == "observed")
+    printing, training = again.splitlines()
+    main(shlex.split(printing.partition(">")[0].replace("KEY", row["key"][:12]))[1:])
+    Path("run.yaml").write_text(capsys.readouterr().out)
+    main(shlex.split(training)[1:])
+    summary = json.loads(Path("runs/again/summary.json").read_text())
+    assert summary["test"]["mAP"] == pytest.approx(float(row["test_mAP"]), abs=1e-6)
 
 
 # -- the pages of the methods ----------------------------------------------------------------------------

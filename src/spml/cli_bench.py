@@ -137,11 +137,12 @@ def _report(arguments: Namespace) -> None:
 def _write(job: Job, state: State, console: Console) -> None:
     from .bench.plan import all_series
     from .bench.report import write_report
+    from .bench.screen import show
 
     spec = job.spec()
     if not state.rows:
         raise SpmlError("no run is finished, so there is nothing to report.")
-    write_report(
+    report = write_report(
         state.rows,
         Path(job.folder),
         title=spec.title,
@@ -152,7 +153,9 @@ def _write(job: Job, state: State, console: Console) -> None:
         about=spec.about,
         expected=[series.key for series in all_series(spec)],
     )
+    show(report)
     console.line(state.describe())
+    print(f"{Path(job.folder) / 'report.md'}: done (also report.html, tables.tex, results.csv, figures)")
 
 
 def _config(arguments: Namespace) -> None:

@@ -79,6 +79,8 @@ def test_a_grid_is_counted(tmp_path):
         ("  - an\n", "  - ann\n", 9, "'ann'"),
         ("title: toys", "titel: toys", 2, "unknown key 'titel'.*title"),
         ("path: toy.npz,", "", 4, "needs a path"),
+        ("unlisted: negative,", "unlisted: negative, train: {epoch: 3},", 4, "unknown key 'epoch' of train"),
+        ("unlisted: negative,", "unlisted: negative, train: 3,", 4, "train: expected settings by name"),
         ("unlisted: negative", "unlistet: negative", 4, "unknown key 'unlistet'.*unlisted"),
         ("unlisted: negative", "unlisted: none", 9, "data.unlisted must be one of"),
         ("mean_labels: 1.6", "mean_labels: 0", 4, "mean_labels must be a number above 0, got 0"),

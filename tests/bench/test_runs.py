@@ -274,6 +274,51 @@ def test_killed_five_times_and_continued_the_report_is_the_same(tmp_path):
     assert len(files(tmp_path / "whole")) > 8
 
 
+def gone(group):
+    """Whether no process of a group is left, after some time if need be."""
+    for _ in range(200):
+        try:
+            os.killpg(group, 0)
+        except ProcessLookupError:
+            return True
+        time.sleep(0.1)
+    return False
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_stopped_by_a_signal_nothing_has_failed(tmp_path, number, code):
+    save_toy(tmp_path)
+    spec = save_spec(tmp_path, SMALL.replace("epochs: 3", "epochs: 400"))
+    output = tmp_path / "out"
+    command = [*COMMAND, str(spec), "--root", str(tmp_path), "--output", str(output), "--workers", "1"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    deadline = time.monotonic() + 120
+    while not (output / "features").exists() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    time.sleep(1)
+    os.killpg(process.pid, number) if number == signal.SIGINT else process.send_signal(number)
+    _, error = process.communicate(timeout=120)
+    assert process.returncode == code
+    assert "Traceback" not in error
+    state = read_state(read_spec(spec), Store(f"sqlite:///{output / 'store.sqlite'}"), tmp_path)
+    assert not state.failed
+    assert state.missing
+    assert gone(process.pid)
+
+
+@pytest.mark.long
+def test_the_ready_made_quick_one(tmp_path):
+    command = [*COMMAND, "quick", "--output", str(tmp_path / "quick")]
+    shown = subprocess.run(command, check=True, timeout=900, stdout=subprocess.PIPE, text=True).stdout
+    rows = [line.split() for line in shown.splitlines() if " ± " in line]
+    assert [row[0] for row in rows[:1]] == ["full"]
+    means = {row[0]: float(row[1]) for row in rows[1:]}
+    assert set(means) == {"an", "em", "gr", "ll_r"}
+    assert means["gr"] > means["an"] > 80
+    report = (tmp_path / "quick" / "report.md").read_text()
+    assert "none failed and none is missing" in report
+
+
 @pytest.mark.long
 def test_a_cluster_of_two_nodes_gives_the_same_rows(finished, tmp_path):
     cluster_utils = pytest.importorskip("ray.cluster_utils")

@@ -160,6 +160,12 @@ def test_no_store_at_that_place(url):
         Store(url)
 
 
+def test_no_driver(monkeypatch):
+    monkeypatch.setitem(sys.modules, "psycopg2", None)
+    with pytest.raises(InputError, match=r"driver is not installed.*pip install psycopg2-binary"):
+        Store("postgresql://nowhere.invalid/x")
+
+
 def test_a_damaged_file(tmp_path):
     (tmp_path / "store.sqlite").write_bytes(b"no data base" * 1000)
     with pytest.raises(InputError, match="can't be opened as a store"):

@@ -25,6 +25,9 @@ _TOP = [
 ]  # fmt: skip
 _SEARCH = ["sampler", "trials", "guided_by", "space"]
 _RANGE = ["low", "high", "log", "integer"]
+_BESIDE = ["mean_labels", "empty", "train"]
+"""Keys of a data set that are no settings of `Config.data`."""
+
 _OWN = ["data", "output", "seed", "select", "mean_labels", "method", "hp", "init_from"]
 """Settings of a run that `train` must not fix: something else of the specification does, or nothing may."""
 
@@ -93,7 +96,7 @@ class _Reader:
             sampler=sampler,
             trials=self._count(("search", "trials"), search.get("trials", 12)),
             guided_by=self._one_of(("search", "guided_by"), search.get("guided_by", modes[0]), modes),
-            train=self._train(),
+            train=self._train(("train",), self.value.get("train", {})),
             baseline=self._named("baseline"),
             ceiling=self._named("ceiling"),
             draws=self._count(("draws",), value.get("draws", 200)),
@@ -114,8 +117,8 @@ class _Reader:
         allowed = [f.name for f in fields(DataConfig) if not f.name.startswith("observe")]
         for name, settings in self._entries("data").items():
             where: Where = ("data", name)
-            self.document.check_keys(where, settings, [*allowed, "mean_labels", "empty"], "a data set")
-            rest = {key: part for key, part in settings.items() if key not in ("mean_labels", "empty")}
+            self.document.check_keys(where, settings, [*allowed, *_BESIDE], "a data set")
+            rest = {key: part for key, part in settings.items() if key not in _BESIDE}
             if not isinstance(rest.get("path"), str):
                 raise self.document.error(where, f"data set {name!r} needs a path")
             for own in ("split_seed", "cache"):
@@ -124,7 +127,9 @@ class _Reader:
             empty = settings.get("empty")
             if empty is not None:
                 self._one_of((*where, "empty"), empty, ("exclude", "zero"))
-            found.append(DataSet(name, rest, self._k((*where, "mean_labels"), settings), empty))
+            k = self._k((*where, "mean_labels"), settings)
+            train = self._train((*where, "train"), settings.get("train", {}))
+            found.append(DataSet(name, rest, k, train, empty))
         return tuple(found)
 
     def _k(self, where: Where, settings: Mapping[str, Any]) -> float | None:
@@ -264,13 +269,14 @@ class _Reader:
             ("seeds",), f"seeds: expected how many (1 to 1000), or a list of them, got {seeds!r}"
         )
 
-    def _train(self) -> dict[str, Any]:
-        given = self._mapping(("train",), {})
+    def _train(self, where: Where, given: Any) -> dict[str, Any]:
+        if not isinstance(given, dict):
+            raise self.document.error(where, "train: expected settings by name")
         known = [f.name for f in fields(Config) if f.name not in _OWN]
         for key in given:
             if key.partition(".")[0] not in known:
                 raise self.document.error(
-                    ("train", key), f"unknown key {key!r} of train. {nearest(key.partition('.')[0], known)}"
+                    (*where, key), f"unknown key {key!r} of train. {nearest(key.partition('.')[0], known)}"
                 )
         return nested(given)
 
@@ -317,7 +323,7 @@ class _Reader:
             for data in spec.data:
                 for hiding in spec.hidings:
                     settings = merged(
-                        spec.train, candidate.settings, nested(ends),
+                        spec.train, data.train, candidate.settings, nested(ends),
                         {"data": {**data.settings, **hiding.settings}, "output": "-"},
                     )  # fmt: skip
                     try:

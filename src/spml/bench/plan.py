@@ -6,7 +6,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -79,7 +79,7 @@ def next_trial(spec: Spec, series: Series, before: Sequence[Row], root: Path) ->
     name = "/".join(map(str, series.key))
     params = propose(spec.sampler, series.candidate.space, name, series.seed, number, known)
     config = _config(spec, series, params, root)
-    return Trial(number, params, config, _point(spec, series, config))
+    return Trial(number, params, config, _point(spec, series, params, config))
 
 
 def _value(row: Row, mode: str) -> float | None:
@@ -98,30 +98,49 @@ def _config(spec: Spec, series: Series, params: Mapping[str, Any], root: Path) -
     told = None
     if data.mean_labels is not None and candidate.mean_labels is not None:
         told = data.mean_labels * candidate.mean_labels
-    return from_dict(
+    config = from_dict(
         merged(
             {"threads": 1, "select": "observed", "seed": series.seed, "mean_labels": told, "output": "run"},
             spec.train,
+            data.train,
             candidate.settings,
             nested(params),
-            {"data": {**settings, "split_seed": series.seed}},
+            # All cores make runs already, so none of them has further processes that decode images.
+            {"data": {"workers": 0, **settings, "split_seed": series.seed}},
         )
     )
+    if _from_file(config):
+        weights = str(root / config.model.weights)
+        config = replace(config, model=replace(config.model, weights=weights))
+    return config
 
 
-def _point(spec: Spec, series: Series, config: Config) -> str:
+def _from_file(config: Config) -> bool:
+    return config.model.weights not in ("pretrained", "random")
+
+
+def _point(spec: Spec, series: Series, params: Mapping[str, Any], config: Config) -> str:
     settings = asdict(config)
+    if _from_file(config):
+        # Where the file lies does not matter, and `content` says what it holds; but of several files that
+        # are searched, this is one.
+        settings["model"]["weights"] = params.get("model.weights", "file")
     for place in _PLACES:
         del settings["data"][place]
     for place in ("output", "threads"):
         del settings[place]
-    content = [settings, series.key, series.data.empty, spec.audits, spec.modes, spec.draws]
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+    parts = [settings, series.key, series.data.empty, spec.audits, spec.modes, spec.draws]
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
-def run_key(point: str, data: str, code: str) -> str:
-    """What a run is known by: its configuration, the content of its data, the code that computes it."""
-    return hashlib.sha256(f"{point} {data} {code}".encode()).hexdigest()
+def content(facts: Mapping[str, Any]) -> str:
+    """What the files of a run hold, given `facts` of its row: data, and weights where they are a file."""
+    return " ".join(str(facts[name]) for name in ("fingerprint", "backbone") if name in facts)
+
+
+def run_key(point: str, files: str, code: str) -> str:
+    """What a run is known by: its configuration, the content of its files, the code that computes it."""
+    return hashlib.sha256(f"{point} {files} {code}".encode()).hexdigest()
 
 
 @cache

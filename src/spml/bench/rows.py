@@ -50,7 +50,8 @@ class Row:
         draws: per mode, test mAP of the epoch that it picks on bootstrap draws of the test samples; only for
             runs that were the best of their series so far.
         edges: searched settings that lie at the edge of their range, such as {"optim.lr": "low"}.
-        facts: of the data: `classes`, `train`, `val`, `test` (samples), `mean_labels`, `fingerprint`.
+        facts: of the data: `classes`, `train`, `val`, `test` (samples), `mean_labels`, `fingerprint`; and
+            `backbone`, SHA-256 of its weights and of how it takes images, if they lie in a file.
         seconds: that the run took.
         memory: peak of the process, MiB.
         versions: with what it was computed: `spml`, `code`, `commit`, `torch`, `machine`.

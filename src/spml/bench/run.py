@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import json
 import subprocess
 import time
 from collections.abc import Callable, Sequence
@@ -23,7 +25,7 @@ from ..config import LBFGS, Config
 from ..data import Dataset, cached_features, open_dataset
 from ..data.arrays import FeatureMatrix
 from ..data.draws import permutation
-from ..engine import Trainer, make_fabric, predict_logits
+from ..engine import Interrupted, Trainer, make_fabric, predict_logits
 from ..errors import InputError, SpmlError
 from ..metrics import mean_average_precision
 from ..results import peak_memory, versions
@@ -31,7 +33,7 @@ from ..selection import Judge
 from ..settings import check_maps, with_data, with_defaults
 from ..solving import solve
 from .features import shared
-from .plan import Series, Trial, code_version, run_key
+from .plan import Series, Trial, code_version, content, run_key
 from .rows import TEST, Row, best_epoch, column
 from .spec import Spec, audit_size
 from .statistics import bootstrap_draws, bootstrap_map
@@ -41,23 +43,21 @@ _OPEN = 3  # data sets that a worker holds open
 Scores = npt.NDArray[np.float32]
 
 
-@dataclass(frozen=True)
+@dataclass
 class Opened:
     """A data set as runs take it.
 
     Attributes:
-        source: as it was opened.
-        data: with features in place of images whose backbone is frozen.
-        fingerprint: SHA-256 of samples and observed labels of all splits.
-        facts: for the report.
+        data: images, or features that all workers share.
+        facts: of it and of weights that lie in a file; see `Row`.
         spec: of the backbone.
+        frozen: with the backbone's features in place of images, once a run needed them.
     """
 
-    source: Dataset
     data: Dataset
-    fingerprint: str
     facts: dict[str, Any]
     spec: models.BackboneSpec
+    frozen: Dataset | None = None
 
 
 class Runner:
@@ -74,13 +74,13 @@ class Runner:
         self._opened: dict[str, Opened] = {}
         self._fabrics: dict[tuple[Any, ...], Any] = {}
 
-    def fingerprint(self, trial: Trial) -> str:
-        """Of the data of a run.
+    def facts(self, trial: Trial) -> dict[str, Any]:
+        """Of the data and the weights of a run; see `Row`.
 
         Raises:
             InputError: the data can't be opened, or does not suit.
         """
-        return self._open(trial.config)[0].fingerprint
+        return self._open(trial.config)[0].facts
 
     def run(self, series: Series, trial: Trial, before: Sequence[Row]) -> Row:
         """Make one run. A failure in training gives a row that says so.
@@ -96,17 +96,20 @@ class Runner:
         started = time.perf_counter()
         _reset_peak_memory()
         opened, config = self._open(trial.config)
+        data = self._taken(config, opened)
         row = Row(
-            key=run_key(trial.point, opened.fingerprint, code_version()), series=series.key,
+            key=run_key(trial.point, content(opened.facts), code_version()), series=series.key,
             trial=trial.number, params=trial.params, config=asdict(trial.config), facts=opened.facts,
             edges={key: edge for key, part in series.candidate.space.items()
                    if (edge := part.edge(trial.params[key]))},
             versions={**versions(), "code": code_version(), "commit": _commit()},
         )  # fmt: skip
         try:
-            watch = _Watch(self.spec, series, opened.data)
-            self._train(config, opened, watch)
+            watch = _Watch(self.spec, series, data)
+            self._train(config, opened.spec, data, watch)
             row = replace(row, history=watch.history, draws=watch.draws(before))
+        except Interrupted:
+            raise  # it has not failed
         except SpmlError as error:
             row = replace(row, status="failed", message=str(error))
         return replace(
@@ -119,14 +122,14 @@ class Runner:
     def _open(self, config: Config) -> tuple[Opened, Config]:
         """The data of a run, which later runs on it share; and the run's complete configuration."""
         config = with_defaults(config)
-        name = repr((config.data, config.model.backbone, config.model.weights, config.model.frozen))
+        name = repr((config.data, config.model.backbone, config.model.weights))
         opened = self._opened.get(name)
         if opened is None:
             opened = self._open_anew(config)
             while len(self._opened) >= _OPEN:
                 del self._opened[next(iter(self._opened))]
             self._opened[name] = opened
-        return opened, with_data(config, opened.source, opened.spec)
+        return opened, with_data(config, opened.data, opened.spec)
 
     def _open_anew(self, config: Config) -> Opened:
         data = open_dataset(config.data, report=self.report)
@@ -147,8 +150,17 @@ class Runner:
             "mean_labels": round(float(data.truth["test"].positives_per_sample().mean()), 4),
             "fingerprint": fingerprint,
         }
-        taken = self._features(complete, data, spec) if complete.model.frozen == "yes" else data
-        return Opened(data, shared(taken, self.cache, fingerprint), fingerprint, facts, spec)
+        if spec.weights == "file":
+            facts["backbone"] = _digest(spec)
+        return Opened(shared(data, self.cache, fingerprint), facts, spec)
+
+    def _taken(self, config: Config, opened: Opened) -> Dataset:
+        """The data as what is trained takes it: features in place of images whose backbone is frozen."""
+        if config.model.frozen != "yes":
+            return opened.data
+        if opened.frozen is None:
+            opened.frozen = self._features(config, opened.data, opened.spec)
+        return opened.frozen
 
     def _features(self, config: Config, data: Dataset, spec: models.BackboneSpec) -> Dataset:
         backbone = models.build_backbone(spec, config.model, report=self.report)
@@ -161,7 +173,7 @@ class Runner:
                     self.cache,
                     key=backbone.key(),
                     batch_size=config.batch_size,
-                    workers=0,
+                    workers=config.data.workers,
                     report=self.report,
                     progress=lambda done: None,
                 ),
@@ -170,9 +182,9 @@ class Runner:
         }
         return replace(data, splits=splits)
 
-    def _train(self, config: Config, opened: Opened, watch: _Watch) -> None:
+    def _train(self, config: Config, spec: models.BackboneSpec, data: Dataset, watch: _Watch) -> None:
         torch.set_num_threads(config.threads or 1)
-        data, fabric = opened.data, self._fabric(config)
+        fabric = self._fabric(config)
         objective = start_objective(config, data) if config.method else None
         torch.manual_seed(config.seed)
         if config.model.frozen == "yes":
@@ -181,7 +193,7 @@ class Runner:
             top, head_bias = make_top(config, data, inputs.width)
             trained: nn.Module = top
         else:
-            backbone = models.build_backbone(opened.spec, config.model, report=self.report)
+            backbone = models.build_backbone(spec, config.model, report=self.report)
             if objective:
                 check_maps(config, objective.needs, backbone)
             top, head_bias = make_top(config, data, backbone.num_features)
@@ -313,6 +325,11 @@ class _Watch:
 def _multiplicity(count: int, draws: int) -> npt.NDArray[Any]:
     """The same for all candidates, so that their differences are paired."""
     return bootstrap_draws(count, draws, seed=0)
+
+
+def _digest(spec: models.BackboneSpec) -> str:
+    """SHA-256 of weights and of how images are prepared for them, wherever the file lies."""
+    return hashlib.sha256(json.dumps(asdict(replace(spec, file="")), sort_keys=True).encode()).hexdigest()
 
 
 def _reset_peak_memory() -> None:

@@ -21,6 +21,7 @@ class DataSet:
         name: in tables.
         settings: of `Config.data`.
         mean_labels: K that every candidate is told; None = it is not stated.
+        train: settings of every run on it, instead of the shared ones.
         empty: what a class without positives does in mAP: `exclude`, `zero`; None = as the data says, which
             is `zero` for published benchmarks.
     """
@@ -28,6 +29,7 @@ class DataSet:
     name: str
     settings: Mapping[str, Any]
     mean_labels: float | None = None
+    train: Mapping[str, Any] = field(default_factory=dict)
     empty: Literal["exclude", "zero"] | None = None
 
 

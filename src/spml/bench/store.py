@@ -67,7 +67,11 @@ class Store:
                 version = connection.scalar(sql.select(_ABOUT.c.version))
                 if version is None:
                     connection.execute(_ABOUT.insert().values(version=VERSION))
-        except (SQLAlchemyError, ImportError) as error:
+        except ImportError as error:
+            raise InputError(
+                f"{url}: its driver is not installed ({error}). For PostgreSQL: pip install psycopg2-binary."
+            ) from error
+        except SQLAlchemyError as error:
             raise InputError(f"{url}: can't be opened as a store ({_first_line(error)}).") from error
         if version is not None and version > VERSION:
             raise InputError(

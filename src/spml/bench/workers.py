@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..console import Console
+from ..engine import Interrupted
 from ..errors import InputError, SpmlError
 from .parse import read_spec
-from .plan import Series, Trial, all_series, code_version, next_trial, run_key
+from .plan import Series, Trial, all_series, code_version, content, next_trial, run_key
 from .rows import Row
 from .spec import Spec
 from .state import State, read_state
@@ -56,10 +57,17 @@ class Problem(NamedTuple):
     exit_code: int
 
 
-def work(job: Job) -> list[Problem]:
+def work(job: Job, wanted: Callable[[], bool] = lambda: True) -> list[Problem]:
     """Make runs until none is left, and give what went wrong.
 
     A problem with one data set does not keep the others from being finished.
+
+    Args:
+        job: what is to be made.
+        wanted: asked before every run; after a no, none is begun.
+
+    Raises:
+        Interrupted: by a signal; the run in progress leaves nothing behind.
     """
     from .run import Runner
 
@@ -73,15 +81,20 @@ def work(job: Job) -> list[Problem]:
     runner = Runner(spec, Path(job.folder) / "features", report=lambda line: None)
     problems: dict[Problem, None] = {}
     with store.alive():
-        left = all_series(spec)
-        while left:
+        missing = read_state(spec, store, Path(job.root)).missing
+        left = [series for series in all_series(spec) if series.key in missing]
+        while left and wanted():
             busy = []
             for series in left:
+                if not wanted():
+                    break
                 if not store.claim(series.key):
                     busy.append(series)
                     continue
                 try:
-                    _finish(spec, series, store, runner, Path(job.root))
+                    _finish(spec, series, store, runner, Path(job.root), wanted)
+                except Interrupted:
+                    raise
                 except SpmlError as error:
                     problems[Problem(str(error), error.exit_code)] = None
                 finally:
@@ -105,10 +118,12 @@ def raise_problems(found: Iterable[Problem]) -> None:
         raise (InputError if wrong else SpmlError)("\n".join(problem.text for problem in problems))
 
 
-def _finish(spec: Spec, series: Series, store: Store, runner: Any, root: Path) -> None:
+def _finish(
+    spec: Spec, series: Series, store: Store, runner: Any, root: Path, wanted: Callable[[], bool]
+) -> None:
     """Make the runs of a series that are missing."""
     before: list[Row] = []
-    while trial := next_trial(spec, series, before, root):
+    while wanted() and (trial := next_trial(spec, series, before, root)):
         before.append(_row(store, series, trial, runner, before))
 
 
@@ -116,19 +131,22 @@ def _row(store: Store, series: Series, trial: Trial, runner: Any, before: Sequen
     """The row of a trial: from the store, or of a run made now.
 
     Raises:
-        InputError: the store holds this run on other data.
+        InputError: the store holds this run on other data, or from other weights.
     """
     known = store.find([trial.point]).get(trial.point, [])
-    fingerprint = runner.fingerprint(trial)
-    key = run_key(trial.point, fingerprint, code_version())
+    facts = runner.facts(trial)
+    key = run_key(trial.point, content(facts), code_version())
     for row in known:
         if row.key == key:
             return replace(row, trial=trial.number)  # the same settings may be proposed twice
-    if any(row.versions["code"] == code_version() for row in known):
+    changed = [row for row in known if row.versions["code"] == code_version()]
+    if changed:
+        path, what = trial.config.data.path, "data"
+        if changed[0].facts["fingerprint"] == facts["fingerprint"]:
+            path, what = trial.config.model.weights, "weights"
         raise InputError(
-            f"{trial.config.data.path}: its content changed since runs of this comparison were made from it. "
-            "They are kept as they are, and none is added to them. Put the data back, or write to another "
-            "--output."
+            f"{path}: its content changed since runs of this comparison were made from it. They are kept as "
+            f"they are, and none is added to them. Put the {what} back, or write to another --output."
         )
     made: Row = runner.run(series, trial, before)
     if not store.add(made, trial.point):
@@ -142,13 +160,14 @@ def run_all(job: Job, workers: int, console: Console) -> State:
 
     Raises:
         SpmlError: something is wrong with the data, or can't be written; what was finished is kept.
-        KeyboardInterrupt: after the workers were stopped.
+        KeyboardInterrupt, SystemExit: by a signal, after the workers were stopped.
     """
     context = multiprocessing.get_context("spawn")
     messages = context.SimpleQueue()
     processes = [context.Process(target=_process, args=(job, messages), daemon=True) for _ in range(workers)]
     for process in processes:
         process.start()
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
         state = watch(job, console, lambda: any(process.is_alive() for process in processes))
     finally:
@@ -156,6 +175,7 @@ def run_all(job: Job, workers: int, console: Console) -> State:
             process.terminate()
         for process in processes:
             process.join()
+        signal.signal(signal.SIGTERM, before)
     raise_problems(_drain(messages))
     return state
 
@@ -163,8 +183,12 @@ def run_all(job: Job, workers: int, console: Console) -> State:
 def _process(job: Job, messages: Any) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first process tells the others to stop
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that claims are released
+    parent = multiprocessing.parent_process()
     try:
-        messages.put(work(job))
+        # Where the first process was killed, nobody tells.
+        messages.put(work(job, lambda: parent is None or parent.is_alive()))
+    except Interrupted:
+        sys.exit(1)
     except SpmlError as error:
         messages.put([Problem(str(error), error.exit_code)])
 

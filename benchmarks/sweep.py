@@ -1,0 +1,97 @@
+"""How long a comparison of all methods takes: 5,000 samples, 1,280 features, 20 classes, 20 epochs, AdamW.
+
+    python benchmarks/sweep.py [SEEDS] [TRIALS]
+
+Runs every method that features suit through `spml bench` with one process per core, SEEDS (1) times TRIALS
+(2) each, on data made here, and says what 5 seeds and 12 trials would take: the time after the workers have
+started is multiplied, their start counts once. Writes benchmarks/results/sweep.json.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from pathlib import Path
+
+import numpy as np
+
+from spml.bench.plan import code_version
+from spml.bench.workers import Job, run_all
+from spml.console import Console
+from spml.results import versions
+
+SAMPLES, FEATURES, CLASSES, TEST = 5000, 1280, 20, 1000
+FULL = (5, 12)  # seeds and trials of the aim
+RESULT = Path(__file__).parent / "results" / "sweep.json"
+SPEC = """
+title: all methods
+data:
+  made: {{path: made.npz, unlisted: negative, mean_labels: 2.0}}
+hiding:
+  uniform: {{observe: single}}
+candidates:
+  - {{all: true, except: [bce, iun, iu, combine, gpr, vlpl, boostlu, ignore]}}
+  - {{name: full labels, method: bce, labels: full}}
+baseline: an
+ceiling: full labels
+modes: [oracle, observed, "audit:100"]
+seeds: {seeds}
+search:
+  sampler: random
+  trials: {trials}
+  space:
+    optim.lr: {{low: 1e-4, high: 1e-1, log: true}}
+train: {{epochs: 20, batch_size: 128}}
+"""
+
+
+def make(path):
+    """Labels that are noisy linear functions of few of the features' directions; 2 of 20 on average."""
+    rng = np.random.default_rng(0)
+    hidden = rng.normal(size=(SAMPLES, 64))
+    scores = hidden @ rng.normal(size=(64, CLASSES)) / 8 + 0.5 * rng.normal(size=(SAMPLES, CLASSES))
+    labels = scores > np.quantile(scores, 0.9)
+    labels[np.arange(SAMPLES), scores.argmax(1)] = True
+    features = hidden @ rng.normal(size=(64, FEATURES)) + rng.normal(size=(SAMPLES, FEATURES))
+    np.savez(path, X=features.astype(np.float32), Y=labels.astype(np.uint8), test=np.arange(SAMPLES) < TEST)
+
+
+def main():
+    """Run, measure, write."""
+    seeds, trials = (int(sys.argv[place]) if len(sys.argv) > place else place for place in (1, 2))
+    workers = os.cpu_count() or 1
+    with tempfile.TemporaryDirectory() as folder:
+        make(f"{folder}/made.npz")
+        url = f"sqlite:///{folder}/store.sqlite"
+        text = SPEC.format(seeds=seeds, trials=trials)
+        started = time.perf_counter()
+        state = run_all(Job("sweep.yaml", text, folder, folder, url, code_version()), workers, Console())
+        wall = time.perf_counter() - started
+    by_method = defaultdict(list)
+    for row in state.rows:
+        by_method[row.series.candidate].append(row.seconds)
+    working = sum(row.seconds for row in state.rows) / workers
+    times = FULL[0] * FULL[1] / (seeds * trials)
+    found = {
+        "date": time.strftime("%Y-%m-%d"),
+        "versions": versions(),
+        "data": f"{SAMPLES} x {FEATURES}, {CLASSES} classes, {TEST} for the test, 20 epochs, batch 128",
+        "workers": workers,
+        "methods": len(by_method),
+        "runs": len(state.rows),
+        "failed": len(state.failed),
+        "wall seconds": round(wall, 1),
+        "seconds of runs per worker": round(working, 1),
+        f"minutes for {FULL[0]} seeds x {FULL[1]} trials": round((wall - working + times * working) / 60, 1),
+        "seconds per run": {name: round(sum(s) / len(s), 2) for name, s in sorted(by_method.items())},
+    }
+    RESULT.write_text(json.dumps(found, indent=1) + "\n")
+    print(json.dumps(found, indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,261 @@
+"""BENCHMARKS.md from the committed results of `spml bench`.
+
+    python benchmarks/tables.py collect FOLDER NAME    # of `spml bench run NAME --output FOLDER`
+    python benchmarks/tables.py                        # writes BENCHMARKS.md
+
+`collect` keeps what the tables need in benchmarks/results/bench: NAME.csv (the report's summary.csv) and
+NAME.json (data, versions, time). NAME.md beside them, written by hand, says what is to be seen.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import statistics
+import sys
+from collections import defaultdict
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+
+from spml.bench.numbers import percent, share, with_sd
+from spml.bench.parse import find_spec
+from spml.bench.statistics import friedman, mean_ranks, nemenyi_cd
+from spml.bench.store import Store
+
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS = ROOT / "benchmarks" / "results" / "bench"
+TRACKS = ("features", "details", "digits", "photographs")
+MODES = ("oracle", "observed")
+FACTS = ("classes", "train", "val", "test", "mean_labels")
+HEAD = """# Benchmarks of methods
+
+Every number here comes from `spml bench run`; what is committed under `benchmarks/results/bench` gives this
+page by `python benchmarks/tables.py`. Scores are 100 x mAP on test samples, mean over seeds (of split, hiding
+and training). Each candidate had the same budget; trial and epoch were selected twice: by full validation
+labels (`oracle`, what publications do) and by the validation samples' one observed label (`observed`, what a
+user has). Speed and memory of the losses are in [benchmarks/README.md](benchmarks/README.md).
+"""
+
+
+def collect(folder, name):
+    """Keep what the tables need of a finished comparison."""
+    rows = [row for found in Store(f"sqlite:///{folder}/store.sqlite").find().values() for row in found]
+    ends = [datetime.fromisoformat(row.finished) for row in rows]
+    starts = [end - timedelta(seconds=row.seconds) for end, row in zip(ends, rows, strict=True)]
+    data = {}
+    for row in rows:
+        about = data.setdefault(row.series.data, {fact: [] for fact in FACTS})
+        for fact in FACTS:
+            if row.facts.get(fact) is not None and row.facts[fact] not in about[fact]:
+                about[fact] = sorted([*about[fact], row.facts[fact]])
+    found = {
+        "date": str(max(ends).date()),
+        "runs": len(rows),
+        "failed": sum(row.status == "failed" for row in rows),
+        "hours from first to last": round((max(ends) - min(starts)).total_seconds() / 3600, 2),
+        "hours of all runs one after the other": round(sum(row.seconds for row in rows) / 3600, 2),
+        "versions": rows[0].versions,
+        "data": data,
+    }
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    (RESULTS / f"{name}.json").write_text(json.dumps(found, indent=1) + "\n")
+    (RESULTS / f"{name}.csv").write_text(Path(folder, "summary.csv").read_text())
+
+
+class Track:
+    """The committed results of one specification."""
+
+    def __init__(self, name):
+        self.name, self.spec = name, find_spec(name)
+        self.about = json.loads((RESULTS / f"{name}.json").read_text())
+        with open(RESULTS / f"{name}.csv", newline="") as stream:
+            keys = ("data", "hiding", "candidate", "selection")
+            self.rows = {tuple(row[key] for key in keys): row for row in csv.DictReader(stream)}
+        self.hidings = [h.name for h in self.spec.hidings if any(key[1] == h.name for key in self.rows)]
+        self.data = [d.name for d in self.spec.data if any(key[0] == d.name for key in self.rows)]
+        self.full = {candidate.name for candidate in self.spec.candidates if candidate.full}
+        self.names = [c.name for c in self.spec.candidates if any(key[2] == c.name for key in self.rows)]
+
+    def mean(self, data, hiding, name, mode):
+        """Mean test mAP of a cell, NaN if it is not there."""
+        row = self.rows.get((data, hiding, name, mode))
+        return float(row["mean_mAP"]) if row else float("nan")
+
+    def by_seed(self, data, hiding, name, mode):
+        """Test mAP by seed."""
+        row = self.rows.get((data, hiding, name, mode))
+        return json.loads(row["test_mAP_by_seed"]) if row else {}
+
+
+def overview(track):
+    """Mean ranks, mean mAP and gap over all places where every candidate has a result."""
+    ranked = [name for name in track.names if name not in track.full]
+    places = [
+        (d, h) for d in track.data for h in track.hidings
+        if all(track.by_seed(d, h, name, mode) for name in track.names for mode in MODES)
+    ]  # fmt: skip
+    if len(places) < 2:
+        return []
+    columns = {}
+    for mode in MODES:
+        table = np.array([[track.mean(d, h, name, mode) for name in ranked] for d, h in places])
+        low = np.array([track.mean(d, h, track.spec.baseline, mode) for d, h in places])
+        high = np.array([track.mean(d, h, track.spec.ceiling, mode) for d, h in places])
+        wide = high - low > 0.005
+        gaps = ((table - low[:, None]) / (high - low)[:, None])[wide].mean(0)
+        columns[mode] = dict(
+            zip(ranked, zip(mean_ranks(table), table.mean(0), gaps, strict=True), strict=True)
+        )
+        test = friedman(table)
+    lines = [
+        f"Over {len(places)} pairs of data set and way of hiding (mean rank, 1 = best; a difference below "
+        f"{nemenyi_cd(len(ranked), len(places)):.1f} ranks is within Nemenyi's critical difference, p of "
+        f"Friedman's test {test.p:.1g}):",
+        "",
+        "| candidate | oracle: rank | mAP | gap | observed: rank | mAP | gap |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for name in sorted(ranked, key=lambda name: columns["observed"][name][0]):
+        cells = [
+            f"{columns[m][name][0]:.1f} | {percent(columns[m][name][1])} | {share(columns[m][name][2])}"
+            for m in MODES
+        ]
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    for name in sorted(track.full):
+        cells = [f"- | {percent(np.mean([track.mean(d, h, name, m) for d, h in places]))} | -" for m in MODES]
+        lines.append(f"| {name} (reference) | {' | '.join(cells)} |")
+    return [*lines, ""]
+
+
+def wide_table(track, hiding, mode):
+    """Candidates by data sets."""
+    data = [d for d in track.data if any(track.by_seed(d, hiding, name, mode) for name in track.names)]
+    if not data:
+        return []
+    best = {
+        d: max(
+            (n for n in track.names if n not in track.full),
+            key=lambda n: np.nan_to_num(track.mean(d, hiding, n, mode), nan=-1),
+        )
+        for d in data
+    }
+    lines = [
+        f"Hiding: {hiding}; selected by `{mode}`. Best in bold; ≈ does not differ from it significantly "
+        "(Holm, 5 %).",
+        "",
+        f"| candidate | {' | '.join(data)} |",
+        "|---" * (len(data) + 1) + "|",
+    ]
+    order = sorted(
+        track.names, key=lambda n: -np.nan_to_num(np.mean([track.mean(d, hiding, n, mode) for d in data]))
+    )
+    for name in order:
+        cells = []
+        for d in data:
+            row = track.rows.get((d, hiding, name, mode))
+            if not row:
+                cells.append("-")
+                continue
+            text = with_sd(float(row["mean_mAP"]), float(row["sd_mAP"] or "nan"))
+            level = row["p_holm"] and float(row["p_holm"]) >= 0.05
+            cells.append(f"**{text}**" if best[d] == name else f"≈ {text}" if level else text)
+        lines.append(f"| {name}{' (reference)' if name in track.full else ''} | {' | '.join(cells)} |")
+    return [*lines, ""]
+
+
+def selection(track):
+    """What observed selection loses against oracle selection."""
+    lines = ["| data | hiding | lost by `observed` | by the others |", "|---|---|---|---|"]
+    others = [m for m in track.spec.modes if m not in MODES]
+    lines[0] = "| data | hiding | " + " | ".join(f"`{m}`" for m in ("observed", *others)) + " |"
+    lines[1] = "|---" * (3 + len(others)) + "|"
+    total = defaultdict(list)
+    for d in track.data:
+        for h in track.hidings:
+            cells = []
+            for mode in ("observed", *others):
+                lost = []
+                for name in track.names:
+                    if name in track.full:
+                        continue
+                    mine, theirs = track.by_seed(d, h, name, mode), track.by_seed(d, h, name, "oracle")
+                    lost += [theirs[seed] - mine[seed] for seed in mine if seed in theirs]
+                if lost:
+                    total[h, mode].append(statistics.mean(lost))
+                cells.append(percent(statistics.mean(lost)) if lost else "-")
+            if any(cell != "-" for cell in cells):
+                lines.append(f"| {d} | {h} | {' | '.join(cells)} |")
+    for h in track.hidings:
+        cells = [percent(statistics.mean(total[h, m])) if total[h, m] else "-" for m in ("observed", *others)]
+        lines.append(f"| **mean** | {h} | {' | '.join(cells)} |")
+    intro = (
+        "Test mAP lost by selecting trial and epoch otherwise than by full validation labels, mean over "
+        "candidates and seeds:"
+    )
+    return [intro, "", *lines, ""]
+
+
+def edges(track):
+    """How often a selected trial lies at the edge of the grid."""
+    counts = defaultdict(int)
+    cells = 0
+    for (_, _, name, mode), row in track.rows.items():
+        if mode != "observed" or row["median_params"] == "{}":
+            continue
+        cells += int(row["seeds"])
+        for edge, count in json.loads(row["edges"]).items():
+            counts[name, edge] += count
+    if not cells:
+        return []
+    total = sum(counts.values())
+    worst = sorted(counts.items(), key=lambda item: -item[1])[:6]
+    named = "; ".join(f"{name}: {edge} ({count})" for (name, edge), count in worst)
+    where = "the trial that `observed` selects lies at the edge of the grid"
+    return [f"In {total} of {cells} series {where}{', most often of ' + named if named else ''}.", ""]
+
+
+def page():
+    """The text of BENCHMARKS.md."""
+    parts = [HEAD]
+    for name in TRACKS:
+        if not (RESULTS / f"{name}.csv").is_file():
+            continue
+        track = Track(name)
+        about, versions = track.about, track.about["versions"]
+        parts += [f"## {track.spec.title}\n", *(f"{text}\n" for text in track.spec.about)]
+        notes = RESULTS / f"{name}.md"
+        if notes.is_file():
+            parts.append(notes.read_text().strip() + "\n")
+        lines = [
+            "| data | classes | training | validation | test | labels per sample |",
+            "|---|---|---|---|---|---|",
+        ]
+        for d in track.data:
+            facts = about["data"][d]
+            cells = [
+                "-".join(f"{v:g}" for v in sorted({facts[f][0], facts[f][-1]})) if facts[f] else "-"
+                for f in FACTS
+            ]
+            lines.append(f"| {d} | {' | '.join(cells)} |")
+        parts.append("\n".join([*lines, ""]))
+        parts += ["\n".join(block) for block in (overview(track), selection(track), edges(track)) if block]
+        for hiding in track.hidings:
+            parts += ["\n".join(block) for mode in MODES if (block := wide_table(track, hiding, mode))]
+        parts.append(
+            f"`spml bench run {name}`: {about['runs']:,} runs ({about['failed']} failed), "
+            f"{track.spec.trials} trials and "
+            f"{len(track.spec.seeds)} seeds for each candidate; "
+            f"{about['hours of all runs one after the other']} hours of runs, "
+            f"{about['hours from first to last']} hours from the first to the last. {about['date']}, "
+            f"{versions['machine']}, torch {versions['torch']}, commit {versions['commit']}.\n"
+        )
+    return "\n".join(parts)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["collect"]:
+        collect(*sys.argv[2:4])
+    else:
+        (ROOT / "BENCHMARKS.md").write_text(page())
