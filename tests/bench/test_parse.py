@@ -108,6 +108,8 @@ def test_a_grid_is_counted(tmp_path):
         ("epochs: 3", "epochs: 0", 9, "epochs must be at least 1, got 0"),
         ("epochs: 3", "epoch: 3", 22, "unknown key 'epoch' of train.*epochs"),
         ("epochs: 3", "seed: 3", 22, "unknown key 'seed'"),
+        ("epochs: 3", "devices: 2", 22, "unknown key 'devices'"),
+        ("method: em,", "method: em, devices: 2,", 10, "unknown key 'devices' of a candidate"),
         ("draws: 20", "seeds: 2", 16, "'seeds' is there twice"),
     ],
 )

@@ -477,3 +477,29 @@ def test_sources_are_complete():
         assert int(digits, 16)
         assert archive.url.split("?")[0].endswith(archive.name)
     assert len({archive.name for archive in archives}) == 5
+
+
+@pytest.mark.parametrize(
+    ("images", "mean", "told"),
+    [
+        ((5717, 5823), 1.46, ""),
+        ((5717, 5823), 1.47, ""),  # publications round
+        ((5717, 5823), 1.49, "1.49 labels per training image instead of 1.46"),
+        ((5717, 5823), 1.43, "1.43 labels per training image instead of 1.46"),
+        ((5716, 5823), 1.46, "5,716 training images instead of 5,717"),
+        ((5717, 5824), 1.46, "5,824 test images instead of 5,823"),
+    ],
+)
+def test_what_tells_a_copy_from_the_published_benchmark(images, mean, told):
+    statistics = {
+        "official_train": {"images": images[0], "mean_labels": mean},
+        "test": {"images": images[1], "mean_labels": 1.5},
+    }
+    notes = common._differences(BENCHMARKS["voc2012"], statistics)
+    assert [told in note and "can't be compared" in note for note in notes] == ([True] if told else [])
+
+
+def test_a_number_of_thousands_of_digits(tmp_path):
+    (tmp_path / "images.txt").write_text("1 a.jpg\n" + "9" * 5000 + " b.jpg\n")
+    with pytest.raises(InputError, match=r"images\.txt: line 2 is '9999.*must be a number that occurs once"):
+        cub200._numbered(tmp_path / "images.txt")

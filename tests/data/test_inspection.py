@@ -72,6 +72,40 @@ def test_counts_of_a_table(photos):
     assert any("4 columns stand for a class" in note for note in found.notes)
 
 
+def test_files_that_cannot_be_read_are_not_equal_to_one_another(tmp_path, picture):
+    picture("cat/1.png")
+    picture("dog/1.png", size=(9, 9))
+    for name in ("cat/2.png", "dog/2.png"):
+        (tmp_path / name).write_bytes(b"")
+    found = inspect(DataConfig(path=str(tmp_path), max_unreadable=0.6))
+    assert len(found.unreadable) == 2
+    assert found.duplicates == ()
+
+
+def test_many_equal_samples_are_compared_in_blocks(tmp_path, monkeypatch):
+    """Labels may be dense in memory for some samples only: here for one at a time."""
+    monkeypatch.setattr("spml.data.inspection.CHUNK", 1)
+    for last, differ in (([1, 0, 0], False), ([0, 1, 0], True)):
+        labels = np.array([[1, 0, 0]] * 3 + [last], np.uint8)
+        np.savez(tmp_path / "x.npz", X=np.ones((4, 2)), Y=labels, classes=np.array(["a", "b", "c"]))
+        (group,) = inspect(DataConfig(path=str(tmp_path / "x.npz"))).duplicates
+        assert (group.ids, group.labels_differ) == (("0", "1", "2", "3"), differ)
+
+
+def test_the_sign_of_zero_makes_no_difference(tmp_path):
+    np.savez(tmp_path / "x.npz", X=np.array([[0.0, 1], [-0.0, 1], [2, 1]]), Y=np.eye(3))
+    (group,) = inspect(DataConfig(path=str(tmp_path / "x.npz"))).duplicates
+    assert group.ids == ("0", "1")
+
+
+def test_a_class_is_rare_below_ten_positives(tmp_path):
+    labels = np.zeros((30, 3), np.uint8)
+    labels[:20, 0], labels[:10, 1], labels[:9, 2] = 1, 1, 1
+    np.savez(tmp_path / "x.npz", X=np.eye(30), Y=labels, classes=np.array(["a", "b", "c"]))
+    imbalance = inspect(DataConfig(path=str(tmp_path / "x.npz"))).imbalance
+    assert imbalance == {"most": ["a", 20], "least": ["c", 9], "ratio": 20 / 9, "rare": ["c"]}
+
+
 def test_duplicates_unreadable_files_and_sizes(photos):
     found = inspect(DataConfig(path=str(photos), max_unreadable=0.5))
     groups = [(d.ids, d.splits, d.across, d.labels_differ) for d in found.duplicates]

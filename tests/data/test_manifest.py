@@ -56,6 +56,13 @@ def put(*keys, value):
     return change
 
 
+def test_classes_without_positives_count_as_in_publications(root, tmp_path):
+    config = DataConfig(path=str(root / "spml-voc2012.json"), observe="protocol")
+    assert open_dataset(config, size=8).empty == "zero"
+    np.savez(tmp_path / "own.npz", X=np.eye(9), Y=np.eye(9, 3) + np.eye(9, 3, -3))
+    assert open_dataset(DataConfig(path=str(tmp_path / "own.npz"))).empty == "exclude"
+
+
 def test_a_manifest_may_be_laid_out_anew(root, edited):
     path = edited(lambda content: None, seal=False)
     path.write_text(json.dumps(json.loads(path.read_text()), indent=2))

@@ -112,6 +112,27 @@ def test_labels_first_or_last(save, option, columns, classes, first):
     assert ("data.label_columns says" in records.notes[0]) == bool(columns)
 
 
+@pytest.mark.parametrize(
+    ("option", "training"),
+    [
+        ("-split-number 1", 1),
+        ("-split-number 3", None),
+        ("-split-number 0", None),
+        ("-split-percentage 34", 1),  # 1.02 of 3 rows
+        ("-split-percentage 50", 2),  # halves are rounded up, as MEKA does
+        ("-split-percentage 83.3", 2),
+        ("-split-percentage 83.4", None),  # 2.502: all three
+        ("-split-number 1 -split-percentage 66.6", 2),  # which MEKA prefers
+    ],
+)
+def test_splits_that_meka_states(save, option, training):
+    records = read_arff(save(MEKA.format(option=f"-C 2 {option}")), DataConfig())
+    assert records.split == (("train",) * training + ("test",) * (3 - training) if training else None)
+    (note,) = (note for note in records.notes if "rows are for training" in note)
+    assert (f"the first {training} rows are for training" in note) == bool(training)
+    assert ("so there is no split" in note) == (training is None)
+
+
 def test_label_values(save):
     """{-1, 1}, words, numbers, and a first value that is not 0, which sparse rows leave out."""
     text = """@relation x

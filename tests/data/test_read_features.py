@@ -61,6 +61,17 @@ def test_pair_of_files(save, tmp_path, given):
     assert records.inputs.fetch([3, 1]).tolist() == X[[3, 1]].tolist()
 
 
+def test_a_pair_that_disagrees_is_refused(save):
+    labels = {"Y": Y, "classes": np.array(["a", "b", "c"][: Y.shape[1]])}
+    names = np.array([f"n{row}" for row in range(len(X))])
+    save("set_X.npz", X=X, names=names)
+    path = save("set_Y.npz", **labels, names=names)
+    assert read_features(path, DataConfig()).ids == tuple(names)
+    save("set_Y.npz", **labels, names=names[::-1])
+    with pytest.raises(InputError, match=r"set_Y\.npz: names is another one than in set_X\.npz, so it can't"):
+        read_features(path, DataConfig())
+
+
 def test_labels_as_numbers_and_missing_names(save):
     records = read_features(save(X=X, labels=Y), DataConfig())
     assert records.classes == ("0", "1")
@@ -156,7 +167,7 @@ def test_bad_sparse_labels(data, message):
         ([[1, np.nan], [-1, 0]], "row 1, column 0: .*NaN.* got -1"),
         ([[1, np.inf], [0, 1]], "row 0, column 1: .*got inf"),
         ([[1, 0, 0]], "Y has 3 columns, but there are 2 class names"),
-        ([0, 2], "row 1: class index 2 is outside"),
+        ([0, 2], r"row 1: class index 2 is outside .* the first class is 0: subtract 1 if yours"),
         ([0.0, 1.0], "must be integers"),
         ([["a", "b"]], "Y must hold numbers"),
         ([[[1]]], "Y must hold numbers, one row per sample"),
@@ -191,7 +202,7 @@ SPARSE = {
         ({"X": X[:3], "Y": Y}, r"X has 3 rows, but Y has shape \(4, 2\)"),
         ({"X": X}, r"has no labels: expected an array Y.*Found: X \(4, 3\)"),
         ({"Y": Y}, "has no features: expected an array X"),
-        ({"unrelated": X}, "Found: none of the known arrays"),
+        ({"unrelated": X}, "holds none of the arrays that are read; found: unrelated"),
         ({"X": X[0], "Y": Y}, r"X must hold numbers in shape \(N, D\)"),
         ({"X": X[:0], "Y": Y[:0]}, "at least one row and one column"),
         ({"X": X.astype(str), "Y": Y}, "X must hold numbers"),

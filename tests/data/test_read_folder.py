@@ -6,6 +6,7 @@ import pytest
 
 from spml.config import DataConfig
 from spml.data import open_dataset
+from spml.data.readers.folder import read_folder
 from spml.errors import InputError
 
 
@@ -41,9 +42,14 @@ def test_classes_ids_and_hold_out(tmp_path, picture):
     assert data.truth == {}
     assert data.kind == "image"
     assert data.decoded
-    assert any(
-        "1 files that are no images in class folders were left out: Thumbs.txt" in n for n in data.notes
-    )
+    left = "1 files that are no images, or in no class folder, were left out: Thumbs.txt"
+    assert any(left in note for note in data.notes)
+
+
+def test_hidden_files_and_folders_are_no_samples(tmp_path, picture):
+    for name in ("cat/1.png", "dog/1.png", "dog/.thumbs/2.png", "dog/.3.png", ".bin/4.png", "cat/a/.b/5.png"):
+        picture(name)
+    assert read_folder(tmp_path, DataConfig()).ids == ("cat/1.png", "dog/1.png")
 
 
 def test_unlisted_negative_makes_it_fully_labelled(tmp_path, picture):

@@ -184,9 +184,27 @@ def test_a_long_text_that_is_often_there_is_kept_once(save):
     long = pa.DictionaryArray.from_arrays(np.zeros(60_000, np.int32), pa.array(["x" * 1_000_000]))
     path = save(file=[*FILES] * 20_000, label=long)  # 60 GB as plain text
     before = pa.total_allocated_bytes()
-    with pytest.raises(InputError):  # more than MAX_RATIO, or one class only: whatever is seen first
+    with pytest.raises(InputError, match="its texts have more than 1,000 times the characters that"):
         open_dataset(DataConfig(path=str(path)), size=8)
     assert pa.total_allocated_bytes() - before < 50e6
+
+
+def test_a_list_that_is_far_longer_than_the_file_is_not_read(save):
+    same = pa.DictionaryArray.from_arrays(np.zeros(1_000_001, np.int32), pa.array(["x"]))
+    path = save(file=FILES[:2], labels=pa.ListArray.from_arrays([0, 1_000_000, 1_000_001], same))
+    with pytest.raises(InputError, match="says that it has 1,000,001 values in a column, more than"):
+        read_table(path, DataConfig())
+
+
+@pytest.mark.parametrize(
+    "column", [pa.array([b"1", b"2", b"3"]), pa.array([{"bytes": b"1", "path": "a.png"}] * 3)]
+)
+def test_images_inside_the_file(save, column):
+    path = save(image=column, label=["cat", "dog", "cat"])
+    with pytest.raises(
+        InputError, match=r"no column `file`; found: image, label\. The column 'image' holds .*save_to_disk"
+    ):
+        read_table(path, DataConfig())
 
 
 def test_without_pyarrow(save, monkeypatch):

@@ -218,6 +218,16 @@ def test_one_column_per_class(table, rows, unlisted, expected, meaning):
     assert records.notes[1].endswith(meaning) or meaning in records.notes[1]
 
 
+def test_rows_of_one_file_in_columns_of_classes_are_put_together(table):
+    path = table("file,cat,dog,cow", "a.png,1,,0", "b.png,0,1,", "a.png,,1,0", "a.png,,,")
+    records = read_table(path, DataConfig())
+    assert records.ids == ("a.png", "b.png")
+    assert records.labels.to_ternary().tolist() == [[1, 1, -1], [-1, 1, 0]]
+    assert (
+        "1 files have several rows, whose labels were put together: a.png (rows 2 and 4)" in records.notes[1]
+    )
+
+
 @pytest.mark.parametrize(
     ("lines", "message"),
     [

@@ -7,6 +7,7 @@ import pytest
 
 from spml.config import DataConfig
 from spml.data import open_dataset
+from spml.data.splits import hold_out
 from spml.errors import InputError
 
 
@@ -32,6 +33,13 @@ def test_three_parts_of_the_sizes_asked_for(tmp_path):
     other = DataConfig(path=path, unlisted="negative", test_share=0.3, val_share=0.2, split_seed=1)
     assert ids(open_dataset(other))["test"] != found["test"]
     assert "test" in open_dataset(config).truth
+
+
+def test_the_two_draws_are_stable_and_not_the_same():
+    """The rows are those of earlier versions: a changed draw would change everybody's splits."""
+    assert np.flatnonzero(hold_out(10, 0.3, 0)).tolist() == [2, 6, 8]
+    assert np.flatnonzero(hold_out(10, 0.3, 0, "test")).tolist() == [2, 4, 9]
+    assert hold_out(3, 0.1, 0).sum() == 1, "at least one sample is held out"
 
 
 def test_none_by_default_and_refused_beside_a_test_split(tmp_path):

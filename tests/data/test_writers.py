@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import json
 import os
 import re
@@ -257,6 +258,34 @@ def test_inferred_labels_in_label_studio(folder):
     ]
 
 
+def test_only_negatives_known_and_the_score_of_a_task(folder):
+    """Somebody looked at the first image, so it is annotated; a task is as sure as its least sure label."""
+    records = images(folder, [[-1, -1, -1], [1, 0, 0]], CLASSES)
+    guessed = Inferred(np.array([1, 1]), np.array([1, 2]), np.ones(2, np.int8), np.array([0.9, 0.6]))
+    write(records, folder / "out.json", "labelstudio", guessed, overwrite=True)
+    tasks = json.loads((folder / "out.json").read_text())
+    assert tasks[0]["annotations"] == [{"result": []}]
+    assert tasks[1]["predictions"][0]["score"] == 0.6
+    found = read(DataConfig(path=str(folder / "out.json")))
+    assert found.labels.to_ternary().tolist() == [[-1, -1, -1], [1, 0, 0]]
+
+
+def test_images_of_two_folders_are_named_from_the_one_above(folder, tmp_path):
+    """Names of samples need not be relative to one folder, as where each split has its own."""
+    made = images(folder, [[1, 0], [0, 1]], ("cat", "dog"))
+    files = (tmp_path / "x" / "a.png", tmp_path / "y" / "b.png")
+    for file, source in zip(files, made.inputs, strict=True):
+        file.parent.mkdir()
+        file.write_bytes(source.read_bytes())
+    records = dataclasses.replace(made, ids=("a.png", "b.png"), inputs=files)
+    (tmp_path / "z").mkdir()
+    (note,) = write(records, tmp_path / "z" / "out.csv", "csv")
+    assert note.endswith(f"read it with --data.images {tmp_path}")
+    found = read(DataConfig(path=str(tmp_path / "z" / "out.csv"), images=str(tmp_path)))
+    assert found.ids == ("x/a.png", "y/b.png")
+    assert found.labels.to_ternary().tolist() == [[1, 0], [0, 1]]
+
+
 def test_an_annotation_beats_an_older_known_negative(folder):
     write(images(folder, MATRIX, CLASSES), folder / "out.json", "labelstudio", overwrite=True)
     tasks = json.loads((folder / "out.json").read_text())
@@ -319,6 +348,14 @@ def test_predictions_as_csv_and_json_lines(folder, tmp_path):
             ": 1 samples are not in the data, for example 'elsewhere.png'.",
             ": nothing is said of 1 of the samples.",
         ]
+
+
+def test_predictions_may_name_files_from_where_one_is(folder, tmp_path, monkeypatch):
+    """As `spml predict FOLDER` writes them."""
+    monkeypatch.chdir(folder.parent)
+    (tmp_path / "p.csv").write_text(f"file,labels,cat\n./{folder.name}/a.png,cat,0.7\n")
+    inferred, _ = read_inferred(tmp_path / "p.csv", images(folder, MATRIX, ("cat", "dog", "fox")))
+    assert entries(inferred) == [(0, 0, 1, 0.7)]
 
 
 def test_pseudo_labels(folder, tmp_path):

@@ -28,7 +28,7 @@ _RANGE = ["low", "high", "log", "integer"]
 _BESIDE = ["mean_labels", "empty", "train"]
 """Keys of a data set that are no settings of `Config.data`."""
 
-_OWN = ["data", "output", "seed", "select", "mean_labels", "method", "hp", "init_from"]
+_OWN = ["data", "output", "seed", "select", "mean_labels", "method", "hp", "init_from", "devices"]
 """Settings of a run that `train` must not fix: something else of the specification does, or nothing may."""
 
 CARDS = ("voc", "coco", "nus", "cub")
@@ -178,7 +178,9 @@ class _Reader:
 
     def _own_candidate(self, where: Where, entry: Any, shared: Space) -> Candidate:
         own = ["name", "space", "labels", "mean_labels"]
-        known = [f.name for f in fields(Config) if f.name not in ("data", "output", "seed", "select")]
+        known = [
+            f.name for f in fields(Config) if f.name not in ("data", "output", "seed", "select", "devices")
+        ]
         keys = [key for key in entry if key not in own] if isinstance(entry, dict) else []
         tops = {key: key.partition(".")[0] for key in keys}
         if not isinstance(entry, dict) or not isinstance(entry.get("name", entry.get("method")), str):

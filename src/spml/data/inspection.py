@@ -16,6 +16,7 @@ from ..config import DataConfig
 from ..errors import InputError
 from ..files import write_json, write_rows
 from ..labels import ObservedLabels
+from .arrays import CHUNK
 from .class_names import Finding, suspicious_names
 from .contents import Features, ImageSizes, look_at_files, look_at_inputs
 from .dataset import Inputs, Kind
@@ -297,9 +298,11 @@ def _duplicates(digests: Sequence[str], records: Records, split: Sequence[str]) 
     found = []
     for group in rows.values():
         if len(group) > 1:
-            known = records.labels.take(group).to_ternary()
+            labels, step = records.labels.take(group), max(1, CHUNK // records.labels.num_classes)
+            first = labels.take([0]).to_ternary()
+            blocks = (range(start, min(start + step, len(group))) for start in range(0, len(group), step))
+            differ = any(bool((labels.take(block).to_ternary() != first).any()) for block in blocks)
             of = tuple(split[row] for row in group)
-            differ = bool((known != known[0]).any())
             found.append(Duplicate(tuple(records.ids[row] for row in group), of, len(set(of)) > 1, differ))
     return tuple(found)
 

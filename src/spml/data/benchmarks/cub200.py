@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+import re
 from pathlib import Path
 
 import numpy as np
@@ -67,7 +68,7 @@ def _numbered(path: Path) -> dict[int, str]:
     found: dict[int, str] = {}
     for row, line in enumerate(read_lines(path), start=1):
         number, _, text = line.partition(" ")
-        if not number.isdecimal() or not text or int(number) in found:
+        if not re.fullmatch("[0-9]{1,9}", number) or not text or int(number) in found:
             raise InputError(
                 f"{path}: line {row} is {line[:100]!r}, but must be a number that occurs once, and a text."
             )

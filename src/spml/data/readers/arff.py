@@ -78,9 +78,15 @@ def read_arff(path: Path, config: DataConfig) -> Records:
             raise InputError(f"{partner}: its attributes differ from those of {path.name}.")
         _read_rows(partner, lines, columns, rows)
         notes.append(f"{path.name}: the test rows are those of {partner.name}.")
-    elif header.training is not None and 0 < header.training < count:
-        training = header.training
-        notes.append(f"{path.name}: the first {training:,} rows are for training, as @relation says.")
+    elif (stated := header.training(count)) is not None:
+        fits = 0 < stated < count
+        training = stated if fits else count
+        notes.append(
+            f"{path.name}: the first {training:,} rows are for training, as @relation says."
+            if fits
+            else f"{path.name}: @relation says that the first {stated:,} of {count:,} rows are for training, "
+            "which leaves none for the test or for training, so there is no split."
+        )
     if not count or not width:
         raise InputError(f"{path}: has no {'feature' if count else 'row'}.")
     features = _features(rows, width)

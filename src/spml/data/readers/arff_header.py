@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -18,7 +19,8 @@ _QUOTED = r"""'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)\""""
 _ATTRIBUTE = re.compile(rf"@attribute\s+(?:{_QUOTED}|([^\s,{{}}'\"]+))\s*(.*)", re.IGNORECASE | re.DOTALL)
 _CELL = re.compile(rf"\s*(?:{_QUOTED}|([^,'\"]*))\s*(,|$)")
 _LABELS = re.compile(r"(?:^|\s)-C\s+([+-]?\d{1,9})(?:\s|$)")
-_TRAINING = re.compile(r"(?:^|\s)-split-number\s+(\d{1,9})(?:\s|$)")
+_NUMBER = re.compile(r"(?:^|\s)-split-number\s+(\d{1,9})(?:\s|$)")
+_PERCENTAGE = re.compile(r"(?:^|\s)-split-percentage\s+(\d{1,3}(?:\.\d{1,9})?)(?:\s|$)")
 
 
 class Attribute(NamedTuple):
@@ -44,10 +46,14 @@ class Header(NamedTuple):
     relation: str
     attributes: tuple[Attribute, ...]
 
-    @property
-    def training(self) -> int | None:
-        """How many rows, from the first on, MEKA's option -split-number makes training rows."""
-        found = _TRAINING.search(self.relation)
+    def training(self, count: int) -> int | None:
+        """How many of `count` rows, from the first on, MEKA's options make training rows.
+
+        They are -split-percentage, of which halves are rounded up, or else -split-number.
+        """
+        if found := _PERCENTAGE.search(self.relation):
+            return math.floor(count * float(found[1]) / 100 + 0.5)
+        found = _NUMBER.search(self.relation)
         return int(found[1]) if found else None
 
 

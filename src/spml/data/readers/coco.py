@@ -289,7 +289,9 @@ def _annotations(
 def _place(key: int | str, places: dict[int | str, int], where: str, what: str) -> int:
     place = places.get(key)
     if place is None:
-        raise InputError(f"{where}: there is no {what} with the id {shown(key)}.")
+        raise InputError(
+            f"{where}: there is no {what} with the id {shown(key)}. Correct or remove the entry."
+        )
     return place
 
 

@@ -19,6 +19,7 @@ EXPECTED = (
     "Expected the columns `file` and `label`, or `file` and `labels`, or `file` and one column per class, "
     "and perhaps `split`"
 )
+QUOTES = 'Is a quote (") not closed there?'
 MAX_COLUMNS = 100_000
 MAX_LINE = 8_000_000  # characters
 
@@ -99,7 +100,9 @@ class Delimited:
                 empty = False
                 yield number, chosen(row)[:count]
         except csv.Error as error:
-            raise InputError(f"{self.path}: is no valid CSV near line {reader.line_num}: {error}.") from error
+            raise InputError(
+                f"{self.path}: is no valid CSV near line {reader.line_num}: {error}. {QUOTES}"
+            ) from error
         if empty:
             raise InputError(f"{self.path}: has a header but no rows. {EXPECTED}, then one row per image.")
 

@@ -47,7 +47,8 @@ def load_json(path: Path) -> Any:
         ) from error
     except json.JSONDecodeError as error:
         raise InputError(
-            f"{path}: is no valid JSON: {error.msg} at line {error.lineno}, column {error.colno}."
+            f"{path}: is no valid JSON: {error.msg} at line {error.lineno}, column {error.colno}. "
+            "Is the file complete?"
         ) from error
     except RecursionError as error:
         raise InputError(f"{path}: lists or objects in it are nested too deeply to be read.") from error

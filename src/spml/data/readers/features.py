@@ -19,6 +19,7 @@ from ...labels import LabelError, ObservedLabels, Unlisted
 from ..arrays import FeatureMatrix, check_finite
 from ..records import Records
 from ..splits import SPELLINGS, split_name
+from .delimited import shorten
 from .places import find_files, images_folder
 
 Arrays = dict[str, npt.NDArray[Any]]
@@ -58,6 +59,7 @@ def read_features(path: Path, config: DataConfig) -> Records:
         partner = path.with_name(f"{path.stem[:-2]}{other}.npz")
         if path.stem.endswith(mine) and partner.is_file() and not ("Y" in own and _has_features(own)):
             loaded = _load(partner)
+            _check_agree(path, own, partner, loaded)
             arrays = {**loaded, **own}
             inputs, outputs = (own, loaded) if mine == "_X" else (loaded, own)
     source = str(path)
@@ -112,7 +114,8 @@ def read_labels(
     """
     if array.dtype.kind not in "biuf" or len(array.shape) not in (1, 2):
         raise InputError(
-            f"{source}: Y must hold numbers, one row per sample; got {array.dtype} {array.shape}."
+            f"{source}: Y must hold numbers, one row per sample; got {array.dtype} {array.shape}. Give a "
+            "matrix with a column per class, or indices of the class names in `classes`."
         )
     if len(array.shape) == 1 and not classes:
         raise InputError(
@@ -144,10 +147,12 @@ def read_labels(
             labels = ObservedLabels.from_multi_hot(array, unlisted=unlisted)
         return labels, f"Y holds 1 (positive) and 0 ({unlisted})."
     except LabelError as error:
-        raise InputError(
-            f"{source}: Y: {error} (rows and columns counted from 0). Labels are {{0, 1}}, {{-1, 0, 1}} with "
-            "0 for unknown, or {0, 1, NaN} with NaN for unknown."
-        ) from error
+        expected = (
+            "Labels are {0, 1}, {-1, 0, 1} with 0 for unknown, or {0, 1, NaN} with NaN for unknown."
+            if len(array.shape) == 2
+            else "Class indices are integers, and the first class is 0: subtract 1 if yours begin with 1."
+        )
+        raise InputError(f"{source}: Y: {error} (rows and columns counted from 0). {expected}") from error
 
 
 def _load(path: Path) -> Arrays:
@@ -160,6 +165,11 @@ def _load(path: Path) -> Arrays:
         with zipfile.ZipFile(path) as archive:
             members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
             known = {key: members[key] for key in _KEYS if key in members}
+            if not known:
+                raise InputError(
+                    f"{path}: holds none of the arrays that are read; found: {shorten(members) or 'none'}. "
+                    "Call the features X, (N, D), and the labels Y, (N, C)."
+                )
             unpacked, most = sum(info.file_size for info in known.values()), _most(path.stat().st_size)
             if unpacked > most:
                 raise InputError(
@@ -200,6 +210,16 @@ def _array(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> npt.N
         )
     with archive.open(info) as stream:
         return np.asarray(np.lib.format.read_array(stream, allow_pickle=False))
+
+
+def _check_agree(path: Path, own: Arrays, partner: Path, loaded: Arrays) -> None:
+    """Refuse a pair whose files say different things of the same rows or classes."""
+    for key in ("names", "split", "test", "classes", "labels"):
+        if key in own and key in loaded and not np.array_equal(own[key], loaded[key]):
+            raise InputError(
+                f"{path}: {key} is another one than in {partner.name}, so it can't be told which rows or "
+                "classes belong together. Keep it in one of the two files, or make both the same."
+            )
 
 
 def _found(arrays: Arrays) -> str:

@@ -64,7 +64,7 @@ def read_folder(path: Path, config: DataConfig) -> Records:
     notes = []
     if others:
         notes.append(
-            f"{len(others):,} files that are no images in class folders were left out: {others[0]} ..."
+            f"{len(others):,} files that are no images, or in no class folder, were left out: {others[0]} ..."
         )
     return Records(
         source=str(path),

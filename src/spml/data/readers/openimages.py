@@ -15,7 +15,7 @@ from ...config import DataConfig
 from ...errors import InputError
 from ..records import Records
 from ..safe import inside, is_file, shown
-from .delimited import read_lines, shorten
+from .delimited import QUOTES, read_lines, shorten
 from .documents import class_name
 from .entries import Entries, in_both, label_entries
 from .places import images_folder
@@ -126,7 +126,7 @@ def _rows(path: Path) -> Iterator[tuple[int, str, str, int]]:
             machine = source is not None and row[source].strip().lower() == "machine"
             yield number, *texts, 0 if machine or 0 < value < 1 else 1 if value else -1
     except csv.Error as error:
-        raise InputError(f"{path}: is no valid CSV near line {reader.line_num}: {error}.") from error
+        raise InputError(f"{path}: is no valid CSV near line {reader.line_num}: {error}. {QUOTES}") from error
 
 
 def _confidence(text: str, where: str) -> float:
@@ -213,5 +213,5 @@ def _descriptions(path: Path, labels: set[str]) -> dict[str, str]:
             if label in labels and row[1].strip():
                 names.setdefault(label, row[1].strip())
     except csv.Error as error:
-        raise InputError(f"{path}: is no valid CSV near line {reader.line_num}: {error}.") from error
+        raise InputError(f"{path}: is no valid CSV near line {reader.line_num}: {error}. {QUOTES}") from error
     return names

@@ -54,11 +54,22 @@ class Parquet:
     def _batches(self, columns: Sequence[int]) -> Iterator[list[list[Any]]]:
         wanted = [self.file.schema_arrow.names[column] for column in columns]
         size = max(1, _BATCH // len(wanted))
+        left = MAX_RATIO * self.path.stat().st_size
         try:
             # Arrow can't join lists of dictionaries over row groups.
             for group in range(self.file.metadata.num_row_groups):
                 for batch in self.file.iter_batches(size, [group], wanted, use_threads=False):
-                    yield [cells(batch.column(name)) for name in wanted]
+                    found = [cells(batch.column(name)) for name in wanted]
+                    # One text may be that of many cells, which a file of some bytes can say.
+                    left -= sum(len(cell) for column in found for cell in column if isinstance(cell, str))
+                    if left < 0:
+                        raise InputError(
+                            f"{self.path}: its texts have more than {MAX_RATIO:,} times the characters that "
+                            "the file has bytes, so it is not read."
+                        )
+                    yield found
+        except InputError:
+            raise
         except Exception as error:  # a damaged file raises nearly anything
             raise _damaged(self.path, error) from error
 
@@ -84,13 +95,18 @@ def open_parquet(path: Path) -> Parquet:
         file = parquet.ParquetFile(path, read_dictionary=text, **options)
         schema, rows = file.schema_arrow, file.metadata.num_rows
         groups = (file.metadata.row_group(place) for place in range(file.metadata.num_row_groups))
-        unpacked = sum(group.total_byte_size for group in groups)
+        unpacked, values = 0, 0
+        for group in groups:
+            unpacked += group.total_byte_size
+            columns = (group.column(place) for place in range(group.num_columns))
+            values += max((column.num_values for column in columns), default=0)
     except Exception as error:  # a damaged file raises nearly anything
         raise _damaged(path, error) from error
     names = tuple(name.strip() for name in schema.names)
     for count, most, what in (
         (len(names), MAX_COLUMNS, "columns"),
         (rows, min(MAX_ROWS, MAX_ROWS_PER_BYTE * size), "rows"),
+        (values, min(MAX_ROWS, MAX_ROWS_PER_BYTE * size), "values in a column"),
         (unpacked, MAX_RATIO * size, "bytes when unpacked"),
     ):
         if count > most:
@@ -100,15 +116,29 @@ def open_parquet(path: Path) -> Parquet:
     if len(set(schema.names)) < len(names):
         raise InputError(f"{path}: has two columns of one name: {shorten(names)}.")
     if "file" not in map(str.lower, names):
-        raise InputError(
-            f"{path}: has no column `file`; found: {shorten(names).lower() or 'nothing'}. {EXPECTED}."
-        )
+        what = f"{path}: has no column `file`; found: {shorten(names).lower() or 'nothing'}. "
+        if image := next((field.name for field in schema if _holds_bytes(field.type)), None):
+            raise InputError(
+                f"{what}The column {shown(image)} holds bytes; images inside a Parquet file are read once "
+                "`datasets` has rewritten it: load_dataset('parquet', data_files=FILE, split='train')"
+                ".save_to_disk(FOLDER). Or write the images to files, and name those."
+            )
+        raise InputError(f"{what}{EXPECTED}.")
     flat = (
         place
         for place, field in enumerate(schema)
         if is_flat(field.type) and not names[place].startswith("__index")
     )
     return Parquet(path, file, names, frozenset(flat))
+
+
+def _holds_bytes(kind: Any) -> bool:
+    """Whether a column holds bytes, alone or with names, as `datasets` keeps images."""
+    from pyarrow import types
+
+    kinds = [kind.field(place).type for place in range(kind.num_fields)] if types.is_struct(kind) else [kind]
+    kinds = [kind.value_type if types.is_dictionary(kind) else kind for kind in kinds]
+    return any(types.is_binary(kind) or types.is_large_binary(kind) for kind in kinds)
 
 
 def _damaged(path: Path, error: Exception) -> InputError:
