@@ -136,8 +136,7 @@ def _report(arguments: Namespace) -> None:
 
 def _write(job: Job, state: State, console: Console) -> None:
     from .bench.plan import all_series
-    from .bench.report import write_report
-    from .bench.screen import show
+    from .bench.report import print_report, write_report
 
     spec = job.spec()
     if not state.rows:
@@ -153,7 +152,7 @@ def _write(job: Job, state: State, console: Console) -> None:
         about=spec.about,
         expected=[series.key for series in all_series(spec)],
     )
-    show(report)
+    print_report(report)
     console.line(state.describe())
     print(f"{Path(job.folder) / 'report.md'}: done (also report.html, tables.tex, results.csv, figures)")
 

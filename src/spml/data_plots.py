@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from .data.inspection import ClassCounts, Inspection
-from .plots import COLOURS, GIVEN, MISSED, _cut, _figure, _save
+from .plots import COLOURS, GIVEN, MISSED, cut, new_figure, save
 
 MOST_BARS = 300  # classes of which more are not drawn
 LAST_BARS = 60  # how many of the least frequent classes are drawn then
@@ -42,7 +42,7 @@ def inspection_sheet(path: Path, found: Inspection) -> None:
     width = max(_PER_ROW * (_SIDE + _GAP) + _GAP, columns * 3.6)
     top = _TITLE + sum(cells)
     height = top + _TITLE + per_column * _BAR + 0.2
-    figure = _figure(width, height)
+    figure = new_figure(width, height)
     figure.set_layout_engine("none")
     _text(figure, _GAP, 0.14, _headline(found), size=10.5, weight="bold")
     for number in range(examples):
@@ -54,12 +54,12 @@ def inspection_sheet(path: Path, found: Inspection) -> None:
         part = drawn[column * per_column : (column + 1) * per_column]
         x = column * (width - _GAP) / columns + _GAP
         _bars(figure, part, most, (x, top + _TITLE), (width - _GAP) / columns - _GAP)
-    _save(figure, path)
+    save(figure, path)
 
 
 def _headline(found: Inspection) -> str:
     return (
-        f"{_cut(found.name, 40)}: {found.samples:,} samples, {len(found.classes):,} classes, "
+        f"{cut(found.name, 40)}: {found.samples:,} samples, {len(found.classes):,} classes, "
         f"{found.mean_labels:.2f} known positive labels per sample"
     )
 
@@ -84,7 +84,7 @@ def _example(figure: Any, found: Inspection, number: int, x: float, y: float) ->
     if len(names) > _LINES:
         names = (*names[: _LINES - 1], f"... {len(names) - _LINES + 1} more")
     for place, name in enumerate(names):
-        _text(figure, x, y + _SIDE + 0.04 + place * _LINE, _cut(name), size=8.5, color=GIVEN, weight="bold")
+        _text(figure, x, y + _SIDE + 0.04 + place * _LINE, cut(name), size=8.5, color=GIVEN, weight="bold")
 
 
 def _bars(
@@ -120,7 +120,7 @@ def _bars(
             annotation_clip=False,
         )
         middle = y + (row + 0.5) * _BAR
-        _text(figure, x, middle, _cut(c.name, 24), size=7, va="center")
+        _text(figure, x, middle, cut(c.name, 24), size=7, va="center")
     axes.axvline(0, color=MISSED, linewidth=0.8)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -26,25 +26,47 @@ from .metrics import (
     precision_recall_f1,
     top_k,
 )
+from .models import BackboneSpec
 from .selection import DEFAULT_MEAN_LABELS
 from .settings import check_mean_labels
-
-if TYPE_CHECKING:
-    from .api import Run
 
 Logits = npt.NDArray[np.float32]
 
 JSON, CSV, PICTURE = "comparison.json", "comparison.csv", "comparison.png"
 
 
+class Trained(Protocol):
+    """What is asked of a trained model; `spml.Run` is one.
+
+    Attributes:
+        classes: names, in the order of the columns of its scores.
+        threshold: logit from which on a label is predicted.
+    """
+
+    classes: tuple[str, ...]
+    threshold: float
+
+    @property
+    def spec(self) -> BackboneSpec:
+        """How images are prepared for it."""
+        ...
+
+    def columns(self, path: str, classes: tuple[str, ...]) -> npt.NDArray[np.int64]:
+        """Its column of each class of some data."""
+        ...
+
+
+_Trained = TypeVar("_Trained", bound=Trained)
+
+
 def evaluate(
-    runs: Mapping[str, Run],
+    runs: Mapping[str, _Trained],
     config: DataConfig,
     *,
     split: str,
     observed: bool,
     mean_labels: float | None,
-    predict: Callable[[Run, Samples], Logits],
+    predict: Callable[[_Trained, Samples], Logits],
     report: Callable[[str], None],
     draws: int = 200,
     seed: int = 0,
@@ -81,7 +103,7 @@ def evaluate(
     def in_columns(labels: ObservedLabels) -> ObservedLabels:
         return labels.with_classes(columns, len(first.classes))
 
-    def logits(run: Run) -> Logits:
+    def logits(run: _Trained) -> Logits:
         """In the order of the first run's classes."""
         place = {name: column for column, name in enumerate(run.classes)}
         found = predict(run, _resized(dataset, config, run).splits[split])
@@ -169,7 +191,7 @@ def full_metrics(
     return found
 
 
-def _check_classes(runs: Mapping[str, Run]) -> None:
+def _check_classes(runs: Mapping[str, Trained]) -> None:
     """Refuse to compare runs that do not know the same classes; their order may differ."""
     (first, known), *others = ((name, run.classes) for name, run in runs.items())
     for name, classes in others:
@@ -195,7 +217,7 @@ def _check_observed(labels: ObservedLabels, path: str, split: str) -> None:
         )
 
 
-def _resized(dataset: Dataset, config: DataConfig, run: Run) -> Dataset:
+def _resized(dataset: Dataset, config: DataConfig, run: Trained) -> Dataset:
     return dataset.resized(config.size or run.spec.size, run.spec.interpolation)
 
 

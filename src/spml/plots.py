@@ -74,12 +74,12 @@ def _curves(
     metric = keys[-1]
     if metric != "val/mAP" and "val/mAP" in history[0]:
         keys = [*keys, "val/mAP"]
-    figure = _figure(3.4 * len(keys), 2.9)
+    figure = new_figure(3.4 * len(keys), 2.9)
     for key, axes in zip(keys, figure.subplots(1, len(keys), squeeze=False)[0], strict=True):
         loss = key == "train/loss"
         values = [(1 if loss else 100) * record[key] for record in history]
         x, y = places[best], values[best]
-        _style(axes)
+        style_axes(axes)
         axes.axvline(x, color=MISSED, linewidth=0.8, linestyle=(0, (4, 3)))
         axes.plot(places, values, color=COLOURS[0], linewidth=1.8, marker="o", markersize=3.2)
         axes.plot([x], [y], marker="o", markersize=8, color=COLOURS[1], markeredgecolor="white")
@@ -103,7 +103,7 @@ def _curves(
         if names:
             axes.set_xticks(places[::2], names[::2])
     figure.get_layout_engine().set(wspace=0.06)
-    _save(figure, path)
+    save(figure, path)
 
 
 def compare_curves(path: Path, curves: Mapping[str, Sequence[tuple[float, float]]], *, ylabel: str) -> None:
@@ -117,9 +117,9 @@ def compare_curves(path: Path, curves: Mapping[str, Sequence[tuple[float, float]
     Raises:
         SpmlError: the file could not be written.
     """
-    figure = _figure(7.2, 4.2)
+    figure = new_figure(7.2, 4.2)
     axes = figure.subplots()
-    _style(axes)
+    style_axes(axes)
     ends = {}
     for number, (label, points) in enumerate(curves.items()):
         mean, deviation = 100 * np.asarray(points, np.float64).T
@@ -147,7 +147,7 @@ def compare_curves(path: Path, curves: Mapping[str, Sequence[tuple[float, float]
             annotation_clip=False,
             parse_math=False,
         )
-    _save(figure, path)
+    save(figure, path)
 
 
 def tie_set(path: Path, candidates: Sequence[Mapping[str, Any]]) -> None:
@@ -162,9 +162,9 @@ def tie_set(path: Path, candidates: Sequence[Mapping[str, Any]]) -> None:
         SpmlError: the file could not be written.
     """
     ordered = sorted(candidates, key=lambda candidate: candidate["SP"])
-    figure = _figure(7.2, 1.0 + 0.26 * len(ordered))
+    figure = new_figure(7.2, 1.0 + 0.26 * len(ordered))
     axes = figure.subplots()
-    _style(axes)
+    style_axes(axes)
     axes.grid(axis="x", color=_GRID, linewidth=0.7)
     axes.grid(visible=False, axis="y")
     for place, candidate in enumerate(ordered):
@@ -186,7 +186,7 @@ def tie_set(path: Path, candidates: Sequence[Mapping[str, Any]]) -> None:
         label.set_parse_math(False)
     axes.set_xlabel("SP-score, % (not mAP), and its 95 % interval", fontsize=9)
     axes.set_title("Filled: the tie set, not to be told from the best", fontsize=9.5, loc="left")
-    _save(figure, path)
+    save(figure, path)
 
 
 def example_sheet(
@@ -216,7 +216,7 @@ def example_sheet(
         side + line * max(map(len, cells[first : first + columns])) + 0.22
         for first in range(0, count, columns)
     ]
-    figure = _figure(columns * (side + gap) + gap, sum(heights) + top)
+    figure = new_figure(columns * (side + gap) + gap, sum(heights) + top)
     width, whole = figure.get_size_inches()
     figure.set_layout_engine("none")
     _legend(figure, gap / width, 1 - 0.2 / whole, truth is not None)
@@ -244,7 +244,7 @@ def example_sheet(
                 va="top",
                 parse_math=False,
             )
-    _save(figure, path)
+    save(figure, path)
 
 
 def _legend(figure: Any, x: float, y: float, truth: bool) -> None:
@@ -278,21 +278,22 @@ def _lines(
     observed: Sequence[str], predicted: Sequence[str], truth: Sequence[str] | None
 ) -> list[tuple[str, str, str]]:
     """(text, colour, weight) of the lines under a sample; lines that would be too many are counted."""
-    lines = [(_cut(name), GIVEN, "bold") for name in observed] or [("no observed label", GIVEN, "normal")]
+    lines = [(cut(name), GIVEN, "bold") for name in observed] or [("no observed label", GIVEN, "normal")]
     if truth is None:
-        lines += [(f"\N{BULLET} {_cut(name)}", "black", "normal") for name in predicted]
+        lines += [(f"\N{BULLET} {cut(name)}", "black", "normal") for name in predicted]
     else:
         known = set(truth)
-        lines += [(f"\N{CHECK MARK} {_cut(n)}", RIGHT, "normal") for n in predicted if n in known]
-        lines += [(f"\N{BALLOT X} {_cut(n)}", WRONG, "normal") for n in predicted if n not in known]
-        lines += [(f"\N{EN DASH} {_cut(n)}", MISSED, "normal") for n in truth if n not in set(predicted)]
+        lines += [(f"\N{CHECK MARK} {cut(n)}", RIGHT, "normal") for n in predicted if n in known]
+        lines += [(f"\N{BALLOT X} {cut(n)}", WRONG, "normal") for n in predicted if n not in known]
+        lines += [(f"\N{EN DASH} {cut(n)}", MISSED, "normal") for n in truth if n not in set(predicted)]
     if len(lines) > _MOST_LINES:
         left = len(lines) - _MOST_LINES + 1
         lines[_MOST_LINES - 1 :] = [(f"... {left} more", MISSED, "normal")]
     return lines
 
 
-def _cut(name: str, most: int = 20) -> str:
+def cut(name: str, most: int = 20) -> str:
+    """A name, shortened to `most` characters."""
     return name if len(name) <= most else name[: most - 1] + "\N{HORIZONTAL ELLIPSIS}"
 
 
@@ -321,13 +322,15 @@ def _apart(values: Sequence[float], least: float) -> list[float]:
     return [float(value) for value in result]
 
 
-def _figure(width: float, height: float) -> Any:
+def new_figure(width: float, height: float) -> Any:
+    """An empty figure, in inches."""
     from matplotlib.figure import Figure
 
     return Figure((width, height), dpi=150, layout="constrained", facecolor="white")
 
 
-def _style(axes: Any) -> None:
+def style_axes(axes: Any) -> None:
+    """Whole numbers below, and no more lines than needed."""
     from matplotlib.ticker import MaxNLocator
 
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
@@ -338,7 +341,8 @@ def _style(axes: Any) -> None:
         spine.set_visible(side == "bottom")
 
 
-def _save(figure: Any, path: Path) -> None:
+def save(figure: Any, path: Path) -> None:
+    """Write a figure as PNG, whole or not at all."""
     with warnings.catch_warnings():
         # Names in scripts that the font lacks become boxes; nothing else is worth a line on the terminal.
         warnings.simplefilter("ignore", UserWarning)

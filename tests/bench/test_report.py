@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from spml.bench.figures import _lanes
-from spml.bench.latex import escape
-from spml.bench.numbers import p_value, percent, share, with_sd
-from spml.bench.pages import Paragraph, plain, to_html
 from spml.bench.report import write_report
+from spml.bench.report.figures import _lanes
+from spml.bench.report.latex import escape
+from spml.bench.report.numbers import p_value, percent, share, with_sd
+from spml.bench.report.pages import Paragraph, plain, to_html
 from spml.errors import SpmlError
 
 from .rows import HOSTILE, MODES, row, sweep

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from spml.bench.rankings import rank
+from spml.bench.report.rankings import rank
+from spml.bench.report.tables import build
 from spml.bench.rows import SeriesKey
-from spml.bench.tables import build
 
 from .rows import HOSTILE, row, sweep
 

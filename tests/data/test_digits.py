@@ -10,7 +10,7 @@ from sklearn.datasets import load_digits
 
 from spml.config import DataConfig
 from spml.data import Augment, digits, open_dataset
-from spml.data.records import to_dataset
+from spml.data.assemble import to_dataset
 from spml.errors import InputError
 
 

@@ -13,10 +13,11 @@ import torch
 from spml.cli import main
 from spml.config import DataConfig, read_yaml
 from spml.data import open_dataset
+from spml.data.assemble import to_dataset
 from spml.data.dataset import Samples
 from spml.data.observe import hide, rules, weights
 from spml.data.observe.settings import USES
-from spml.data.records import Objects, Records, to_dataset
+from spml.data.records import Objects, Records
 from spml.errors import InputError
 from spml.labels import ObservedLabels
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from ..config import DataConfig
 from ..errors import InputError
+from .assemble import Purpose, check_inputs, name_some, to_dataset
 from .cache import cached_features
 from .dataset import Augment, Dataset, Inputs, Kind, Samples
 from .images import SUFFIXES, FilePart, ImageFiles, check_images
@@ -19,7 +20,7 @@ from .observe import check_observe
 from .readers import existing, read
 from .readers.features import read_unlabelled
 from .readers.folder import list_images
-from .records import Purpose, Records, check_inputs, name_some, to_dataset
+from .records import Records
 from .remarks import remarks
 
 Report = Callable[[str], None]

@@ -17,13 +17,14 @@ from ..errors import InputError
 from ..files import write_json, write_rows
 from ..labels import ObservedLabels
 from .arrays import CHUNK
+from .assemble import check_inputs, name_some, to_dataset
 from .class_names import Finding, suspicious_names
 from .contents import Features, ImageSizes, look_at_files, look_at_inputs
 from .dataset import Inputs, Kind
 from .images import ImageFiles
 from .observe import check_observe
 from .readers import read
-from .records import Records, check_inputs, name_some, to_dataset
+from .records import Records
 from .splits import SPLITS
 
 FEW = 10  # positives below which a class is called rare

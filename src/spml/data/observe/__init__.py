@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ...config import DataConfig
 from ...errors import InputError
 from ...labels import ObservedLabels
+from ..records import Records
 from .rules import biased_positive, label_counts, label_share, questions, single_positive
 from .settings import check_observe
 from .weights import by_frequency, by_position, by_salience, by_size
-
-if TYPE_CHECKING:
-    from ..records import Records
 
 
 def hide(records: Records, config: DataConfig) -> tuple[ObservedLabels, str]:

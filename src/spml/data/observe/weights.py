@@ -5,16 +5,12 @@ All return the natural logarithm of a weight per positive, for `biased_positive`
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from ...labels import ObservedLabels
+from ..records import Objects
 from .elementary import FloatArray, log, normal
 from .rules import positives
-
-if TYPE_CHECKING:
-    from ..records import Objects
 
 LEAST = 1e-6  # a share of the image smaller than this, or closer to none, counts as this
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .rows import ORACLE, Pick, SeriesKey, column
+from ..rows import ORACLE, Pick, SeriesKey, column
 
 
 class SelectionLoss(NamedTuple):

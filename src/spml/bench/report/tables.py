@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..rows import TEST, Pick, Row, SeriesKey, column, picks
+from ..statistics import compare, gap_closed, holm
 from .accounts import Account, account
 from .rankings import ALPHA, Place, Ranking, rank
-from .rows import TEST, Pick, Row, SeriesKey, column, picks
 from .selecting import SelectionLoss, selection_losses
-from .statistics import compare, gap_closed, holm
 
 Picks = Mapping[SeriesKey, Mapping[str, Pick]]
 

@@ -11,7 +11,7 @@ _PLACES = 12
 """With more data sets and ways of hiding, only the ranks over all are shown."""
 
 
-def show(report: Report) -> None:
+def print_report(report: Report) -> None:
     """Print the results per data set, or only the ranks where there are many."""
     for mode in report.modes:
         print(f"{mode}: trial and epoch with {how(mode)}")

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..plots import COLOURS, MISSED, _cut, _figure, _style
+from ...plots import COLOURS, MISSED, cut, new_figure, style_axes
 from .numbers import percent
 from .rankings import Place, Ranking
 from .selecting import SelectionLoss
@@ -38,9 +38,9 @@ def _scores(report: Report, place: Place) -> Any:
     """A bar per candidate and mode, whiskers of one standard deviation, values at their ends."""
     names, modes, entries = report.candidates[place], report.modes, report.entries[place]
     step = max(_LINE, 0.115 * len(modes) + 0.06)
-    figure = _figure(7.4, 1.15 + step * len(names))
+    figure = new_figure(7.4, 1.15 + step * len(names))
     axes = figure.subplots()
-    _style(axes)
+    style_axes(axes)
     _sideways(axes)
     thick = 0.84 / len(modes)
     most = max(e.test.mean + np.nan_to_num(e.test.sd) for e in entries.values())
@@ -67,13 +67,13 @@ def _scores(report: Report, place: Place) -> Any:
     for name, style in ((report.baseline, ":"), (report.ceiling, "--")):
         entry = entries.get((name or "", modes[0]))
         if entry is not None:
-            label = f"{_cut(_line(name or ''))}, {modes[0]}"
+            label = f"{cut(_line(name or ''))}, {modes[0]}"
             axes.axvline(100 * entry.test.mean, color=MISSED, lw=0.9, ls=style, zorder=0.5, label=label)
     marks = ["°" if name in report.reference_only else "" for name in names]
-    _names(axes, [_cut(_line(name), 30) + mark for name, mark in zip(names, marks, strict=True)])
+    _names(axes, [cut(_line(name), 30) + mark for name, mark in zip(names, marks, strict=True)])
     axes.set_xlim(0, max(100 * most * 1.1, 1.0))
     axes.set_xlabel("test mAP, % (mean and standard deviation over seeds)", fontsize=9)
-    title = f"{_cut(_line(place[0]), 36)}, {_cut(_line(place[1]), 36)}; selected by:"
+    title = f"{cut(_line(place[0]), 36)}, {cut(_line(place[1]), 36)}; selected by:"
     _head(figure, axes, title, 4)
     return figure
 
@@ -82,11 +82,11 @@ def _ranks(ranking: Ranking, mode: str) -> Any:
     """Candidates in the order of their mean ranks; a line joins those that do not differ significantly."""
     count = len(ranking.candidates)
     lanes = _lanes(ranking.groups)
-    figure = _figure(7.4, 1.5 + 0.19 * count)
+    figure = new_figure(7.4, 1.5 + 0.19 * count)
     axes, side = figure.subplots(
         1, 2, sharey=True, width_ratios=(6, max(0.12 * (max(lanes, default=0) + 1), 0.5))
     )
-    _style(axes)
+    style_axes(axes)
     _sideways(axes)
     y = np.arange(count)
     ranks = np.array(ranking.ranks)
@@ -98,7 +98,7 @@ def _ranks(ranking: Ranking, mode: str) -> Any:
         axes.annotate(
             f"{rank:.2f}", (rank, place), xytext=(5, 0), textcoords="offset points", va="center", fontsize=7
         )
-    _names(axes, [_cut(_line(name), 30) for name in ranking.candidates])
+    _names(axes, [cut(_line(name), 30) for name in ranking.candidates])
     axes.set_xlim(1 - 0.02 * count, max(ranks.max(), 1.0) + 0.09 * count)
     ends = {"arrowstyle": "|-|,widthA=.25,widthB=.25"}
     axes.annotate("", (ranks[0], -1.1), (ranks[0] + ranking.cd, -1.1), arrowprops=ends, annotation_clip=False)
@@ -134,9 +134,9 @@ def _losses(report: Report) -> Any:
         {(found.data, found.hiding) for found in report.losses}, key=lambda p: (p[0] is not None, str(p))
     )
     found = {(loss.mode, loss.data, loss.hiding): loss for loss in report.losses}
-    figure = _figure(7.4, 1.3 + max(_LINE, 0.13 * len(modes)) * len(places))
+    figure = new_figure(7.4, 1.3 + max(_LINE, 0.13 * len(modes)) * len(places))
     axes = figure.subplots()
-    _style(axes)
+    style_axes(axes)
     _sideways(axes)
     axes.axvline(0, color=MISSED, linewidth=0.9)
     for number, mode in enumerate(modes):
@@ -154,7 +154,7 @@ def _losses(report: Report) -> Any:
                 x, y, s=30, facecolors=face, edgecolors=colour, linewidths=1.3, label=label, zorder=3
             )
     axes.axhline(0.5, color=MISSED, linewidth=0.6)
-    _names(axes, ["all" if p[0] is None else _cut(_line(f"{p[0]}, {p[1]}"), 40) for p in places])
+    _names(axes, ["all" if p[0] is None else cut(_line(f"{p[0]}, {p[1]}"), 40) for p in places])
     axes.set_xlabel("test mAP lost against selection by full labels, points", fontsize=9)
     _head(figure, axes, "", 2)
     return figure

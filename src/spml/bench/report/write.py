@@ -6,13 +6,13 @@ import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from ..errors import SpmlError
-from ..files import write_bytes, write_rows, write_text
+from ...errors import SpmlError
+from ...files import write_bytes, write_rows, write_text
+from ..rows import Row, SeriesKey
 from . import cells, sections
 from .figures import draw
 from .latex import to_latex
 from .pages import Block, Bullets, Heading, Paragraph, plain, to_html, to_markdown
-from .rows import Row, SeriesKey
 from .tables import Report, build
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from .rows import Pick, Row, SeriesKey
+from ..rows import Pick, Row, SeriesKey
 
 FACTS = ("classes", "train", "val", "test", "mean_labels")
 VERSIONS = ("spml", "code", "commit", "torch", "machine")

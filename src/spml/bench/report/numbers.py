@@ -6,8 +6,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from ..rows import OBSERVED, ORACLE
 from .rankings import Place
-from .rows import OBSERVED, ORACLE
 
 NOTHING = "-"
 

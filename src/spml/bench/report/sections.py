@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from ..rows import ORACLE
 from .accounts import FACTS, VERSIONS
 from .numbers import NOTHING, how, p_value, percent, place_name, share
 from .pages import Block, Bullets, Code, Heading, Paragraph, Picture, Table, plain
 from .rankings import ALPHA
-from .rows import ORACLE
 from .selecting import SelectionLoss
 from .tables import Report
 
