@@ -288,7 +288,7 @@ def gone(group):
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_stopped_by_a_signal_nothing_has_failed(tmp_path, number, code):
     save_toy(tmp_path)
-    spec = save_spec(tmp_path, SMALL.replace("epochs: 3", "epochs: 400"))
+    spec = save_spec(tmp_path, SMALL.replace("epochs: 3", "epochs: 9000"))
     output = tmp_path / "out"
     command = [*COMMAND, str(spec), "--root", str(tmp_path), "--output", str(output), "--workers", "1"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)

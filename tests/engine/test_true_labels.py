@@ -16,7 +16,7 @@ from scipy.sparse import csr_matrix, issparse
 from torch import nn
 
 import spml
-from spml import objective, pipeline
+from spml import build, objective
 from spml.labels import ObservedLabels
 from spml.losses import an_loss
 from spml.objective import Card, Extra, Needs, Objective, create
@@ -174,7 +174,7 @@ def test_no_objective_can_reach_the_true_labels(data, monkeypatch):
 def test_no_memory_holds_the_true_labels(data, monkeypatch, method, hp):
     path, truths = data
     made = []
-    monkeypatch.setattr(pipeline, "create", lambda *given: made.append(create(*given)) or made[-1])
+    monkeypatch.setattr(build, "create", lambda *given: made.append(create(*given)) or made[-1])
     train(path, method, **hp)
     assert leaks(made, truths) == []
 
