@@ -64,13 +64,16 @@ def run_bench(arguments: Namespace) -> None:
 
 
 def _job(arguments: Namespace, *, create: bool) -> Job:
-    from .bench.parse import find_spec
+    from .bench.parse import check_places, find_spec
     from .bench.plan import code_version
     from .bench.workers import Job
 
     spec = find_spec(arguments.spec)
-    folder = Path(arguments.output or f"bench/{spec.path.stem}")
+    folder, root = Path(arguments.output or f"bench/{spec.path.stem}"), Path(arguments.root)
+    if not root.is_dir():
+        raise InputError(f"{root}: --root must be a folder.")
     if create:
+        check_places(spec, root)
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -78,9 +81,6 @@ def _job(arguments: Namespace, *, create: bool) -> Job:
     elif not arguments.store and not (folder / _STORE).is_file():
         raise InputError(f"{folder}: holds no comparison ({_STORE} is missing). Make it: spml bench run.")
     url = arguments.store or f"sqlite:///{(folder / _STORE).resolve()}"
-    root = Path(arguments.root)
-    if not root.is_dir():
-        raise InputError(f"{root}: --root must be a folder.")
     return Job(str(spec.path), spec.text, str(root.resolve()), str(folder.resolve()), url, code_version())
 
 

@@ -113,19 +113,18 @@ def test_wrong_usage(done, tmp_path, capsys):
 
 
 def test_data_that_is_not_there(tmp_path, capsys):
-    spec = save_spec(tmp_path, SMALL)
-    error = refused(
-        capsys,
-        "run",
-        str(spec),
-        "--root",
-        str(tmp_path),
-        "--output",
-        str(tmp_path / "out"),
-        "--workers",
-        "1",
-    )
-    assert "toy.npz: no such file" in error
+    spec, output = save_spec(tmp_path, SMALL), tmp_path / "out"
+    error = refused(capsys, "run", str(spec), "--root", str(tmp_path), "--output", str(output))
+    assert f"{spec}, line 4: {tmp_path / 'toy.npz'}: there is no such file or folder" in error
+    assert not output.exists()
+
+
+def test_data_that_can_not_be_read(tmp_path, capsys):
+    (tmp_path / "toy.npz").write_bytes(b"nothing")
+    spec, output = save_spec(tmp_path, SMALL), tmp_path / "out"
+    command = ["run", str(spec), "--root", str(tmp_path), "--output", str(output), "--workers", "1"]
+    error = refused(capsys, *command)
+    assert "toy.npz" in error
     assert "Traceback" not in error
 
 

@@ -71,6 +71,21 @@ def read_spec(path: Path, text: str | None = None) -> Spec:
     return _Reader(Document(path, text), text if text is not None else path.read_text("utf-8")).spec()
 
 
+def check_places(spec: Spec, root: Path) -> None:
+    """Whether there is something where the data is said to lie.
+
+    Raises:
+        InputError: there is nothing, with the line that names it.
+    """
+    for data in spec.data:
+        path = data.settings["path"]
+        if path != "digits" and not (root / path).exists():
+            raise Document(spec.path, spec.text).error(
+                ("data", data.name, "path"),
+                f"{root / path}: there is no such file or folder. Paths start from --root.",
+            )
+
+
 class _Reader:
     """One specification being read."""
 
