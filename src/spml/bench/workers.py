@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -23,6 +24,7 @@ from .store import Store
 
 _POLL = 1.0  # seconds between two looks at the store
 _SAY = 30.0  # seconds between two lines of progress where there is no terminal
+_PATIENCE = 10.0  # seconds for workers to end what they do
 _WAIT = 2.0  # seconds that a worker waits for what others hold
 
 
@@ -173,7 +175,10 @@ def run_all(job: Job, workers: int, console: Console) -> State:
     finally:
         for process in processes:
             process.terminate()
+        deadline = time.monotonic() + _PATIENCE
         for process in processes:
+            process.join(max(0.0, deadline - time.monotonic()))
+            process.kill()  # a run that takes longer leaves nothing behind
             process.join()
         signal.signal(signal.SIGTERM, before)
     raise_problems(_drain(messages))
@@ -181,12 +186,15 @@ def run_all(job: Job, workers: int, console: Console) -> State:
 
 
 def _process(job: Job, messages: Any) -> None:
+    stopped = threading.Event()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first process tells the others to stop
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that claims are released
+    # Nothing is raised here: an exception could be lost in whatever code the signal meets. Training has a
+    # handler of its own, and stops at the next step.
+    signal.signal(signal.SIGTERM, lambda *_: stopped.set())
     parent = multiprocessing.parent_process()
     try:
         # Where the first process was killed, nobody tells.
-        messages.put(work(job, lambda: parent is None or parent.is_alive()))
+        messages.put(work(job, lambda: not stopped.is_set() and (parent is None or parent.is_alive())))
     except Interrupted:
         sys.exit(1)
     except SpmlError as error:

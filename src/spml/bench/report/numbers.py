@@ -59,4 +59,4 @@ def how(mode: str) -> str:
     if mode == OBSERVED:
         return "the highest SP-score, which needs only the observed labels of the validation samples"
     count = mode.partition(":")[2]
-    return f"the highest mAP on {count} fully labelled validation samples"
+    return f"the highest mAP on {count} fully labelled validation samples (on all, where there are fewer)"
