@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -239,37 +240,31 @@ def files(folder):
 @pytest.mark.long
 def test_killed_five_times_and_continued_the_report_is_the_same(tmp_path):
     save_toy(tmp_path)
-    spec = save_spec(tmp_path, TOY.replace("epochs: 3", "epochs: 40"))
+    spec = save_spec(tmp_path, TOY.replace("epochs: 3", "epochs: 300"))
     rng = random.Random(0)
 
     def start(name):
-        command = [
-            *COMMAND,
-            str(spec),
-            "--root",
-            str(tmp_path),
-            "--output",
-            str(tmp_path / name),
-            "--workers",
-            "2",
-        ]
+        output = str(tmp_path / name)
+        command = [*COMMAND, str(spec), "--root", str(tmp_path), "--output", output, "--workers", "2"]
         return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
+
+    def stored():
+        path = tmp_path / "killed" / "store.sqlite"
+        return Store(f"sqlite:///{path}").count() if path.exists() else 0
 
     whole = start("whole")
     assert whole.wait(600) == 0, whole.stderr.read()
-    killed = 0
-    for _ in range(40):
+    for _ in range(5):
+        before, deadline = stored(), time.monotonic() + 120
         process = start("killed")
-        if killed < 5:
-            time.sleep(rng.uniform(4, 9))
-        if killed < 5 and process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-            killed += 1
-            continue
-        assert process.wait(600) == 0, process.stderr.read()
-        break
-    assert killed >= 3
+        while stored() == before and time.monotonic() < deadline:
+            time.sleep(0.1)
+        time.sleep(rng.uniform(0, 1.5))
+        assert process.poll() is None, "the comparison is too short for this test"
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    process = start("killed")
+    assert process.wait(600) == 0, process.stderr.read()
     assert files(tmp_path / "killed") == files(tmp_path / "whole")
     assert len(files(tmp_path / "whole")) > 8
 
@@ -291,7 +286,11 @@ def test_stopped_by_a_signal_nothing_has_failed(tmp_path, number, code):
     spec = save_spec(tmp_path, SMALL.replace("epochs: 3", "epochs: 9000"))
     output = tmp_path / "out"
     command = [*COMMAND, str(spec), "--root", str(tmp_path), "--output", str(output), "--workers", "1"]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    # Where these tests run in the background of a shell, SIGINT is ignored, which processes inherit.
+    heed = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    process = subprocess.Popen(
+        command, stderr=subprocess.PIPE, text=True, start_new_session=True, preexec_fn=heed
+    )
     deadline = time.monotonic() + 120
     while not (output / "features").exists() and time.monotonic() < deadline:
         time.sleep(0.1)

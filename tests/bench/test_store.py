@@ -97,6 +97,13 @@ def test_one_process_at_a_time(tmp_path):
     assert other.claim(SERIES)
 
 
+def test_opened_by_many_at_once(tmp_path):
+    code = "import sys; from spml.bench.store import Store; print(Store(sys.argv[1]).count())"
+    command = [sys.executable, "-c", code, url_of(tmp_path)]
+    several = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(6)]
+    assert [process.communicate()[0] for process in several] == ["0\n"] * 6
+
+
 def test_a_series_of_a_process_that_was_killed_is_taken_over(tmp_path):
     code = (
         "import sys, json; from spml.bench.store import Store; from spml.bench.rows import SeriesKey; "

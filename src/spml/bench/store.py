@@ -14,7 +14,7 @@ from dataclasses import asdict
 from typing import Any
 
 import sqlalchemy as sql
-from sqlalchemy.exc import IntegrityError, SQLAlchemyError
+from sqlalchemy.exc import IntegrityError, OperationalError, ProgrammingError, SQLAlchemyError
 
 from ..errors import InputError, SpmlError
 from .rows import Row, SeriesKey
@@ -62,22 +62,35 @@ class Store:
         try:
             arguments = {"timeout": 60} if url.startswith("sqlite") else {}
             self._engine = sql.create_engine(url, connect_args=arguments)
-            with self._engine.begin() as connection:
-                _TABLES.create_all(connection)
-                version = connection.scalar(sql.select(_ABOUT.c.version))
-                if version is None:
-                    connection.execute(_ABOUT.insert().values(version=VERSION))
+            version = self._version()
         except ImportError as error:
             raise InputError(
                 f"{url}: its driver is not installed ({error}). For PostgreSQL: pip install psycopg2-binary."
             ) from error
         except SQLAlchemyError as error:
             raise InputError(f"{url}: can't be opened as a store ({_first_line(error)}).") from error
-        if version is not None and version > VERSION:
+        if version > VERSION:
             raise InputError(
                 f"{url}: was written by a newer version of spml (store version {version}, this one reads "
                 f"{VERSION}). Update spml, or name another --output or --store; nothing was changed."
             )
+
+    def _version(self) -> int:
+        """Make the tables if they are not there; the version of the store."""
+        for patience in (True, True, False):
+            try:
+                with self._engine.begin() as connection:
+                    _TABLES.create_all(connection)
+                    version: int | None = connection.scalar(sql.select(_ABOUT.c.version))
+                    if version is None:
+                        connection.execute(_ABOUT.insert().values(version=VERSION))
+                return VERSION if version is None else version
+            except (OperationalError, ProgrammingError, IntegrityError):
+                # Another process may be making the same tables at this moment.
+                if not patience:
+                    raise
+                time.sleep(0.5)
+        raise AssertionError("the last attempt returns or raises")
 
     # -- rows ------------------------------------------------------------------------------------------------
 
