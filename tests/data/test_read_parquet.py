@@ -192,7 +192,7 @@ def test_a_long_text_that_is_often_there_is_kept_once(save):
 def test_a_list_that_is_far_longer_than_the_file_is_not_read(save):
     same = pa.DictionaryArray.from_arrays(np.zeros(1_000_001, np.int32), pa.array(["x"]))
     path = save(file=FILES[:2], labels=pa.ListArray.from_arrays([0, 1_000_000, 1_000_001], same))
-    with pytest.raises(InputError, match="says that it has 1,000,001 values in a column, more than"):
+    with pytest.raises(InputError, match=r"column .labels. has more than [\d,]+ values, so it is not read"):
         read_table(path, DataConfig())
 
 

@@ -55,10 +55,19 @@ class Parquet:
         wanted = [self.file.schema_arrow.names[column] for column in columns]
         size = max(1, _BATCH // len(wanted))
         left = MAX_RATIO * self.path.stat().st_size
+        most = min(MAX_ROWS, MAX_ROWS_PER_BYTE * self.path.stat().st_size)
+        values = dict.fromkeys(wanted, 0)
         try:
             # Arrow can't join lists of dictionaries over row groups.
             for group in range(self.file.metadata.num_row_groups):
                 for batch in self.file.iter_batches(size, [group], wanted, use_threads=False):
+                    for name in wanted:
+                        values[name] += _values(batch.column(name))
+                        if values[name] > most:
+                            raise InputError(
+                                f"{self.path}: column {shown(name)} has more than {most:,} values, so it is "
+                                "not read."
+                            )
                     found = [cells(batch.column(name)) for name in wanted]
                     # One text may be that of many cells, which a file of some bytes can say.
                     left -= sum(len(cell) for column in found for cell in column if isinstance(cell, str))
@@ -95,18 +104,14 @@ def open_parquet(path: Path) -> Parquet:
         file = parquet.ParquetFile(path, read_dictionary=text, **options)
         schema, rows = file.schema_arrow, file.metadata.num_rows
         groups = (file.metadata.row_group(place) for place in range(file.metadata.num_row_groups))
-        unpacked, values = 0, 0
-        for group in groups:
-            unpacked += group.total_byte_size
-            columns = (group.column(place) for place in range(group.num_columns))
-            values += max((column.num_values for column in columns), default=0)
+        # What a group says of its columns is not asked for: of some damaged files that ends the process.
+        unpacked = sum(group.total_byte_size for group in groups)
     except Exception as error:  # a damaged file raises nearly anything
         raise _damaged(path, error) from error
     names = tuple(name.strip() for name in schema.names)
     for count, most, what in (
         (len(names), MAX_COLUMNS, "columns"),
         (rows, min(MAX_ROWS, MAX_ROWS_PER_BYTE * size), "rows"),
-        (values, min(MAX_ROWS, MAX_ROWS_PER_BYTE * size), "values in a column"),
         (unpacked, MAX_RATIO * size, "bytes when unpacked"),
     ):
         if count > most:
@@ -130,6 +135,11 @@ def open_parquet(path: Path) -> Parquet:
         if is_flat(field.type) and not names[place].startswith("__index")
     )
     return Parquet(path, file, names, frozenset(flat))
+
+
+def _values(column: Any) -> int:
+    """How many values a column has, in its lists too; a small file can claim a list that is very long."""
+    return len(column.flatten()) if is_list(column.type) else len(column)
 
 
 def _holds_bytes(kind: Any) -> bool:
