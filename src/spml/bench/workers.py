@@ -170,8 +170,15 @@ def run_all(job: Job, workers: int, console: Console) -> State:
     for process in processes:
         process.start()
     before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    problems: list[Problem] = []
+
+    def alive() -> bool:
+        # A worker that has more to tell than a pipe holds waits until it is read.
+        problems.extend(_drain(messages))
+        return any(process.is_alive() for process in processes)
+
     try:
-        state = watch(job, console, lambda: any(process.is_alive() for process in processes))
+        state = watch(job, console, alive)
     finally:
         for process in processes:
             process.terminate()
@@ -181,7 +188,7 @@ def run_all(job: Job, workers: int, console: Console) -> State:
             process.kill()  # a run that takes longer leaves nothing behind
             process.join()
         signal.signal(signal.SIGTERM, before)
-    raise_problems(_drain(messages))
+    raise_problems([*problems, *_drain(messages)])
     return state
 
 
