@@ -12,6 +12,7 @@ import inspect
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
 
 from torch import Tensor, nn
@@ -256,6 +257,13 @@ def register(name: str) -> Callable[[_OBJECTIVE], _OBJECTIVE]:
 
 def methods() -> dict[str, type[Objective]]:
     """All registered methods by name, those of installed packages included."""
+    _import_all()
+    return dict(sorted(_REGISTRY.items()))
+
+
+@cache
+def _import_all() -> None:
+    """Once: looking through all installed packages takes 7 ms, and runs of a comparison may last 300."""
     import importlib
     import pkgutil
     from importlib.metadata import entry_points
@@ -268,7 +276,6 @@ def methods() -> dict[str, type[Objective]]:
             point.load()
         except Exception as error:  # whatever a foreign package raises must not stop the program
             warnings.warn(f"{ENTRY_POINTS}: {point.value} can't be imported ({error})", stacklevel=2)
-    return dict(sorted(_REGISTRY.items()))
 
 
 def find(name: str) -> type[Objective]:

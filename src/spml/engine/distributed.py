@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import torch
@@ -19,6 +20,9 @@ def make_fabric(accelerator: str, devices: int = 1, precision: Any = "32-true") 
     from lightning.fabric import Fabric
     from lightning.fabric.strategies.ddp import DDPStrategy
 
+    if not torch.cuda.is_available():
+        # Or torch's optimisers look for a driver at every step: a tenth of a second in a thousand steps.
+        os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
     try:
         return Fabric(
             accelerator=accelerator,
