@@ -46,7 +46,7 @@ class Row:
         message: why it failed.
         history: one list per column, with a value per epoch (or per penalty of a path): `val/SP`, `val/P`,
             `val/A`, `val/naive_mAP`, `val/mAP`, `audit:N`, and `test/mAP`, which is NaN for an epoch that no
-            mode would have picked; for a path also `penalty`.
+            mode would have picked and that is not the last of training; for a path also `penalty`.
         draws: per mode, test mAP of the epoch that it picks on bootstrap draws of the test samples; only for
             runs that were the best of their series so far.
         edges: searched settings that lie at the edge of their range, such as {"optim.lr": "low"}.

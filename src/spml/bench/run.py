@@ -223,7 +223,9 @@ class Runner:
             data,
             watch,
             workers=config.data.workers,
-            on_epoch=lambda history: watch.test(lambda: predict("test", trainer.judged_model)),
+            on_epoch=lambda history: watch.test(
+                lambda: predict("test", trainer.judged_model), last=trainer.loop.finished
+            ),
         )
         trainer.fit()
 
@@ -288,10 +290,10 @@ class _Watch:
         self._best |= {mode: found[column(mode)] for mode in self._improved}
         return found
 
-    def test(self, predict: Callable[[], Scores]) -> None:
-        """After the epoch was judged: its test mAP, if it is the best so far for some mode."""
+    def test(self, predict: Callable[[], Scores], last: bool = False) -> None:
+        """After the epoch was judged: its test mAP, if it is the best so far for some mode, or the last."""
         value = float("nan")
-        if self._improved:
+        if self._improved or last:
             scores = predict()
             value = mean_average_precision(scores, self._test, self._empty)
             self._kept |= dict.fromkeys(self._improved, scores)
