@@ -175,6 +175,37 @@ def losses(report: Report) -> list[Block]:
     ]
 
 
+def last_epochs(report: Report) -> list[Block]:
+    """What taking the best epoch gains."""
+    rows, total = [], {mode: list[float]() for mode in report.modes}
+    for place, entries in report.entries.items():
+        cells = []
+        for mode in report.modes:
+            gained = [
+                entry.test.mean - entry.last
+                for (name, by), entry in entries.items()
+                if by == mode and entry.last is not None and name not in report.reference_only
+            ]
+            cells.append(percent(sum(gained) / len(gained)) if gained else NOTHING)
+            total[mode] += gained
+        rows.append([*map(plain, place), *cells])
+    if not any(total.values()):
+        return []
+    means = [percent(sum(gained) / len(gained)) if gained else NOTHING for gained in total.values()]
+    return [
+        Heading(2, "What the best epoch gains"),
+        Paragraph(
+            "Test mAP of the selected trial and epoch less that of the last epoch of the trial that is "
+            "selected by last epochs, mean over candidates and seeds; solutions without epochs left out."
+        ),
+        Table(
+            ["data", "hiding", *(f"`{mode}`" for mode in report.modes)],
+            [*rows, ["**all**", "", *means]],
+            left=2,
+        ),
+    ]
+
+
 def edges(report: Report) -> list[Block]:
     """How often a selected trial lay at the edge of what was searched."""
     counts: dict[tuple[str, str, str], dict[str, int]] = {}

@@ -1,13 +1,15 @@
-"""What a selection mode loses on the test samples against selection by full labels."""
+"""What a selection mode loses on the test samples against selection by full labels, and what the last epoch
+loses against the best."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from ..rows import ORACLE, Pick, SeriesKey, column
+from ..rows import ORACLE, TEST, Pick, Row, SeriesKey, column
 
 
 class SelectionLoss(NamedTuple):
@@ -93,3 +95,29 @@ def _mean(mode: str, data: str | None, hiding: str | None, pools: Sequence[_Pool
         len(pools),
         sum(pool.same for pool in pools),
     )
+
+
+def last_epochs(rows: Iterable[Row], modes: Sequence[str]) -> dict[tuple[SeriesKey, str], float]:
+    """Test mAP of the last epoch of the trial that a mode prefers by its last epoch, for trained series.
+
+    What is solved for a path of penalties has no epochs, and a series of which a trial lacks its last epoch's
+    test is left out.
+    """
+    found: dict[SeriesKey, list[Row]] = {}
+    for row in sorted((row for row in rows if row.status == "done"), key=lambda row: row.trial):
+        found.setdefault(row.series, []).append(row)
+    result = {}
+    for series, trials in found.items():
+        if not all(_is_tested_at_the_end(row) for row in trials):
+            continue
+        for mode in modes:
+            name = column(mode)
+            if all(row.history.get(name) for row in trials):
+                chosen = max(trials, key=lambda row: row.history[name][-1])
+                result[series, mode] = chosen.history[TEST][-1]
+    return result
+
+
+def _is_tested_at_the_end(row: Row) -> bool:
+    tests = row.history.get(TEST, [])
+    return "penalty" not in row.history and bool(tests) and math.isfinite(tests[-1])

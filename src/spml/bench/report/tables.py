@@ -13,7 +13,7 @@ from ..rows import TEST, Pick, Row, SeriesKey, column, picks
 from ..statistics import compare, gap_closed, holm
 from .accounts import Account, account
 from .rankings import ALPHA, Place, Ranking, rank
-from .selecting import SelectionLoss, selection_losses
+from .selecting import SelectionLoss, last_epochs, selection_losses
 
 Picks = Mapping[SeriesKey, Mapping[str, Pick]]
 
@@ -33,6 +33,8 @@ class Entry:
     Attributes:
         picks: what the mode takes from the series of each seed, in the order of seeds.
         test: mAP on the test samples.
+        last: mean of the same where trials are compared by their last epochs, of which none is selected;
+            None where that is not known of every seed.
         gap: share of the gap between baseline and ceiling that is closed; None where that says nothing.
         difference: to the baseline, paired by seed; None without a common seed.
         p: Holm-corrected, against the best; None for the best itself, and without draws to compare.
@@ -44,6 +46,7 @@ class Entry:
 
     picks: Mapping[int, Pick]
     test: Spread
+    last: float | None
     gap: float | None
     difference: Spread | None
     p: float | None
@@ -106,7 +109,7 @@ def build(
             that occurs, on every seed of every place that occurs.
     """
     rows = sorted(rows, key=lambda row: (row.series, row.trial, row.key))
-    chosen = _picks(rows, modes)
+    chosen, ends = _picks(rows, modes), last_epochs(rows, modes)
     outside = frozenset(reference_only)
     runs: dict[SeriesKey, int] = {}
     for row in rows:
@@ -117,7 +120,7 @@ def build(
         here = {series: found for series, found in chosen.items() if (series.data, series.hiding) == place}
         entries[place] = {}
         for mode in modes:
-            found = _entries(here, mode, runs, baseline, ceiling, outside)
+            found = _entries(here, mode, runs, ends, baseline, ceiling, outside)
             entries[place].update({(name, mode): entry for name, entry in found.items()})
     return Report(
         modes=tuple(modes),
@@ -167,6 +170,7 @@ def _entries(
     here: Picks,
     mode: str,
     runs: Mapping[SeriesKey, int],
+    ends: Mapping[tuple[SeriesKey, str], float],
     baseline: str | None,
     ceiling: str | None,
     outside: frozenset[str],
@@ -174,10 +178,12 @@ def _entries(
     """The entries of one place by one mode."""
     taken: dict[str, dict[int, Pick]] = {}
     trials: dict[str, list[int]] = {}
+    last: dict[str, list[float | None]] = {}
     for series, found in here.items():
         if mode in found:
             taken.setdefault(series.candidate, {})[series.seed] = found[mode]
             trials.setdefault(series.candidate, []).append(runs[series])
+            last.setdefault(series.candidate, []).append(ends.get((series, mode)))
     tests = {name: spread(pick.test for pick in found.values()) for name, found in taken.items()}
     best = _best(tests, outside)
     p_values = _p_values(taken, best, outside)
@@ -190,6 +196,7 @@ def _entries(
         entries[name] = Entry(
             picks=picked,
             test=tests[name],
+            last=_mean(last[name]),
             gap=gap_closed(tests[name].mean, low, high),
             difference=spread(common) if common else None,
             p=p_values.get(name),
@@ -206,6 +213,11 @@ def spread(values: Iterable[float]) -> Spread:
     array = np.fromiter(values, np.float64)
     deviation = float(array.std(ddof=1)) if len(array) > 1 else math.nan
     return Spread(float(array.mean()), deviation, len(array))
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return float(np.mean(known)) if len(known) == len(values) else None
 
 
 def _best(tests: Mapping[str, Spread], outside: frozenset[str]) -> str | None:

@@ -89,6 +89,7 @@ def _page(report: Report, title: str, about: Sequence[str]) -> list[Block]:
         *sections.data(report),
         *sections.ranks(report),
         *sections.losses(report),
+        *sections.last_epochs(report),
         *cells.results(report),
         *sections.edges(report),
         *sections.absent(report),
@@ -129,6 +130,7 @@ def _write_csv(report: Report, folder: Path) -> None:
                     entry.test.n,
                     _number(entry.test.mean),
                     _number(entry.test.sd),
+                    _number(entry.last),
                     _number(entry.gap),
                 ]
                 + (["", "", ""] if paired is None else [_number(paired.mean), _number(paired.sd), paired.n])
@@ -139,8 +141,17 @@ def _write_csv(report: Report, folder: Path) -> None:
     where = ["data", "hiding", "candidate", "selection"]
     header = [*where, "seed", "test_mAP", "trial", "epoch", "penalty", "params", "key"]
     write_rows(folder / "results.csv", header, results)
-    header = [*where, "seeds", "mean_mAP", "sd_mAP", "gap_closed", "difference", "difference_sd"]
-    header += ["difference_seeds", "p_holm", "best", "trials_least", "trials_most", "median_params", "edges"]
+    header = [*where, "seeds", "mean_mAP", "sd_mAP", "last_epoch_mAP", "gap_closed", "difference"]
+    header += [
+        "difference_sd",
+        "difference_seeds",
+        "p_holm",
+        "best",
+        "trials_least",
+        "trials_most",
+        "median_params",
+        "edges",
+    ]
     header.append("test_mAP_by_seed")
     write_rows(folder / "summary.csv", header, summary)
     header = ["data", "candidate", "runs", "seconds", "memory_MiB"]
