@@ -21,7 +21,7 @@ import numpy as np
 
 from spml.bench.parse import find_spec
 from spml.bench.report.numbers import percent, share, with_sd
-from spml.bench.statistics import friedman, mean_ranks, nemenyi_cd
+from spml.bench.report.statistics import friedman, mean_ranks, nemenyi_cd
 from spml.bench.store import Store
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -1,26 +1,21 @@
-"""Statistics: equal to SciPy, scikit-learn or what was computed by hand or printed."""
+"""Statistics: equal to SciPy or what was computed by hand or printed."""
 
 from __future__ import annotations
 
-from fractions import Fraction
-
 import numpy as np
 import pytest
-from scipy.stats import friedmanchisquare, norm
-from sklearn.metrics import average_precision_score
+from scipy.stats import friedmanchisquare, norm, ttest_1samp
+from scipy.stats import t as student_t
 
-from spml.bench.statistics import (
-    bootstrap_draws,
-    bootstrap_map,
+from spml.bench.report.statistics import (
     cliques,
-    compare,
     friedman,
     gap_closed,
     holm,
     mean_ranks,
     nemenyi_cd,
+    paired_p,
 )
-from spml.metrics import mean_average_precision
 
 # Demsar 2006, table 6: AUC of C4.5 and its three variants on 14 data sets (voting's 0.975 differ further on).
 DEMSAR = """
@@ -29,84 +24,6 @@ DEMSAR = """
 .940 .962 .965 .962|.619 .666 .614 .669|.972 .981 .9751 .975|.957 .978 .946 .970
 """
 TABLE_6 = np.array([line.split() for line in DEMSAR.strip().replace("\n", "|").split("|")], float)
-
-
-def problem(samples=60, classes=5, levels=7, seed=0):
-    rng = np.random.default_rng(seed)
-    scores = rng.integers(levels, size=(samples, classes)).astype(np.float32)
-    truth = rng.random((samples, classes)) < 0.2
-    return scores, truth
-
-
-def test_draws_are_multinomial_and_always_the_same():
-    draws = bootstrap_draws(50, 400, seed=3)
-    assert draws.shape == (400, 50)
-    assert draws.dtype == np.int32
-    assert (draws.sum(axis=1) == 50).all()
-    # Multinomial(50, 1/50): mean 1, variance 1 - 1/50.
-    assert draws.var() == pytest.approx(0.98, abs=0.03)
-    assert abs(draws.mean(axis=0) - 1).max() < 0.2
-    np.testing.assert_array_equal(bootstrap_draws(50, 2, seed=3), draws[:2])
-    assert (bootstrap_draws(50, 2, seed=4) != draws[:2]).any()
-    # A value that another platform or version would have to give too.
-    golden = [[0, 1, 2, 0, 2, 1], [0, 2, 1, 1, 0, 2], [0, 1, 0, 3, 1, 1]]
-    assert bootstrap_draws(6, 3, seed=0).tolist() == golden
-
-
-@pytest.mark.parametrize("levels", [1, 3, 10_000])
-@pytest.mark.parametrize("empty", ["exclude", "zero"])
-def test_map_of_a_draw_is_that_of_the_repeated_rows(levels, empty):
-    scores, truth = problem(levels=levels)
-    truth[:, 3] = False
-    truth[:, 4] = np.arange(60) == 7  # drawn in some draws only
-    draws = bootstrap_draws(60, 40, seed=1)
-    assert 0 < (draws[:, 7] == 0).sum() < 40
-    found = bootstrap_map(scores, truth, draws, empty)
-    for value, drawn in zip(found, draws, strict=True):
-        rows = np.repeat(np.arange(60), drawn)
-        assert value == pytest.approx(mean_average_precision(scores[rows], truth[rows], empty), rel=1e-12)
-        weighted = [average_precision_score(truth[:, c], scores[:, c], sample_weight=drawn) for c in range(3)]
-        if empty == "zero" and drawn[7] == 0:
-            assert value == pytest.approx(np.sum(weighted) / 5, rel=1e-12)
-
-
-def test_map_of_a_draw_by_hand():
-    scores = np.array([[0.9], [0.8], [0.8], [0.1]])
-    truth = np.array([[True], [True], [False], [True]])
-    draws = np.array([[1, 1, 1, 1], [0, 2, 1, 1], [1, 0, 3, 0]])
-    # Thresholds .9, .8 (a tie), .1. Second draw: 2/3 twice, 3/4 once; third: the one at the top.
-    first = Fraction(1, 3) * (1 + Fraction(2, 3) + Fraction(3, 4))
-    second = Fraction(1, 3) * (2 * Fraction(2, 3) + Fraction(3, 4))
-    assert bootstrap_map(scores, truth, draws).tolist() == pytest.approx([float(first), float(second), 1.0])
-
-
-def test_unknown_labels_are_left_out_of_a_draw():
-    scores, _ = problem(levels=10_000)
-    ternary = np.random.default_rng(5).integers(-1, 2, size=scores.shape)
-    draws = bootstrap_draws(60, 20, seed=2)
-    rows = [np.repeat(np.arange(60), drawn) for drawn in draws]
-    expected = [mean_average_precision(scores[r], ternary[r]) for r in rows]
-    np.testing.assert_allclose(bootstrap_map(scores, ternary, draws), expected, rtol=1e-12)
-
-
-def test_blocks_of_draws_change_nothing(monkeypatch):
-    scores, truth = problem()
-    draws = bootstrap_draws(60, 11, seed=2)
-    expected = bootstrap_map(scores, truth, draws)
-    monkeypatch.setattr("spml.bench.statistics._BLOCK_BYTES", 60 * 4 * 3)
-    np.testing.assert_array_equal(bootstrap_map(scores, truth, draws), expected)
-
-
-def test_a_draw_without_positives_is_refused_or_zero():
-    scores, truth = np.array([[1.0], [0.0]]), np.array([[True], [False]])
-    draws = np.array([[1, 1], [0, 2]])
-    with pytest.raises(ValueError, match="draw 1 has no positive"):
-        bootstrap_map(scores, truth, draws)
-    assert bootstrap_map(scores, truth, draws, "zero").tolist() == [1.0, 0.0]
-    with pytest.raises(ValueError, match=r"multiplicity must have shape \(B, 2\), got \(1, 3\)"):
-        bootstrap_map(scores, truth, np.ones((1, 3), int))
-    with pytest.raises(ValueError, match='"exclude" or "zero"'):
-        bootstrap_map(scores, truth, draws, "other")
 
 
 def test_mean_ranks_share_ties():
@@ -169,38 +86,38 @@ def test_holm_by_hand():
     assert holm([]).tolist() == []
 
 
-def test_compare_by_hand():
-    # One seed: the draws are as they are. Differences -1, 1, 2, ..., 98.
-    differences = np.array([[-1.0, *range(1, 99)]])
-    found = compare(differences + 5, np.full((1, 99), 5.0))
-    assert found.difference == pytest.approx((98 * 99 / 2 - 1) / 99)
-    assert found.p == pytest.approx(2 * norm.sf(differences.mean() / differences.std()))
-    assert (found.low, found.high) == tuple(np.quantile(differences, [0.025, 0.975]))
-    turned = compare(np.full((1, 99), 5.0), differences + 5)
-    assert turned.p == found.p
-    assert (turned.low, turned.high) == pytest.approx((-found.high, -found.low))
-    assert compare(np.zeros((2, 9)), np.zeros((2, 9))).p == 1.0
-    assert compare(np.ones((2, 99)), np.zeros((2, 99))).p == 0.0
-    alternating = np.tile([[1.0, 3.0]], 50)  # mean 2, sd 1
-    assert compare(alternating, np.zeros((1, 100))).p == pytest.approx(0.0455003, abs=1e-7)
+def test_paired_p_by_hand():
+    # One seed: the draws' deviation alone, and a normal distribution.
+    draws = np.array([[-1.0, *range(1, 99)]])
+    assert paired_p([49.0], draws) == pytest.approx(2 * norm.sf(49 / draws.std(ddof=1)))
+    assert paired_p([-49.0], draws) == paired_p([49.0], draws)
+    # Seeds alone: Student's one-sample test.
+    seeds = [0.3, 0.1, 0.25, -0.05]
+    assert paired_p(seeds, np.zeros((4, 9))) == pytest.approx(ttest_1samp(seeds, 0).pvalue, rel=1e-12)
+    # Both: .01 / 2 from seeds and .02 from draws, so .025^2 / .005^2 = 25 degrees of freedom.
+    apart = np.sqrt(0.02)
+    found = paired_p([0.1, 0.1 + apart], [[0.1, -0.1], [0.1, -0.1]])
+    assert found == pytest.approx(2 * student_t.sf((0.1 + apart / 2) / np.sqrt(0.025), 25), rel=1e-9)
+    assert paired_p([0.0, 0.0], np.zeros((2, 9))) == 1.0
+    assert paired_p([1.0, 1.0], np.ones((2, 9))) == 0.0
 
 
-def test_compare_lets_seeds_vary():
-    # No draw matters, seeds do: the mean of 3 of {0, 0, 3} with replacement is Binomial(3, 1/3).
-    best = np.tile([[0.0], [0.0], [3.0]], 4000)
-    found = compare(best, np.zeros((3, 4000)))
-    assert found.difference == 1.0
-    assert found.p == pytest.approx(
-        2 * norm.sf(1 / np.sqrt(2 / 3)), abs=0.01
-    )  # variance of the mean: 9 (2/9) / 3
-    assert (found.low, found.high) == (0.0, 3.0)
-    assert compare(best, np.zeros((3, 4000))) == found
-    assert compare(best, np.zeros((3, 4000)), seed=1) != found
+@pytest.mark.parametrize("seeds", [3, 5])
+@pytest.mark.parametrize(("by_seeds", "by_samples"), [(1.0, 0.0), (1.0, 1.0), (0.3, 1.0), (0.0, 1.0)])
+def test_paired_p_is_below_a_twentieth_once_in_twenty_where_nothing_differs(seeds, by_seeds, by_samples):
+    rng = np.random.default_rng(seeds)
+    found = []
+    for _ in range(1500):
+        difference = rng.normal(0, by_samples) + rng.normal(0, by_seeds, seeds)
+        found.append(paired_p(difference, difference[:, None] + rng.normal(0, by_samples, 150)) < 0.05)
+    assert 0.035 < np.mean(found) < 0.07
 
 
-def test_compare_refuses_other_shapes():
-    with pytest.raises(ValueError, match=r"got \(2, 3\), \(2, 4\)"):
-        compare(np.zeros((2, 3)), np.zeros((2, 4)))
+def test_paired_p_refuses_other_shapes():
+    with pytest.raises(ValueError, match=r"got \(2,\), \(3, 4\)"):
+        paired_p(np.zeros(2), np.zeros((3, 4)))
+    with pytest.raises(ValueError, match="B >= 2"):
+        paired_p(np.zeros(2), np.zeros((2, 1)))
 
 
 def test_gap_closed():

@@ -21,7 +21,7 @@ _NUMBERS = (
     "losses", "methods", "metrics", "models", "engine", "objective.py", "memory.py", "schedules.py",
     "labels.py", "selection.py", "build.py", "solving.py", "settings.py", "data/observe", "data/protocol.py",
     "data/splits.py", "data/draws.py", "data/arrays.py", "data/views.py", "data/images.py", "data/digits.py",
-    "data/records.py", "data/assemble.py", "bench/run.py", "bench/statistics.py",
+    "data/records.py", "data/assemble.py", "bench/run.py", "bench/bootstrap.py",
 )  # fmt: skip
 """Sources that a run's numbers depend on."""
 

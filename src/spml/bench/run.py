@@ -32,11 +32,11 @@ from ..results import peak_memory, versions
 from ..selection import Judge
 from ..settings import check_maps, with_data, with_defaults
 from ..solving import solve
+from .bootstrap import bootstrap_draws, bootstrap_map
 from .features import shared
 from .plan import Series, Trial, code_version, content, run_key
 from .rows import TEST, Row, best_epoch, column
 from .spec import Spec, audit_size
-from .statistics import bootstrap_draws, bootstrap_map
 
 _OPEN = 3  # data sets that a worker holds open
 

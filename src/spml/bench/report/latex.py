@@ -57,7 +57,7 @@ def _table(report: Report, hiding: str, mode: str, data: Sequence[str]) -> str:
     caption = (
         f"Test mAP in \\%, mean and standard deviation over seeds; hiding {escape(hiding)}; trial and epoch "
         f"selected by {escape(how(mode))}. Bold: best; underlined: not significantly different from it "
-        "(paired bootstrap, Holm, 5\\,\\%)"
+        "(t-test over seeds and paired bootstrap over test samples, Holm, 5\\,\\%)"
     )
     caption += "; $\\circ$: for reference only." if report.reference_only else "."
     return "\n".join(

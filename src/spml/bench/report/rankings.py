@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..statistics import Friedman, cliques, friedman, mean_ranks, nemenyi_cd
+from .statistics import Friedman, cliques, friedman, mean_ranks, nemenyi_cd
 
 ALPHA = 0.05
 

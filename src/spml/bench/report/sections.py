@@ -36,9 +36,9 @@ def reading(report: Report) -> list[Block]:
     if report.baseline is not None:
         items.append(f"to {plain(report.baseline)}: difference to it, paired by seed.")
     items.append(
-        "p: of the difference to the best of the column (in bold), by a paired bootstrap over test samples "
-        "and seeds, corrected by Holm's method for all candidates of the column; ≈ marks those that do not "
-        f"differ significantly (p at least {ALPHA})."
+        "p: of the difference to the best of the column (in bold), given its spread over seeds and over test "
+        "samples (t-test, paired bootstrap), corrected by Holm's method for all candidates of the column; ≈ "
+        f"marks those that do not differ significantly (p at least {ALPHA})."
     )
     if report.reference_only:
         names = ", ".join(map(plain, sorted(report.reference_only)))

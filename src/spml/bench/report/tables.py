@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..rows import TEST, Pick, Row, SeriesKey, column, picks
-from ..statistics import compare, gap_closed, holm
 from .accounts import Account, account
 from .rankings import ALPHA, Place, Ranking, rank
 from .selecting import SelectionLoss, last_epochs, selection_losses
+from .statistics import gap_closed, holm, paired_p
 
 Picks = Mapping[SeriesKey, Mapping[str, Pick]]
 
@@ -235,11 +235,13 @@ def _p_values(
     for name, found in taken.items():
         if best is None or name == best or name in outside:
             continue
-        pairs = [(taken[best][seed].draws, found[seed].draws) for seed in found if seed in taken[best]]
-        if len({len(part) for pair in pairs for part in pair}) != 1 or len(pairs[0][0]) == 0:
+        pairs = [(taken[best][seed], found[seed]) for seed in found if seed in taken[best]]
+        if len({len(pick.draws) for pair in pairs for pick in pair}) != 1 or len(pairs[0][0].draws) < 2:
             continue
         names.append(name)
-        values.append(compare(np.stack([a for a, _ in pairs]), np.stack([b for _, b in pairs])).p)
+        values.append(
+            paired_p([a.test - b.test for a, b in pairs], np.stack([a.draws - b.draws for a, b in pairs]))
+        )
     return dict(zip(names, holm(values).tolist(), strict=True))
 
 
