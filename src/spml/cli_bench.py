@@ -86,7 +86,7 @@ def _job(arguments: Namespace, *, create: bool) -> Job:
 
 def _run(arguments: Namespace) -> None:
     from .bench.store import Store
-    from .bench.workers import run_all
+    from .bench.workers import check_data, run_all
     from .console import Console
     from .files import write_text
 
@@ -97,6 +97,7 @@ def _run(arguments: Namespace) -> None:
     console, job = Console(), _job(arguments, create=True)
     if arguments.retry:
         console.line(f"{Store(job.url).forget_failed()} failed runs are made again")
+    check_data(job)
     write_text(Path(job.folder) / _SPEC, job.text)
     workers = arguments.workers or os.cpu_count() or 1
     if arguments.engine == "ray":

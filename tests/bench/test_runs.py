@@ -22,7 +22,7 @@ from spml.bench.rows import best_epoch
 from spml.bench.run import Runner
 from spml.bench.state import read_state
 from spml.bench.store import Store
-from spml.bench.workers import Job, work
+from spml.bench.workers import Job, check_data, work
 from spml.config import from_dict
 from spml.console import Console
 from spml.errors import InputError
@@ -146,6 +146,30 @@ def test_data_that_changed_under_it(tmp_path):
     save_toy(tmp_path)
     assert work(more) == []
     assert Store(job.url).count() == 6
+
+
+def test_data_that_changed_after_all_runs_were_made(tmp_path):
+    job = job_in(tmp_path, SMALL.replace("trials: 3", "trials: 1"))
+    check_data(job)  # nothing was made yet
+    assert work(job) == []
+    check_data(job)
+    with np.load(tmp_path / "toy.npz") as file:
+        arrays = dict(file)
+    labels = arrays["Y"].copy()
+    row = np.flatnonzero(arrays["test"])[0]  # by which nothing is trained or selected
+    labels[row, np.argmin(labels[row])] = 1
+    np.savez(tmp_path / "toy.npz", **arrays | {"Y": labels})
+    with pytest.raises(InputError, match=r"toy\.npz: its content changed since runs"):
+        check_data(job)
+    np.savez(tmp_path / "toy.npz", **arrays)
+    check_data(job)
+
+
+def test_ways_of_hiding_share_the_features(tmp_path):
+    assert work(job_in(tmp_path, TOY.replace("trials: 3", "trials: 1"))) == []
+    # One file per split and seed, however many ways of hiding and candidates with full labels there are;
+    # the split for the test does not depend on the seed.
+    assert len(list((tmp_path / "out" / "features").iterdir())) == 2 * 2 + 1
 
 
 def test_a_run_that_fails_says_why_and_is_tried_again_when_asked(tmp_path, monkeypatch):

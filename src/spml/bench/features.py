@@ -15,8 +15,10 @@ _ROWS = 4096
 LARGEST = 1 << 34  # bytes; a wider set stays as it is (sparse)
 
 
-def shared(data: Dataset, folder: Path, fingerprint: str) -> Dataset:
+def shared(data: Dataset, folder: Path) -> Dataset:
     """The same data with its features in float32 in `folder`, written by whichever process comes first.
+
+    Files are named by what they hold, so ways of hiding labels share them.
 
     Raises:
         SpmlError: the disk is full, or the file can't be written.
@@ -29,7 +31,7 @@ def shared(data: Dataset, folder: Path, fingerprint: str) -> Dataset:
         assert isinstance(inputs, FeatureMatrix)
         if 4 * len(inputs) * inputs.width > LARGEST:
             return data
-        path = folder / f"{fingerprint[:24]}-{name}.npy"
+        path = folder / f"{inputs.fingerprint()[:32]}.npy"
         if not path.exists():
             folder.mkdir(parents=True, exist_ok=True)
             write_with(path, _Writer(inputs).write)

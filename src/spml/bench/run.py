@@ -141,18 +141,17 @@ class Runner:
         spec = models.describe_backbone(config.model, data, size=config.data.size)
         complete = with_data(config, data, spec)
         data = data.resized(complete.data.size, spec.interpolation)
-        fingerprint = data.fingerprint()
         facts = {
             "name": data.name,
             "kind": data.kind,
             "classes": len(data.classes),
             **{name: len(samples) for name, samples in data.splits.items()},
             "mean_labels": round(float(data.truth["test"].positives_per_sample().mean()), 4),
-            "fingerprint": fingerprint,
+            "fingerprint": _fingerprint(data),
         }
         if spec.weights == "file":
             facts["backbone"] = _digest(spec)
-        return Opened(shared(data, self.cache, fingerprint), facts, spec)
+        return Opened(shared(data, self.cache), facts, spec)
 
     def _taken(self, config: Config, opened: Opened) -> Dataset:
         """The data as what is trained takes it: features in place of images whose backbone is frozen."""
@@ -327,6 +326,12 @@ class _Watch:
 def _multiplicity(count: int, draws: int) -> npt.NDArray[Any]:
     """The same for all candidates, so that their differences are paired."""
     return bootstrap_draws(count, draws, seed=0)
+
+
+def _fingerprint(data: Dataset) -> str:
+    """SHA-256 over samples, observed labels, and the true ones that runs are judged by."""
+    truth = [data.truth[name].fingerprint() for name in sorted(data.truth)]
+    return hashlib.sha256(" ".join([data.fingerprint(), *truth]).encode()).hexdigest()
 
 
 def _digest(spec: models.BackboneSpec) -> str:

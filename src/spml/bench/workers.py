@@ -7,7 +7,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -108,6 +108,32 @@ def work(job: Job, wanted: Callable[[], bool] = lambda: True) -> list[Problem]:
     return list(problems)
 
 
+def check_data(job: Job) -> None:
+    """Look whether data whose runs are all made is still the same; workers look at the rest.
+
+    Raises:
+        InputError: it changed, or can't be opened any more.
+    """
+    from .run import Runner
+
+    spec, root = job.spec(), Path(job.root)
+    state = read_state(spec, Store(job.url), root)
+    firsts: dict[str, Row] = {}
+    for row in state.rows:
+        firsts.setdefault(row.series.data, row)
+    unfinished = {series.data for series in state.missing}
+    runner = Runner(spec, Path(job.folder) / "features", report=lambda line: None)
+    for series in all_series(spec):
+        first = firsts.get(series.data.name)
+        if first is None or first.series != series.key or series.data.name in unfinished:
+            continue
+        trial = next_trial(spec, series, [], root)
+        assert trial is not None
+        facts = runner.facts(trial)
+        if content(facts) != content(first.facts):
+            raise _changed(trial, first, facts)
+
+
 def raise_problems(found: Iterable[Problem]) -> None:
     """Raise what workers met, each problem once: as wrong input if all of them are that.
 
@@ -143,18 +169,22 @@ def _row(store: Store, series: Series, trial: Trial, runner: Any, before: Sequen
             return replace(row, trial=trial.number)  # the same settings may be proposed twice
     changed = [row for row in known if row.versions["code"] == code_version()]
     if changed:
-        path, what = trial.config.data.path, "data"
-        if changed[0].facts["fingerprint"] == facts["fingerprint"]:
-            path, what = trial.config.model.weights, "weights"
-        raise InputError(
-            f"{path}: its content changed since runs of this comparison were made from it. They are kept as "
-            f"they are, and none is added to them. Put the {what} back, or write to another --output."
-        )
+        raise _changed(trial, changed[0], facts)
     made: Row = runner.run(series, trial, before)
     if not store.add(made, trial.point):
         # Somebody thought that this process was gone, and was quicker. The same run gives the same numbers.
         return next(row for row in store.find([trial.point])[trial.point] if row.key == key)
     return made
+
+
+def _changed(trial: Trial, row: Row, facts: Mapping[str, Any]) -> InputError:
+    path, what = trial.config.data.path, "data"
+    if row.facts["fingerprint"] == facts["fingerprint"]:
+        path, what = trial.config.model.weights, "weights"
+    return InputError(
+        f"{path}: its content changed since runs of this comparison were made from it. They are kept as "
+        f"they are, and none is added to them. Put the {what} back, or write to another --output."
+    )
 
 
 def run_all(job: Job, workers: int, console: Console) -> State:
