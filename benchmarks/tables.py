@@ -54,7 +54,7 @@ def collect(folder, name):
         "date": str(max(ends).date()),
         "runs": len(rows),
         "failed": sum(row.status == "failed" for row in rows),
-        "hours from first to last": round((max(ends) - min(starts)).total_seconds() / 3600, 2),
+        "hours in which runs were made": round(_covered(zip(starts, ends, strict=True)) / 3600, 2),
         "hours of all runs one after the other": round(sum(row.seconds for row in rows) / 3600, 2),
         "versions": rows[0].versions,
         "data": data,
@@ -62,6 +62,16 @@ def collect(folder, name):
     RESULTS.mkdir(parents=True, exist_ok=True)
     (RESULTS / f"{name}.json").write_text(json.dumps(found, indent=1) + "\n")
     (RESULTS / f"{name}.csv").write_text(Path(folder, "summary.csv").read_text())
+
+
+def _covered(spans):
+    """Seconds in at least one of the spans of time: a sweep may have been interrupted."""
+    seconds, reached = 0.0, None
+    for start, end in sorted(spans):
+        start = start if reached is None else max(start, reached)
+        seconds += max((end - start).total_seconds(), 0.0)
+        reached = end if reached is None else max(end, reached)
+    return seconds
 
 
 class Track:
@@ -167,15 +177,16 @@ def wide_table(track, hiding, mode):
 
 def selection(track):
     """What observed selection loses against oracle selection."""
-    lines = ["| data | hiding | lost by `observed` | by the others |", "|---|---|---|---|"]
-    others = [m for m in track.spec.modes if m not in MODES]
-    lines[0] = "| data | hiding | " + " | ".join(f"`{m}`" for m in ("observed", *others)) + " |"
-    lines[1] = "|---" * (3 + len(others)) + "|"
+    modes = [m for m in track.spec.modes if m != "oracle"]
+    lines = [
+        "| data | hiding | " + " | ".join(f"`{m}`" for m in modes) + " |",
+        "|---" * (2 + len(modes)) + "|",
+    ]
     total = defaultdict(list)
     for d in track.data:
         for h in track.hidings:
             cells = []
-            for mode in ("observed", *others):
+            for mode in modes:
                 lost = []
                 for name in track.names:
                     if name in track.full:
@@ -188,7 +199,7 @@ def selection(track):
             if any(cell != "-" for cell in cells):
                 lines.append(f"| {d} | {h} | {' | '.join(cells)} |")
     for h in track.hidings:
-        cells = [percent(statistics.mean(total[h, m])) if total[h, m] else "-" for m in ("observed", *others)]
+        cells = [percent(statistics.mean(total[h, m])) if total[h, m] else "-" for m in modes]
         lines.append(f"| **mean** | {h} | {' | '.join(cells)} |")
     intro = (
         "Test mAP lost by selecting trial and epoch otherwise than by full validation labels, mean over "
@@ -266,8 +277,8 @@ def page():
             f"`spml bench run {name}`: {about['runs']:,} runs ({about['failed']} failed), "
             f"{track.spec.trials} trials and "
             f"{len(track.spec.seeds)} seeds for each candidate; "
-            f"{about['hours of all runs one after the other']} hours of runs, "
-            f"{about['hours from first to last']} hours from the first to the last. {about['date']}, "
+            f"made in {about['hours in which runs were made']} hours, and in "
+            f"{about['hours of all runs one after the other']} hours one after the other. {about['date']}, "
             f"{versions['machine']}, torch {versions['torch']}, commit {versions['commit']}.\n"
         )
     return "\n".join(parts)

@@ -100,24 +100,20 @@ def _mean(mode: str, data: str | None, hiding: str | None, pools: Sequence[_Pool
 def last_epochs(rows: Iterable[Row], modes: Sequence[str]) -> dict[tuple[SeriesKey, str], float]:
     """Test mAP of the last epoch of the trial that a mode prefers by its last epoch, for trained series.
 
-    What is solved for a path of penalties has no epochs, and a series of which a trial lacks its last epoch's
-    test is left out.
+    What is solved has no epochs and is left out. If a run lacks the test of its last epoch, nothing is known:
+    the runs that have it may be those in which it was the best.
     """
     found: dict[SeriesKey, list[Row]] = {}
-    for row in sorted((row for row in rows if row.status == "done"), key=lambda row: row.trial):
-        found.setdefault(row.series, []).append(row)
+    for row in sorted(rows, key=lambda row: row.trial):
+        if row.status == "done" and "penalty" not in row.history and len(row.history.get(TEST, [])) > 1:
+            if math.isnan(row.history[TEST][-1]):
+                return {}
+            found.setdefault(row.series, []).append(row)
     result = {}
     for series, trials in found.items():
-        if not all(_is_tested_at_the_end(row) for row in trials):
-            continue
         for mode in modes:
             name = column(mode)
             if all(row.history.get(name) for row in trials):
                 chosen = max(trials, key=lambda row: row.history[name][-1])
                 result[series, mode] = chosen.history[TEST][-1]
     return result
-
-
-def _is_tested_at_the_end(row: Row) -> bool:
-    tests = row.history.get(TEST, [])
-    return "penalty" not in row.history and bool(tests) and math.isfinite(tests[-1])

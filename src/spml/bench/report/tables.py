@@ -34,7 +34,7 @@ class Entry:
         picks: what the mode takes from the series of each seed, in the order of seeds.
         test: mAP on the test samples.
         last: mean of the same where trials are compared by their last epochs, of which none is selected;
-            None where that is not known of every seed.
+            None where that is not known.
         gap: share of the gap between baseline and ceiling that is closed; None where that says nothing.
         difference: to the baseline, paired by seed; None without a common seed.
         p: Holm-corrected, against the best; None for the best itself, and without draws to compare.
