@@ -9,14 +9,14 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from ..config import Config, DataConfig, check, from_dict
+from ..config import Config, DataConfig
 from ..errors import InputError, nearest
-from ..models import CLOSED_FORM
-from ..objective import create, find, methods
+from ..objective import find, methods
+from .checks import check_spec
 from .document import Document, Where
 from .nesting import merged, nested
 from .rows import OBSERVED, ORACLE
-from .space import Range, Space, grid
+from .space import Range, Space
 from .spec import AUDIT, Candidate, DataSet, Hiding, Spec
 
 _TOP = [
@@ -34,7 +34,6 @@ _OWN = ["data", "output", "seed", "select", "mean_labels", "method", "hp", "init
 CARDS = ("voc", "coco", "nus", "cub")
 """Benchmarks for which cards give published hyper-parameters."""
 
-MAX_RUNS = 1_000_000
 _TIMES = re.compile(r"x(\d+\.?\d*)")
 
 
@@ -118,7 +117,7 @@ class _Reader:
             path=document.path,
             text=self.text,
         )
-        self._check(spec)
+        check_spec(spec, document)
         return spec
 
     # -- parts -------------------------------------------------------------------------------------------
@@ -297,71 +296,6 @@ class _Reader:
                 )
         return nested(given)
 
-    # -- checks over parts -------------------------------------------------------------------------------
-
-    def _check(self, spec: Spec) -> None:
-        names = [candidate.name for candidate in spec.candidates]
-        for what in ("baseline", "ceiling"):
-            name = getattr(spec, what)
-            if name and name not in names:
-                raise self.document.error((what,), f"{what}: no candidate is called {name!r}. "
-                                                   f"{nearest(name, names)}")  # fmt: skip
-        runs = 0
-        for candidate in spec.candidates:
-            where = self._where(candidate)
-            runs += spec.trials_of(candidate) if self._grid_possible(spec, candidate, where) else 0
-            self._check_settings(spec, candidate, where)
-        runs *= len(spec.data) * len(spec.hidings) * len(spec.seeds)
-        if runs > MAX_RUNS:
-            raise self.document.error(
-                ("search",), f"this would be {runs:,} runs; at most {MAX_RUNS:,} are possible"
-            )
-
-    def _grid_possible(self, spec: Spec, candidate: Candidate, where: Where) -> bool:
-        if spec.sampler != "grid":
-            return True
-        for key, part in candidate.space.items():
-            if not part.choices:
-                raise self.document.error(
-                    where, f"sampler grid needs a list of values for {key}, not a range"
-                )
-        count = len(grid(candidate.space)) if candidate.space else 1
-        if count > spec.trials:
-            raise self.document.error(
-                where,
-                f"candidate {candidate.name!r} has a grid of {count} trials, but search.trials allows "
-                f"{spec.trials} for each candidate",
-            )
-        return True
-
-    def _check_settings(self, spec: Spec, candidate: Candidate, where: Where) -> None:
-        """On every data set, at the ends of every range: settings must exist and be in their domain."""
-        for ends in _ends(candidate.space):
-            for data in spec.data:
-                for hiding in spec.hidings:
-                    settings = merged(
-                        spec.train, data.train, candidate.settings, nested(ends),
-                        {"data": {**data.settings, **hiding.settings}, "output": "-"},
-                    )  # fmt: skip
-                    try:
-                        config = from_dict(settings)
-                        check(config)
-                        if config.method:
-                            create(config.method, config.hp)
-                    except (InputError, ValueError) as error:
-                        raise self.document.error(where, f"candidate {candidate.name!r}: {error}") from error
-                    if not config.method and config.model.head not in CLOSED_FORM:
-                        raise self.document.error(
-                            where, f"candidate {candidate.name!r} has no method (method: ...)"
-                        )
-
-    def _where(self, candidate: Candidate) -> Where:
-        for number, entry in enumerate(self.value["candidates"]):
-            named = entry if isinstance(entry, str) else entry.get("name", entry.get("method"))
-            if named == candidate.name:
-                return ("candidates", number)
-        return ("candidates",)
-
     # -- values ------------------------------------------------------------------------------------------
 
     def _check_method(self, where: Where, name: Any) -> None:
@@ -404,15 +338,3 @@ class _Reader:
                 where, f"{where[-1]} must be one of {', '.join(allowed)}, got {value!r}"
             )
         return value
-
-
-def _ends(space: Space) -> list[dict[str, Any]]:
-    """Settings at the lower, and at the upper ends of all ranges."""
-    if not space:
-        return [{}]
-    low = {key: part.choices[0] if part.choices else part.at(0.0) for key, part in space.items()}
-    high = {
-        key: part.choices[-1] if part.choices else int(part.high) if part.integer else part.high
-        for key, part in space.items()
-    }
-    return [low, high]
