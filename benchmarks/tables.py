@@ -223,6 +223,42 @@ def best_epoch(track):
     return [f"{text}: {', '.join(cells)}.", ""]
 
 
+def variants(track):
+    """What each variant of a candidate ("NAME, VARIANT") gains over the candidate itself."""
+    pairs = [(name, base) for name in track.names if (base := name.rpartition(", ")[0]) in track.names]
+    blocks = []
+    for mode in MODES if pairs else ():
+        lines = [
+            "Difference to the candidate without it, paired by seed, mean over ways of hiding; selected by "
+            f"`{mode}`:",
+            "",
+            "| variant | " + " | ".join(track.data) + " | mean |",
+            "|---" * (2 + len(track.data)) + "|",
+        ]
+        for name, base in pairs:
+            means = [
+                statistics.mean(gains) if (gains := list(_gains(track, d, name, base, mode))) else None
+                for d in track.data
+            ]
+            known = [mean for mean in means if mean is not None]
+            cells = ["-" if mean is None else _signed(mean) for mean in means]
+            lines.append(
+                f"| {name} | {' | '.join(cells)} | {_signed(statistics.mean(known)) if known else '-'} |"
+            )
+        blocks += [*lines, ""]
+    return blocks
+
+
+def _gains(track, data, name, base, mode):
+    for hiding in track.hidings:
+        mine, theirs = (track.by_seed(data, hiding, one, mode) for one in (name, base))
+        yield from (mine[seed] - theirs[seed] for seed in mine if seed in theirs)
+
+
+def _signed(value):
+    return f"{100 * value:+.2f}"
+
+
 def edges(track):
     """How often a selected trial lies at the edge of the grid."""
     counts = defaultdict(int)
@@ -268,7 +304,7 @@ def page():
         parts.append("\n".join([*lines, ""]))
         parts += [
             "\n".join(block)
-            for block in (overview(track), selection(track), best_epoch(track), edges(track))
+            for block in (overview(track), variants(track), selection(track), best_epoch(track), edges(track))
             if block
         ]
         for hiding in track.hidings:
