@@ -151,7 +151,12 @@ def _page(name: str) -> str:
         f"- Keeps besides the model: {card.state}\n"
         f"- Needs: {'what the methods combined need' if name == COMBINATION else needs or 'nothing else'}\n"
         f"- Head: {card.head}; its bias starts at {_BIAS[card.head_bias]} "
-        "(`--model.head`, `--model.head_bias` choose others)",
+        "(`--model.head`, `--model.head_bias` choose others)"
+        + (
+            ""
+            if card.scores == "logits"
+            else f"\n- Scores: {card.scores} (`--model.scores logits` for logits)"
+        ),
         "## Hyper-parameters",
         _hyper_parameters(cls),
         *_published(cls),

@@ -98,6 +98,18 @@ def test_the_bias_start_is_not_applied_again(first, features, tmp_path):
     assert summary(tmp_path / "run")["head_bias"] == {"start": "init_from"}
 
 
+def test_scores_are_those_of_the_method_and_not_of_the_first_run(first, features, tmp_path):
+    for name, more in (("own", []), ("chosen", ["--model.scores", "logits"])):
+        main([
+            "train", str(features), *HIDE, *STILL, "--method", "softmax", "--init_from", str(first), *more,
+            "--output", str(tmp_path / name),
+        ])  # fmt: skip
+    found = [json.loads((tmp_path / name / "model.json").read_text())["top"] for name in ("own", "chosen")]
+    assert [top["scores"] for top in found] == ["log_softmax", "logits"]
+    assert json.loads((first / "model.json").read_text())["top"]["scores"] == "logits"
+    assert read_yaml(tmp_path / "own" / "config.yaml").model.scores == "log_softmax"
+
+
 def test_training_goes_on_from_there(first, features, tmp_path):
     for name, more in (("anew", []), ("on", ["--init_from", str(first)])):
         main([

@@ -49,6 +49,7 @@ def make_top(config: Config, data: Dataset, num_features: int) -> tuple[models.T
         hidden=config.model.hidden,
         dropout=config.model.dropout,
         standardise=config.model.standardise and data.kind == "feature",
+        scores=config.model.scores if config.method else "logits",
     )
     top.fit_standardise(data.splits["train"].inputs)
     mean_labels, source = config.mean_labels, "stated"

@@ -170,7 +170,7 @@ def _methods(arguments: Namespace) -> None:
         for line in card.formula.splitlines():
             print(f"    {line}")
         print("\n" + ";\n".join(NOTATION) + "\n")
-        print(f"state: {card.state}\nhead: {card.head}\nhead bias: {card.head_bias}")
+        print(f"state: {card.state}\nhead: {card.head}\nscores: {card.scores}\nhead bias: {card.head_bias}")
         for name, default in hyper_parameters(cls).items():
             print(f"  --hp.{name}  (default {readable(default)})")
         for benchmark, values in card.defaults.items():

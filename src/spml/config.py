@@ -100,6 +100,9 @@ class ModelConfig:
             minus that of all. Short on the command line: --head.
         hidden: width of the hidden layer of `mlp`, and of the code of `gaussian`.
         dropout: share of features dropped before the head.
+        scores: what a model answers: the head's `logits`, or their `log_softmax`, log-probabilities over the
+            classes of a sample. For losses that only compare classes of the same sample: they leave open how
+            the logits of one sample lie to those of another. `auto` = what the method's card says.
         head_bias: bias that a new head starts with: `zero`, or `prior` = logit(K / C); `auto` = what the
             method's card says.
         standardise: scale each feature to mean 0 and deviation 1 over the training set (feature files and
@@ -112,6 +115,7 @@ class ModelConfig:
     head: Literal["auto", "linear", "mlp", "boosted_cam", "gaussian", "ridge", "mean_difference"] = "auto"
     hidden: int = 512
     dropout: float = 0.0
+    scores: Literal["auto", "logits", "log_softmax"] = "auto"
     head_bias: Literal["auto", "zero", "prior"] = "auto"
     standardise: bool = True
 

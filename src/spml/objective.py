@@ -144,6 +144,7 @@ class Card:
         state: what it keeps besides the model's weights; `none` if nothing.
         head_bias: bias that the head starts with unless the user chooses, `zero` or `prior`.
         head: kind of head unless the user chooses.
+        scores: what a model answers unless the user chooses, `logits` or `log_softmax`.
         defaults: published hyper-parameters per benchmark.
         deviations: where paper and released code differ, and which of the two is the default.
     """
@@ -156,6 +157,7 @@ class Card:
     state: str = "none"
     head_bias: str = "zero"
     head: str = "linear"
+    scores: str = "logits"
     defaults: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     deviations: tuple[str, ...] = ()
 

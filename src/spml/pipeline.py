@@ -235,6 +235,7 @@ class _Run:
             data = self._features(backbone)
         if self.start:
             top, self.head_bias = self.start.classifier.top, {"start": "init_from"}
+            top.scores = self.config.model.scores  # a matter of the method, not of what was learnt
         else:
             top, self.head_bias = make_top(self.config, data, backbone.num_features)
         classifier = models.Classifier(backbone, top, frozen=self.frozen).to(fabric.device)

@@ -70,6 +70,7 @@ def with_data(config: Config, data: Dataset, spec: models.BackboneSpec) -> Confi
         objective = find(config.method)
         card, needs = objective.card, objective.needs
         model.head = card.head if model.head == "auto" else model.head  # type: ignore[assignment]
+        model.scores = card.scores if model.scores == "auto" else model.scores  # type: ignore[assignment]
         model.head_bias = card.head_bias if model.head_bias == "auto" else model.head_bias  # type: ignore[assignment]
     solved = config.method and config.optim.name == LBFGS
     if solved:

@@ -356,6 +356,17 @@ def test_softmax_is_cross_entropy_for_indices():
     assert softmax_loss(Z, INDEX).item() == pytest.approx(expected.item(), rel=1e-13)
 
 
+@pytest.mark.parametrize("target", [INDEX, TARGET], ids=["indices", "ternary"])
+def test_softmax_of_log_probabilities_is_the_same(target):
+    """So a model that answers log-probabilities is trained as if it answered logits."""
+    found = []
+    for normalise in (False, True):
+        z = Z.clone().requires_grad_()
+        loss = softmax_loss(z.log_softmax(1) if normalise else z, target)
+        found.append((loss.detach(), torch.autograd.grad(loss, z)[0]))
+    torch.testing.assert_close(found[1], found[0], rtol=1e-12, atol=1e-14)
+
+
 def test_known_negatives_leave_the_sums_of_softmax_and_show():
     left_out = torch.tensor([[1, 0, -1, 0, 0, -1]])
     kept = [0, 1, 3, 4]

@@ -218,6 +218,36 @@ def test_every_head_is_saved_and_loaded(head: str, tmp_path: Path) -> None:
     assert torch.equal(found.class_maps, expected.class_maps)
 
 
+def test_log_probabilities_can_be_compared_between_samples() -> None:
+    torch.manual_seed(0)
+    plain, normalised = Top(4, 3, standardise=False), Top(4, 3, standardise=False, scores="log_softmax")
+    normalised.load_state_dict(plain.state_dict())
+    features = torch.randn(5, 4)
+    found = normalised(features)
+    torch.testing.assert_close(found.logits.exp().sum(1), torch.ones(5))
+    torch.testing.assert_close(found.logits, plain(features).logits.log_softmax(1))
+    assert torch.equal(found.features, features)
+    # What is added to all logits of a sample, which softmax cross-entropy leaves open, does not matter.
+    with torch.no_grad():
+        normalised.head.bias += 5
+    torch.testing.assert_close(normalised(features).logits, found.logits)
+    assert normalised.settings()["scores"] == "log_softmax"
+    with pytest.raises(ValueError, match="scores must be one of logits, log_softmax, got 'probs'"):
+        Top(4, 3, scores="probs")
+
+
+@pytest.mark.usefixtures("no_network")
+def test_scores_are_saved_and_loaded(tmp_path: Path) -> None:
+    config = ModelConfig()
+    backbone = build_backbone(describe_backbone(config, GREY), config)
+    classifier = Classifier(backbone, Top(64, 2, scores="log_softmax")).eval()
+    save_classifier(tmp_path, classifier, classifier.spec, {"classes": ["a", "b"]})
+    images = torch.randint(0, 256, (3, 1, 40, 40), dtype=torch.uint8)
+    found = load_classifier(tmp_path)[0](images).logits
+    torch.testing.assert_close(found.exp().sum(1), torch.ones(3))
+    assert torch.equal(found, classifier(images).logits)
+
+
 @pytest.fixture
 def saved(tmp_path: Path) -> Path:
     classifier = small_classifier()

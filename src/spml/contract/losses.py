@@ -35,6 +35,7 @@ def _card_and_hyper_parameters_are_documented(case: Case) -> None:
     for name in ("title", "paper", "equations", "formula"):
         assert getattr(cls.card, name), f"the card has no {name}"
     assert cls.card.head_bias in ("zero", "prior"), f"head_bias is {cls.card.head_bias!r}"
+    assert cls.card.scores in ("logits", "log_softmax"), f"scores is {cls.card.scores!r}"
     known = hyper_parameters(cls)
     text = inspect.getdoc(cls) or ""
     missing = [name for name in known if name not in text]

@@ -17,7 +17,8 @@ def softmax_loss(logits: Tensor, target: Tensor, *, reduction: Reduction = "mean
     (e^z_i + sum over unknown labels of e^z)) over them, so that they don't compete with each other.
 
     Args:
-        logits: (B, C). Predict by their order; they are no log-odds.
+        logits: (B, C), or log-probabilities, which give the same. They are no log-odds, and what all logits
+            of a sample have in common means nothing: compare samples by log-softmax.
         target: int64 (B,) class indices, or integer (B, C) in {-1, 0, +1}.
         reduction: `mean` over B, `sum`, or `none`.
 

@@ -13,7 +13,9 @@ from ..objective import Batch, Card, Facts, Objective, Outputs, register
 class SoftmaxCrossEntropy(Objective):
     """The observed label as if it were the only one: multi-class logistic regression.
 
-    Rank labels by its scores; they are no log-odds, so a threshold has to be found from data.
+    The loss compares the classes of a sample and says nothing of how the logits of two samples lie to each
+    other. So the model answers log-probabilities (`--model.scores log_softmax`), which can be compared; they
+    are no log-odds, so a threshold has to be found from data.
     """
 
     card = Card(
@@ -23,6 +25,7 @@ class SoftmaxCrossEntropy(Objective):
         equations="-log softmax",
         formula="L = mean over B of the mean over i in P of -log(e^z_i / (e^z_i + sum over U of e^z))\n"
         "known negatives have no part in it",
+        scores="log_softmax",
         deviations=("mean over samples; several known positives of a sample don't compete",),
     )
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from ..data.dataset import Inputs
 from ..errors import InputError
@@ -21,6 +22,7 @@ from .heads import LINEAR, BoostedCAM, GaussianHead, last_layer, make_head
 from .spec import BackboneSpec
 
 WEIGHTS, CARD, FORMAT = "model.safetensors", "model.json", 1
+SCORES = LOGITS, LOG_SOFTMAX = "logits", "log_softmax"
 _CLAMP = 10.0
 _CHUNK = 256  # rows at a time: what stays in the processor's cache takes a tenth of the time
 
@@ -84,9 +86,10 @@ class Top(nn.Module):
         dropout: share of features dropped before the head, in training.
         standardise: scale features by `fit_standardise`; otherwise they are taken as they are, as feature
             maps always are.
+        scores: what is answered, the head's `logits` or their `log_softmax` over the classes.
 
     Raises:
-        ValueError: no such head.
+        ValueError: no such head or scores.
     """
 
     def __init__(
@@ -98,8 +101,12 @@ class Top(nn.Module):
         hidden: int = 512,
         dropout: float = 0.0,
         standardise: bool = True,
+        scores: str = LOGITS,
     ) -> None:
         super().__init__()
+        if scores not in SCORES:
+            raise ValueError(f"scores must be one of {', '.join(SCORES)}, got {scores!r}")
+        self.scores = scores
         self.num_features, self.num_classes = num_features, num_classes
         self.head = make_head(head, num_features, num_classes, hidden)
         standardise = standardise and not self.takes_maps
@@ -115,7 +122,8 @@ class Top(nn.Module):
 
     def settings(self) -> dict[str, Any]:
         """The arguments that make a top like this one."""
-        return {"num_features": self.num_features, "num_classes": self.num_classes, **self._settings}
+        sizes = {"num_features": self.num_features, "num_classes": self.num_classes}
+        return {**sizes, **self._settings, "scores": self.scores}
 
     def fit_standardise(self, inputs: Inputs) -> None:
         """Learn mean and deviation of the training features; nothing to do without `standardise`."""
@@ -126,7 +134,7 @@ class Top(nn.Module):
             )
 
     def forward(self, features: Tensor) -> Outputs:
-        """Logits (B, C), and what the head was given, before dropout (B, D); both float32.
+        """Logits (B, C) or log-probabilities, and what the head was given, before dropout (B, D); float32.
 
         Args:
             features: (B, D), or (B, D, h, w) for a head that takes maps, whose mean is then given.
@@ -135,15 +143,18 @@ class Top(nn.Module):
             given = features.float()
             if self.standardise is not None:
                 given = self.standardise(given)
-            kept = self.dropout(given)
+            kept, latent = self.dropout(given), None
             if isinstance(self.head, GaussianHead):
                 logits, latent = self.head(kept)
-                return Outputs(logits, given, latent=latent)
-            return Outputs(self.head(kept), given.mean((2, 3)) if self.takes_maps else given)
+            else:
+                logits = self.head(kept)
+            if self.scores == LOG_SOFTMAX:
+                logits = functional.log_softmax(logits, 1)
+            return Outputs(logits, given.mean((2, 3)) if self.takes_maps else given, latent=latent)
 
     @torch.no_grad()
     def class_maps(self, maps: Tensor) -> Tensor:
-        """The logits that each place of feature maps (B, D, h, w) would have alone, float32 (B, C, h, w).
+        """The head's logits for each place of feature maps (B, D, h, w) alone, float32 (B, C, h, w).
 
         Without dropout and random codes, and without gradient.
         """
