@@ -56,7 +56,8 @@ def collect(folder, name):
         "failed": sum(row.status == "failed" for row in rows),
         "hours in which runs were made": round(_covered(zip(starts, ends, strict=True)) / 3600, 2),
         "hours of all runs one after the other": round(sum(row.seconds for row in rows) / 3600, 2),
-        "versions": rows[0].versions,
+        "versions": max(rows, key=lambda row: row.finished).versions,
+        "commits": sorted({row.versions["commit"] for row in rows}),
         "data": data,
     }
     RESULTS.mkdir(parents=True, exist_ok=True)
@@ -111,10 +112,11 @@ def overview(track):
     columns = {}
     for mode in MODES:
         table = np.array([[track.mean(d, h, name, mode) for name in ranked] for d, h in places])
-        low = np.array([track.mean(d, h, track.spec.baseline, mode) for d, h in places])
-        high = np.array([track.mean(d, h, track.spec.ceiling, mode) for d, h in places])
-        wide = high - low > 0.005
-        gaps = ((table - low[:, None]) / (high - low)[:, None])[wide].mean(0)
+        low, high = (
+            np.mean([track.mean(d, h, name, mode) for d, h in places])
+            for name in (track.spec.baseline, track.spec.ceiling)
+        )
+        gaps = (table.mean(0) - low) / (high - low)
         columns[mode] = dict(
             zip(ranked, zip(mean_ranks(table), table.mean(0), gaps, strict=True), strict=True)
         )
@@ -278,6 +280,10 @@ def edges(track):
     return [f"In {total} of {cells} series {where}{', most often of ' + named if named else ''}.", ""]
 
 
+def _commits(found):
+    return f"commit{'s' if len(found) > 1 else ''} {', '.join(found)}"
+
+
 def page():
     """The text of BENCHMARKS.md."""
     parts = [HEAD]
@@ -315,7 +321,7 @@ def page():
             f"{len(track.spec.seeds)} seeds for each candidate; "
             f"made in {about['hours in which runs were made']} hours, and in "
             f"{about['hours of all runs one after the other']} hours one after the other. {about['date']}, "
-            f"{versions['machine']}, torch {versions['torch']}, commit {versions['commit']}.\n"
+            f"{versions['machine']}, torch {versions['torch']}, {_commits(about['commits'])}.\n"
         )
     return "\n".join(parts)
 

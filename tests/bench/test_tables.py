@@ -103,18 +103,20 @@ def test_settings_and_edges_of_what_was_picked():
 
 def test_ranks_count_places_where_everybody_is():
     found = {
-        ("a", "u"): {"x": (0.5, 0.2), "y": (0.4, None), "z": (0.3, 0.0)},
-        ("b", "u"): {"x": (0.5, 0.4), "y": (0.6, None), "z": (0.1, 0.0)},
-        ("c", "u"): {"x": (0.9, 0.9), "z": (0.1, 0.9)},
-        ("d", "u"): {"x": (0.7, 0.6), "y": (0.6, None), "z": (0.1, 0.0), "rare": (1.0, 1.0)},
+        ("a", "u"): {"x": 0.5, "y": 0.4, "z": 0.3},
+        ("b", "u"): {"x": 0.5, "y": 0.6, "z": 0.1},
+        ("c", "u"): {"x": 0.9, "z": 0.1},
+        ("d", "u"): {"x": 0.7, "y": 0.6, "z": 0.1, "rare": 1.0},
     }
-    ranking = rank(found)
+    ends = {("a", "u"): (0.3, 0.301), ("c", "u"): (0.0, 1.0), ("d", "u"): (0.1, 0.9)}
+    ranking = rank(found, ends)
     assert ranking.candidates == ("x", "y", "z")
     assert ranking.ranks == pytest.approx((4 / 3, 5 / 3, 3))
     assert ranking.places == (("a", "u"), ("b", "u"), ("d", "u"))
     assert ranking.means == pytest.approx((1.7 / 3, 1.6 / 3, 0.5 / 3))
-    assert ranking.gaps[0] == pytest.approx(0.4)
-    assert ranking.gaps[1] is None
+    # Over a and d, where both ends are known and everybody is: from 0.2 to 0.6005. Alone, a would give 200.
+    assert ranking.gaps == pytest.approx(((0.6 - 0.2) / 0.4005, (0.5 - 0.2) / 0.4005, 0.0))
+    assert rank(found).gaps == (None, None, None)
     assert ranking.left_out == ("rare",)
     assert ranking.cd == pytest.approx(2.343 * math.sqrt(3 * 4 / (6 * 3)), abs=2e-3)
     assert ranking.groups == ((0, 1, 2),)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .statistics import Friedman, cliques, friedman, mean_ranks, nemenyi_cd
+from .statistics import Friedman, cliques, friedman, gap_closed, mean_ranks, nemenyi_cd
 
 ALPHA = 0.05
 
@@ -24,7 +24,8 @@ class Ranking:
         candidates: from the best mean rank to the worst.
         ranks: their mean ranks.
         means: their mean mAP.
-        gaps: their mean share of the gap closed; None where no place has one.
+        gaps: share of the gap between the means of baseline and ceiling that their means close; None where
+            that says nothing.
         places: over which the means are: those where all `candidates` have a result.
         test: Friedman's.
         cd: critical difference of Nemenyi's test; NaN with fewer than two places or candidates.
@@ -43,14 +44,18 @@ class Ranking:
     left_out: tuple[str, ...]
 
 
-def rank(found: Mapping[Place, Mapping[str, tuple[float, float | None]]]) -> Ranking:
+def rank(
+    found: Mapping[Place, Mapping[str, float]], ends: Mapping[Place, tuple[float, float]] | None = None
+) -> Ranking:
     """The ranking of candidates by their mAP at each place.
 
     A candidate that is absent from more than half of the places is left out, so that it does not cost the
     others these places; then only places count where nobody is absent.
 
     Args:
-        found: by place and candidate, mean mAP and share of the gap closed.
+        found: by place and candidate, mean mAP.
+        ends: by place, mean mAP of baseline and ceiling. Of means and not of each place's share a mean is
+            taken, for where the two are close a share can be anything.
     """
     present = {place: names for place, names in found.items() if names}
     everyone = sorted({name for names in present.values() for name in names})
@@ -60,16 +65,16 @@ def rank(found: Mapping[Place, Mapping[str, tuple[float, float | None]]]) -> Ran
     if not places:
         nothing = Friedman(math.nan, math.nan, math.nan)
         return Ranking((), (), (), (), (), nothing, math.nan, (), tuple(everyone))
-    table = np.array([[present[place][name][0] for name in ranked] for place in places])
+    table = np.array([[present[place][name] for name in ranked] for place in places])
     ranks, means = mean_ranks(table), table.mean(axis=0)
     order = sorted(range(len(ranked)), key=lambda i: (ranks[i], -means[i], ranked[i]))
     testable = len(places) > 1 and len(ranked) > 1
     cd = nemenyi_cd(len(ranked), len(places), ALPHA) if testable else math.nan
-    gaps: list[float | None] = []
-    for i in order:
-        closed = [present[place][ranked[i]][1] for place in places]
-        known = [share for share in closed if share is not None]
-        gaps.append(sum(known) / len(known) if known else None)
+    gaps: list[float | None] = [None] * len(order)
+    rows = [row for row, place in enumerate(places) if ends and place in ends]
+    if ends and rows:
+        low, high = np.mean([ends[places[row]] for row in rows], axis=0).tolist()
+        gaps = [gap_closed(float(table[rows, i].mean()), low, high) for i in order]
     return Ranking(
         candidates=tuple(ranked[i] for i in order),
         ranks=tuple(float(ranks[i]) for i in order),

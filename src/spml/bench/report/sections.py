@@ -137,8 +137,8 @@ def ranks(report: Report) -> list[Block]:
         notes.append(note + ".")
     blocks += [
         Paragraph(
-            "Mean rank (1 = best), mean mAP and mean share of the gap, over the data sets and ways of hiding "
-            "where all ranked candidates have a result. Data sets that are variants of each other are not "
+            "Mean rank (1 = best), mean mAP and the share of the gap that it closes, over the data sets and "
+            "ways of hiding where all ranked candidates have a result. Data sets that are variants of each other are not "
             "independent, which the tests assume."
         ),
         Table(header, lines),

@@ -129,22 +129,28 @@ def build(
         reference_only=outside,
         entries=entries,
         candidates={place: _order(found, modes) for place, found in entries.items()},
-        rankings={
-            mode: rank(
-                {
-                    place: {
-                        name: (entry.test.mean, entry.gap)
-                        for (name, by), entry in found.items()
-                        if by == mode and name not in outside
-                    }
-                    for place, found in entries.items()
-                }
-            )
-            for mode in modes
-        },
+        rankings={mode: _ranking(entries, mode, baseline, ceiling, outside) for mode in modes},
         losses=selection_losses(chosen, modes, outside),
         account=account(rows, chosen, modes, expected, outside),
     )
+
+
+def _ranking(
+    entries: Mapping[Place, Mapping[tuple[str, str], Entry]],
+    mode: str,
+    baseline: str | None,
+    ceiling: str | None,
+    outside: frozenset[str],
+) -> Ranking:
+    means = {
+        place: {name: entry.test.mean for (name, by), entry in found.items() if by == mode}
+        for place, found in entries.items()
+    }
+    return rank(
+        {place: {n: mean for n, mean in here.items() if n not in outside} for place, here in means.items()},
+        {place: (here[baseline], here[ceiling]) for place, here in means.items()
+         if baseline in here and ceiling in here},
+    )  # fmt: skip
 
 
 def _picks(rows: Sequence[Row], modes: Sequence[str]) -> dict[SeriesKey, dict[str, Pick]]:
