@@ -138,8 +138,8 @@ def ranks(report: Report) -> list[Block]:
     blocks += [
         Paragraph(
             "Mean rank (1 = best), mean mAP and the share of the gap that it closes, over the data sets and "
-            "ways of hiding where all ranked candidates have a result. Data sets that are variants of each other are not "
-            "independent, which the tests assume."
+            "ways of hiding where all ranked candidates have a result. Data sets that are variants of each "
+            "other are not independent, which the tests assume."
         ),
         Table(header, lines),
         Bullets(notes),
