@@ -114,18 +114,21 @@ def check_data(job: Job) -> None:
     Raises:
         InputError: it changed, or can't be opened any more.
     """
-    from .run import Runner
-
     spec, root = job.spec(), Path(job.root)
     state = read_state(spec, Store(job.url), root)
     firsts: dict[str, Row] = {}
     for row in state.rows:
         firsts.setdefault(row.series.data, row)
-    unfinished = {series.data for series in state.missing}
+    for key in state.missing:
+        firsts.pop(key.data, None)
+    if not firsts:
+        return
+    from .run import Runner
+
     runner = Runner(spec, Path(job.folder) / "features", report=lambda line: None)
     for series in all_series(spec):
         first = firsts.get(series.data.name)
-        if first is None or first.series != series.key or series.data.name in unfinished:
+        if first is None or first.series != series.key:
             continue
         trial = next_trial(spec, series, [], root)
         assert trial is not None
