@@ -108,6 +108,11 @@ def test_scores_are_those_of_the_method_and_not_of_the_first_run(first, features
     assert [top["scores"] for top in found] == ["log_softmax", "logits"]
     assert json.loads((first / "model.json").read_text())["top"]["scores"] == "logits"
     assert read_yaml(tmp_path / "own" / "config.yaml").model.scores == "log_softmax"
+    # What a user is shown are probabilities, and the threshold is one for them.
+    predicted = [spml.load(tmp_path / name).predict(features) for name in ("own", "chosen")]
+    np.testing.assert_allclose(predicted[0].scores.sum(1), 1.0, rtol=1e-5)
+    assert np.abs(predicted[1].scores.sum(1) - 1.0).max() > 0.05
+    assert sum(map(len, predicted[0].labels)) > 0
 
 
 def test_training_goes_on_from_there(first, features, tmp_path):

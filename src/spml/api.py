@@ -160,7 +160,8 @@ class Predictions:
     Attributes:
         ids: one name per sample.
         classes: class names.
-        scores: float32 (N, C), sigmoid of the logits. Not calibrated: they rank.
+        scores: float32 (N, C), sigmoid of the logits, or the probabilities of a model that answers
+            log-probabilities. Not calibrated: they rank.
         labels: names of the predicted classes of each sample, the highest score first.
         notes: what was left out, one line each.
     """
@@ -238,7 +239,7 @@ class Run:
             np.zeros(len(ids) + 1, np.int64), np.empty(0, np.int64), np.empty(0, np.int8), len(self.classes)
         )
         logits = self.logits(Samples(ids, inputs, nothing), Engine(batch_size, workers, device, console))
-        return Predictions(ids, self.classes, _sigmoid(logits), self._labels(logits), notes)
+        return Predictions(ids, self.classes, self._probabilities(logits), self._labels(logits), notes)
 
     def evaluate(
         self,
@@ -324,6 +325,12 @@ class Run:
                     f"sample, but the data has {width}. Give features made in the same way."
                 )
 
+    def _probabilities(self, logits: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+        from scipy.special import expit
+
+        normalised = self._classifier.top.scores == models.LOG_SOFTMAX
+        return np.asarray(np.exp(logits) if normalised else expit(logits), np.float32)
+
     def _labels(self, logits: npt.NDArray[np.float32]) -> list[list[str]]:
         order = np.argsort(-logits, axis=1, kind="stable")
         return [
@@ -334,12 +341,6 @@ class Run:
 
 def _data_config(path: str | Path, settings: dict[str, Any]) -> DataConfig:
     return from_dict({"data": {**settings, "path": str(path)}}).data
-
-
-def _sigmoid(logits: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-    from scipy.special import expit
-
-    return np.asarray(expit(logits), np.float32)
 
 
 __all__ = ["Config", "Predictions", "Run", "compare", "load", "train"]

@@ -1,7 +1,15 @@
 """Models: a backbone that turns samples into features, and a top that turns features into logits."""
 
 from .backbones import Backbone, build_backbone
-from .classifier import Classifier, Standardise, Top, load_classifier, save_classifier, start_bias
+from .classifier import (
+    LOG_SOFTMAX,
+    Classifier,
+    Standardise,
+    Top,
+    load_classifier,
+    save_classifier,
+    start_bias,
+)
 from .closed_form import (
     CLOSED_FORM,
     PENALTIES,
@@ -20,6 +28,7 @@ __all__ = [
     "CLOSED_FORM",
     "GAUSSIAN",
     "LINEAR",
+    "LOG_SOFTMAX",
     "PENALTIES",
     "RIDGE",
     "Backbone",

@@ -142,17 +142,8 @@ def _write_csv(report: Report, folder: Path) -> None:
     header = [*where, "seed", "test_mAP", "trial", "epoch", "penalty", "params", "key"]
     write_rows(folder / "results.csv", header, results)
     header = [*where, "seeds", "mean_mAP", "sd_mAP", "last_epoch_mAP", "gap_closed", "difference"]
-    header += [
-        "difference_sd",
-        "difference_seeds",
-        "p_holm",
-        "best",
-        "trials_least",
-        "trials_most",
-        "median_params",
-        "edges",
-    ]
-    header.append("test_mAP_by_seed")
+    header += ["difference_sd", "difference_seeds", "p_holm", "best", "trials_least", "trials_most"]
+    header += ["median_params", "edges", "test_mAP_by_seed"]
     write_rows(folder / "summary.csv", header, summary)
     header = ["data", "candidate", "runs", "seconds", "memory_MiB"]
     costs = [[*cost[:3], f"{cost.seconds:.3f}", f"{cost.memory:.1f}"] for cost in report.account.costs]
