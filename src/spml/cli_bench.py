@@ -152,6 +152,7 @@ def _write(job: Job, state: State, console: Console) -> None:
         reference_only=[candidate.name for candidate in spec.candidates if candidate.full],
         about=spec.about,
         expected=[series.key for series in all_series(spec)],
+        spaces={candidate.name: candidate.space for candidate in spec.candidates},
     )
     print_report(report)
     console.line(state.describe())

@@ -85,7 +85,6 @@ def sweep(
                                 trial,
                                 values=history,
                                 draws=own,
-                                edges={"optim.lr": "high"} if trial == 0 else {},
                                 seconds=float(rng.uniform(1, 3) * (1 + c)),
                                 memory=float(rng.uniform(300, 500)),
                             )

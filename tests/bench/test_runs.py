@@ -18,7 +18,7 @@ import pytest
 
 from spml.bench.parse import read_spec
 from spml.bench.plan import all_series, code_version, next_trial
-from spml.bench.rows import best_epoch
+from spml.bench.rows import best_epoch, picks
 from spml.bench.run import Runner
 from spml.bench.state import read_state
 from spml.bench.store import Store
@@ -49,7 +49,7 @@ def content(job):
     state = read_state(job.spec(), Store(job.url), Path(job.root))
     assert not state.missing
     return [
-        json.dumps([row.key, row.series, row.trial, row.params, row.history, row.draws, row.edges, row.facts])
+        json.dumps([row.key, row.series, row.trial, row.params, row.history, row.draws, row.facts])
         for row in state.rows
     ]
 
@@ -81,6 +81,25 @@ def test_a_finished_run_is_not_repeated(finished, monkeypatch):
     monkeypatch.setattr(Runner, "run", lambda *_: pytest.fail("was run again"))
     assert work(finished) == []
     assert content(finished) == before
+
+
+def test_a_wider_grid_keeps_what_is_there(tmp_path, monkeypatch):
+    grid = SMALL.replace("random", "grid").replace("{low: 1e-3, high: 1e-1, log: true}", "[1e-2, 1e-1]")
+    assert work(job_in(tmp_path, grid)) == []
+    wider, made = job_in(tmp_path, grid.replace("[1e-2, 1e-1]", "[1e-3, 1e-2, 1e-1]")), []
+    run = Runner.run
+
+    def note(runner, series, trial, before):
+        made.append((series.candidate.name, trial.number, trial.params))
+        return run(runner, series, trial, before)
+
+    monkeypatch.setattr(Runner, "run", note)
+    assert work(wider) == []
+    assert sorted(made) == [(name, 0, {"optim.lr": 1e-3}) for name in ("an", "full")]
+    rows = read_state(wider.spec(), Store(wider.url), Path(wider.root)).rows
+    assert [row.params["optim.lr"] for row in rows if row.series.candidate == "an"] == [1e-3, 1e-2, 1e-1]
+    assert {series.candidate for series, found in picks(rows, ["observed"]).items()
+            if found["observed"].draws.size} == {"an", "em slow", "full"}  # fmt: skip
 
 
 def test_the_same_numbers_as_spml_train(finished, tmp_path):

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import time
+import zlib
 
 import pytest
 import sqlalchemy as sql
@@ -49,6 +50,16 @@ def test_a_row_comes_back_as_it_was(tmp_path):
     assert store.find(series=SERIES).keys() == {"p0", "p1"}
     assert store.find(series=SERIES._replace(seed=1)) == {}
     assert store.count() == 2
+
+
+def test_a_row_that_an_earlier_version_kept(tmp_path):
+    store = Store(url_of(tmp_path))
+    assert store.add(made(), "p")
+    with sql.create_engine(store.url).begin() as connection:
+        body = json.loads(zlib.decompress(connection.scalar(sql.text("SELECT body FROM runs"))))
+        packed = zlib.compress(json.dumps({**body, "edges": {"optim.lr": "high"}}).encode())
+        connection.execute(sql.text("UPDATE runs SET body = :body"), {"body": packed})
+    assert store.find()["p"][0].params == made().params
 
 
 def test_what_is_there_is_never_replaced(tmp_path):

@@ -15,6 +15,7 @@ from spml.bench.report.rankings import rank
 from spml.bench.report.sections import last_epochs
 from spml.bench.report.tables import build
 from spml.bench.rows import SeriesKey
+from spml.bench.space import Range
 
 from .rows import HOSTILE, row, sweep
 
@@ -90,15 +91,20 @@ def test_a_lucky_seed_does_not_win():
 
 def test_settings_and_edges_of_what_was_picked():
     picked = [
-        ({"lr": 0.1, "head": "b"}, {"lr": "high"}),
-        ({"lr": 1.0, "head": "a"}, {}),
-        ({"lr": 0.01, "head": "b"}, {"lr": "low"}),
-        ({"lr": 1.0, "head": "b"}, {"lr": "high"}),
+        {"lr": 0.1, "head": "b"},
+        {"lr": 1.0, "head": "a"},
+        {"lr": 0.01, "head": "b"},
+        {"lr": 1.0, "head": "b"},
+        {"lr": 0.02, "head": "b"},
     ]
-    rows = [run("an", s, [0.5], params=params, edges=edges) for s, (params, edges) in enumerate(picked)]
-    entry = build(rows, modes=["oracle"]).entries[PLACE]["an", "oracle"]
+    rows = [run("an", s, [0.5], params=params) for s, params in enumerate(picked)]
+    space = {"lr": Range(choices=(0.01, 0.02, 0.1, 1.0)), "head": Range(choices=("a", "b", "c"))}
+    entry = build(rows, modes=["oracle"], spaces={"an": space}).entries[PLACE]["an", "oracle"]
     assert entry.params == {"head": "b", "lr": 0.1}
     assert entry.edges == {("lr", "high"): 2, ("lr", "low"): 1}
+    wider = {"lr": Range(choices=(0.001, 0.01, 0.1, 1.0, 10.0))}
+    assert build(rows, modes=["oracle"], spaces={"an": wider}).entries[PLACE]["an", "oracle"].edges == {}
+    assert build(rows, modes=["oracle"]).entries[PLACE]["an", "oracle"].edges == {}
 
 
 def test_ranks_count_places_where_everybody_is():

@@ -49,7 +49,6 @@ class Row:
             mode would have picked and that is not the last of training; for a path also `penalty`.
         draws: per mode, test mAP of the epoch that it picks on bootstrap draws of the test samples; only for
             runs that were the best of their series so far.
-        edges: searched settings that lie at the edge of their range, such as {"optim.lr": "low"}.
         facts: of the data: `classes`, `train`, `val`, `test` (samples), `mean_labels`, `fingerprint`; and
             `backbone`, SHA-256 of its weights and of how it takes images, if they lie in a file.
         seconds: that the run took.
@@ -67,7 +66,6 @@ class Row:
     message: str = ""
     history: dict[str, list[float]] = field(default_factory=dict)
     draws: dict[str, list[float]] = field(default_factory=dict)
-    edges: dict[str, str] = field(default_factory=dict)
     facts: dict[str, Any] = field(default_factory=dict)
     seconds: float = 0.0
     memory: float = 0.0

@@ -100,8 +100,6 @@ class Runner:
         row = Row(
             key=run_key(trial.point, content(opened.facts), code_version()), series=series.key,
             trial=trial.number, params=trial.params, config=asdict(trial.config), facts=opened.facts,
-            edges={key: edge for key, part in series.candidate.space.items()
-                   if (edge := part.edge(trial.params[key]))},
             versions={**versions(), "code": code_version(), "commit": _commit()},
         )  # fmt: skip
         try:

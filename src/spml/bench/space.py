@@ -64,6 +64,11 @@ class Range:
 Space = Mapping[str, Range]
 
 
+def edges(space: Space, params: Mapping[str, Any]) -> dict[str, str]:
+    """Settings that lie at the edge of what was searched, such as {"optim.lr": "low"}."""
+    return {key: edge for key, part in space.items() if key in params and (edge := part.edge(params[key]))}
+
+
 def _rounded(value: float) -> float:
     return float(f"{value:.{_DIGITS}g}")
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..rows import TEST, Pick, Row, SeriesKey, column, picks
+from ..space import Space, edges
 from .accounts import Account, account
 from .rankings import ALPHA, Place, Ranking, rank
 from .selecting import SelectionLoss, last_epochs, selection_losses
@@ -96,6 +97,7 @@ def build(
     ceiling: str | None = None,
     reference_only: Sequence[str] = (),
     expected: Sequence[SeriesKey] = (),
+    spaces: Mapping[str, Space] | None = None,
 ) -> Report:
     """All numbers of a report. The order of `rows` does not matter.
 
@@ -107,6 +109,7 @@ def build(
         reference_only: candidates that are shown, but neither ranked nor ever the best.
         expected: series that should be there; those of `rows` always belong to them. Empty = every candidate
             that occurs, on every seed of every place that occurs.
+        spaces: what was searched for each candidate; without it no edge is told.
     """
     rows = sorted(rows, key=lambda row: (row.series, row.trial, row.key))
     chosen, ends = _picks(rows, modes), last_epochs(rows, modes)
@@ -120,7 +123,7 @@ def build(
         here = {series: found for series, found in chosen.items() if (series.data, series.hiding) == place}
         entries[place] = {}
         for mode in modes:
-            found = _entries(here, mode, runs, ends, baseline, ceiling, outside)
+            found = _entries(here, mode, runs, ends, baseline, ceiling, outside, spaces or {})
             entries[place].update({(name, mode): entry for name, entry in found.items()})
     return Report(
         modes=tuple(modes),
@@ -180,6 +183,7 @@ def _entries(
     baseline: str | None,
     ceiling: str | None,
     outside: frozenset[str],
+    spaces: Mapping[str, Space],
 ) -> dict[str, Entry]:
     """The entries of one place by one mode."""
     taken: dict[str, dict[int, Pick]] = {}
@@ -208,7 +212,7 @@ def _entries(
             p=p_values.get(name),
             best=name == best,
             params=_middle([pick.row.params for pick in picked.values()]),
-            edges=_edges(picked.values()),
+            edges=_edges(picked.values(), spaces.get(name, {})),
             trials=(min(trials[name]), max(trials[name])),
         )
     return entries
@@ -263,10 +267,10 @@ def _middle(params: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return result
 
 
-def _edges(found: Iterable[Pick]) -> dict[tuple[str, str], int]:
+def _edges(found: Iterable[Pick], space: Space) -> dict[tuple[str, str], int]:
     counts: dict[tuple[str, str], int] = {}
     for pick in found:
-        for edge in pick.row.edges.items():
+        for edge in edges(space, pick.row.params).items():
             counts[edge] = counts.get(edge, 0) + 1
     return dict(sorted(counts.items()))
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from ...errors import SpmlError
 from ...files import write_bytes, write_rows, write_text
 from ..rows import Row, SeriesKey
+from ..space import Space
 from . import cells, sections
 from .figures import draw
 from .latex import to_latex
@@ -27,6 +28,7 @@ def write_report(
     reference_only: Sequence[str] = (),
     about: Sequence[str] = (),
     expected: Sequence[SeriesKey] = (),
+    spaces: Mapping[str, Space] | None = None,
 ) -> Report:
     """Write report.md, report.html, results.csv, summary.csv, tables.tex, cost.md, cost.csv and figures/.
 
@@ -44,6 +46,7 @@ def write_report(
         reference_only: candidates that are shown, but neither ranked nor ever the best.
         about: paragraphs in Markdown for the top of the report.
         expected: series that should be there, so that those without any run are listed as missing.
+        spaces: what was searched for each candidate, so that settings at its edge are listed.
 
     Returns:
         The numbers of the report.
@@ -58,6 +61,7 @@ def write_report(
         ceiling=ceiling,
         reference_only=reference_only,
         expected=expected,
+        spaces=spaces,
     )
     figures = folder / "figures"
     try:
