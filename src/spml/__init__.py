@@ -11,6 +11,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from .version import __version__ as __version__
+
 if TYPE_CHECKING:
     from .api import Predictions, Run, compare, load, train
     from .config import Config
@@ -18,8 +20,6 @@ if TYPE_CHECKING:
     from .errors import InputError, SpmlError
     from .labels import ObservedLabels
     from .objective import Objective, register
-
-__version__ = "0.1.0"
 
 _WHERE = {
     "Config": "config",

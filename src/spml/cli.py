@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Literal
 
 from jsonargparse import ArgumentParser, Namespace
 
-from . import __version__
 from .cli_bench import add_bench_commands, run_bench
 from .cli_data import add_data_commands, run_data
 from .cli_evaluate import add_engine_arguments, add_evaluate_command, run_evaluate
 from .config import Config, from_dict
 from .errors import InputError, SpmlError
+from .version import __version__
 
 if TYPE_CHECKING:
     from .api import Predictions

@@ -13,13 +13,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from . import __version__, models, plots, runfolder, start
+from . import models, plots, runfolder, start
 from .config import Config
 from .data import Dataset
 from .files import write_json
 from .metrics import mean_average_precision
 from .selection import DEFAULT_MEAN_LABELS, Judge
 from .thresholds import global_threshold
+from .version import __version__
 
 _EXAMPLES = 12
 
