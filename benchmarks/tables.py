@@ -262,22 +262,26 @@ def _signed(value):
 
 
 def edges(track):
-    """How often a selected trial lies at the edge of the grid."""
-    counts = defaultdict(int)
-    cells = 0
+    """How often a selected trial lies at the edge of the grid, or a solution at an end of its path."""
+    grid, path, cells = defaultdict(int), defaultdict(int), defaultdict(int)
     for (_, _, name, mode), row in track.rows.items():
-        if mode != "observed" or row["median_params"] == "{}":
+        if mode != "observed":
             continue
-        cells += int(row["seeds"])
+        cells[name] += int(row["seeds"])
         for edge, count in json.loads(row["edges"]).items():
-            counts[name, edge] += count
-    if not cells:
+            (path if edge.startswith("penalty ") else grid)[name, edge] += count
+    searched = {name for (_, _, name, _), row in track.rows.items() if row["median_params"] != "{}"}
+    if not searched:
         return []
-    total = sum(counts.values())
-    worst = sorted(counts.items(), key=lambda item: -item[1])[:6]
+    worst = sorted(grid.items(), key=lambda item: -item[1])[:6]
     named = "; ".join(f"{name}: {edge} ({count})" for (name, edge), count in worst)
-    where = "the trial that `observed` selects lies at the edge of the grid"
-    return [f"In {total} of {cells} series {where}{', most often of ' + named if named else ''}.", ""]
+    total = sum(cells[name] for name in searched)
+    text = (
+        f"In {sum(grid.values())} of {total} series the trial that `observed` selects lies at the edge of "
+        f"the grid{', most often of ' + named if named else ''}."
+    )
+    ends = "; ".join(f"{name}: {edge} ({count} of {cells[name]})" for (name, edge), count in path.items())
+    return [f"{text} Selected solutions at an end of their path: {ends}." if ends else text, ""]
 
 
 def _commits(found):

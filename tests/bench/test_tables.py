@@ -107,6 +107,18 @@ def test_settings_and_edges_of_what_was_picked():
     assert build(rows, modes=["oracle"]).entries[PLACE]["an", "oracle"].edges == {}
 
 
+def test_an_end_of_a_path_of_penalties_is_an_edge():
+    def edges_of(path, test):
+        values = {"val/mAP": test, "val/SP": test, "test/mAP": test, "penalty": path}
+        rows = [row(("voc", "uniform", "ridge", 0), values=values, params={})]
+        return build(rows, modes=["oracle"]).entries[PLACE]["ridge", "oracle"].edges
+
+    assert edges_of([9.0, 3.0, 1.0], [0.5, 0.4, 0.3]) == {("penalty", "high"): 1}
+    assert edges_of([9.0, 3.0, 1.0], [0.3, 0.4, 0.5]) == {("penalty", "low"): 1}
+    assert edges_of([9.0, 3.0, 1.0], [0.3, 0.5, 0.4]) == {}
+    assert edges_of([1.0, 3.0, math.inf], [0.3, 0.4, 0.5]) == {}
+
+
 def test_ranks_count_places_where_everybody_is():
     found = {
         ("a", "u"): {"x": 0.5, "y": 0.4, "z": 0.3},

@@ -226,8 +226,9 @@ def edges(report: Report) -> list[Block]:
     return [
         Heading(2, "Edges"),
         Paragraph(
-            "In how many series the selected trial lies at the edge of the range that was searched. Where "
-            "this is frequent, a wider range might give the candidate a higher score."
+            "In how many series the selected trial lies at the edge of the range that was searched, or the "
+            "selected solution at an end of its path of penalties. Where this is frequent, a wider range "
+            "might give the candidate a higher score."
         ),
         Table(["candidate", "setting", "edge", *(f"`{mode}`" for mode in report.modes)], rows, left=3),
     ]

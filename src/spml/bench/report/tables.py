@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..rows import TEST, Pick, Row, SeriesKey, column, picks
-from ..space import Space, edges
+from ..space import Range, Space, edges
 from .accounts import Account, account
 from .rankings import ALPHA, Place, Ranking, rank
 from .selecting import SelectionLoss, last_epochs, selection_losses
@@ -41,7 +41,8 @@ class Entry:
         p: Holm-corrected, against the best; None for the best itself, and without draws to compare.
         best: whether it is the best of those that are ranked.
         params: per searched setting the median of what was picked, or the most frequent if it has no order.
-        edges: how often a picked trial lies at the edge of its range, by (setting, side).
+        edges: how often a picked trial lies at the edge of its range, or a picked solution at an end of its
+            path of penalties, by (setting, side).
         trials: finished runs of a series, the fewest and the most.
     """
 
@@ -270,7 +271,11 @@ def _middle(params: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 def _edges(found: Iterable[Pick], space: Space) -> dict[tuple[str, str], int]:
     counts: dict[tuple[str, str], int] = {}
     for pick in found:
-        for edge in edges(space, pick.row.params).items():
+        at = edges(space, pick.row.params)
+        path = pick.row.history.get("penalty", [])
+        if path and math.isfinite(path[pick.epoch]):  # nothing lies beyond an infinite one
+            at |= edges({"penalty": Range(choices=tuple(path))}, {"penalty": path[pick.epoch]})
+        for edge in at.items():
             counts[edge] = counts.get(edge, 0) + 1
     return dict(sorted(counts.items()))
 
