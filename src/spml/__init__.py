@@ -11,8 +11,6 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from .version import __version__ as __version__
-
 if TYPE_CHECKING:
     from .api import Predictions, Run, compare, load, train
     from .config import Config
@@ -20,6 +18,7 @@ if TYPE_CHECKING:
     from .errors import InputError, SpmlError
     from .labels import ObservedLabels
     from .objective import Objective, register
+    from .version import __version__
 
 _WHERE = {
     "Config": "config",
@@ -29,6 +28,7 @@ _WHERE = {
     "Predictions": "api",
     "Run": "api",
     "SpmlError": "errors",
+    "__version__": "version",
     "check_objective": "contract",
     "compare": "api",
     "load": "api",
@@ -44,6 +44,7 @@ __all__ = [
     "Predictions",
     "Run",
     "SpmlError",
+    "__version__",
     "check_objective",
     "compare",
     "load",
