@@ -95,6 +95,16 @@ def test_a_run_folder_holds_what_the_readme_says(feature_run):
     assert summary["selected"]["epoch"] == best["epoch"]
 
 
+@pytest.mark.parametrize(("epochs", "told"), [("2", True), ("3", False)])
+def test_a_warmup_that_outlasts_training_is_told(features, tmp_path, capsys, epochs, told):
+    main([
+        "train", str(features), "--data.unlisted", "negative", "--data.observe", "single", "--method", "mime",
+        "--epochs", epochs, "--threads", "1", "--output", str(tmp_path / "run"),
+    ])  # fmt: skip
+    note = "note: method 'mime' infers nothing before epoch 3 (hp.warmup is 2), and epochs is 2: "
+    assert (note in capsys.readouterr().err) == told
+
+
 def test_the_configuration_repeats_the_run(feature_run, tmp_path):
     config = read_yaml(feature_run / "config.yaml")
     assert config.optim.lr == 0.01

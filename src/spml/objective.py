@@ -170,6 +170,8 @@ class Objective(nn.Module):
 
     card: ClassVar[Card]
     needs: Needs = Needs()
+    warmup: int = 0
+    """Epochs without what the method infers from its own predictions; if there are no more, it never does."""
 
     @property
     def remembers(self) -> bool:

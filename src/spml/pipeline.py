@@ -23,7 +23,7 @@ from .files import remove_leftovers, write_rows, write_text
 from .objective import Objective
 from .results import Finished, peak_memory, write_results
 from .selection import Judge
-from .settings import check_maps, check_mean_labels, with_data, with_defaults
+from .settings import check_maps, check_mean_labels, never_infers, with_data, with_defaults
 from .solving import Fitted, shown, solve
 from .start import Start, read_start
 
@@ -82,6 +82,8 @@ class _Run:
             self.spec = models.describe_backbone(config.model, self.data, size=config.data.size)
         self.config = with_data(config, self.data, self.spec)
         self.objective = start_objective(self.config, self.data) if config.method else None
+        if self.objective and (note := never_infers(self.config, self.objective)):
+            console.line(f"note: {note}.")
         self.data = self.data.resized(self.config.data.size, self.spec.interpolation)
         check_mean_labels(config.mean_labels, len(self.data.classes))
         self.judge = Judge(

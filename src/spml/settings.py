@@ -10,7 +10,7 @@ from . import models, recipes
 from .config import LBFGS, Config, DataConfig, ModelConfig, OptimConfig, check
 from .data import Dataset
 from .errors import InputError
-from .objective import Needs, find
+from .objective import Needs, Objective, find
 
 
 def with_defaults(config: Config) -> Config:
@@ -172,6 +172,16 @@ def check_needs(config: Config, needs: Needs) -> None:
             f"{who} needs the feature map of the backbone in every step, but --model.frozen is 'yes', which "
             "keeps pooled features only: say --model.frozen no."
         )
+
+
+def never_infers(config: Config, objective: Objective) -> str:
+    """What to tell of a method whose warm-up is not over before training is; else nothing."""
+    if config.optim.name == LBFGS or objective.warmup < config.epochs:
+        return ""
+    return (
+        f"method {config.method!r} infers nothing before epoch {objective.warmup + 1} (hp.warmup is "
+        f"{objective.warmup}), and epochs is {config.epochs}: train longer, or set a shorter warmup"
+    )
 
 
 def check_maps(config: Config, needs: Needs, backbone: models.Backbone) -> None:

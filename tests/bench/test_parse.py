@@ -44,8 +44,8 @@ def test_everything_is_read(tmp_path):
 
 
 def test_all_methods_but_some(tmp_path):
-    path = edited(tmp_path, "  - an\n", "  - {all: true, except: [em, iu, combine, gpr]}\n")
-    spec = read_spec(path)
+    text = TOY.replace("  - an\n", "  - {all: true, except: [em, iu, combine, gpr]}\n")
+    spec = read_spec(save_spec(tmp_path, text.replace("epochs: 3", "epochs: 6")))
     assert {one.name for one in spec.candidates} >= {*methods()} - {"em", "iu", "combine", "gpr"}
     assert "iu" not in {one.name for one in spec.candidates}
 
@@ -57,6 +57,10 @@ def test_mean_labels_that_a_candidate_is_told(tmp_path):
     assert told["an"] == 1.0
     assert told["w"] == 1.4
     assert told["u"] is None
+
+
+def test_a_warmup_that_ends_in_time(tmp_path):
+    assert read_spec(edited(tmp_path, "  - an\n", "  - an\n  - {name: e, method: em_apl, hp.warmup: 2}\n"))
 
 
 def test_an_empty_space_is_one_trial(tmp_path):
@@ -109,6 +113,12 @@ def test_a_grid_is_counted(tmp_path):
         ("epochs: 3", "epoch: 3", 22, "unknown key 'epoch' of train.*epochs"),
         ("epochs: 3", "seed: 3", 22, "unknown key 'seed'"),
         ("epochs: 3", "devices: 2", 22, "unknown key 'devices'"),
+        (
+            "  - an\n",
+            "  - an\n  - em_apl\n",
+            10,
+            r"nothing before epoch 6 .*epochs is 3",
+        ),
         ("method: em,", "method: em, devices: 2,", 10, "unknown key 'devices' of a candidate"),
         ("draws: 20", "seeds: 2", 16, "'seeds' is there twice"),
     ],

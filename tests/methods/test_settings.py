@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+
 import numpy as np
 import pytest
 import torch
@@ -19,7 +21,7 @@ from spml.losses import (
     lasd_loss,
     splc_loss,
 )
-from spml.objective import Batch, Facts, Outputs, Progress, create
+from spml.objective import Batch, Facts, Outputs, Progress, create, methods
 
 INDEX = [0, 2, 1, 0, 3, 0]
 IDS, CLASSES = tuple("abcdef"), tuple("wxyz")
@@ -147,3 +149,17 @@ def test_iu_needs_a_known_negative(method):
 def test_wrong_values_are_refused_when_the_method_is_made(method, hp):
     with pytest.raises(InputError, match=f"method '{method}': {next(iter(hp))} must"):
         create(method, hp)
+
+
+def test_every_warmup_is_known_before_training():
+    having = [name for name in methods() if "warmup" in inspect.signature(methods()[name]).parameters]
+    assert {"em_apl", "ignore", "mime", "splc"} <= set(having)
+    assert [create(name, {"warmup": 4}).warmup for name in having] == [4] * len(having)
+    assert create("an").warmup == 0
+    hp = {"weights": {"splc": 1.0}, "hp": {"splc": {"warmup": 2}}, "memory": {"apl": {"warmup": 3}}}
+    assert create("combine", hp).warmup == 3
+
+
+def test_a_warmup_is_a_whole_number():
+    with pytest.raises(InputError, match="warmup must be a whole number of epochs"):
+        create("splc", {"warmup": 1.5})

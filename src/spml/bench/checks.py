@@ -8,6 +8,7 @@ from ..config import check, from_dict
 from ..errors import InputError, nearest
 from ..models import CLOSED_FORM
 from ..objective import create
+from ..settings import never_infers
 from .document import Document, Where
 from .nesting import merged, nested
 from .space import Space, grid
@@ -72,8 +73,8 @@ def _check_settings(spec: Spec, candidate: Candidate, where: Where, document: Do
                 try:
                     config = from_dict(settings)
                     check(config)
-                    if config.method:
-                        create(config.method, config.hp)
+                    if config.method and (note := never_infers(config, create(config.method, config.hp))):
+                        raise InputError(note)
                 except (InputError, ValueError) as error:
                     raise document.error(where, f"candidate {candidate.name!r}: {error}") from error
                 if not config.method and config.model.head not in CLOSED_FORM:

@@ -36,6 +36,7 @@ class MemoryRule(nn.Module):
     """
 
     needs: Needs = Needs()
+    warmup: int = 0  # as of an objective
 
     def on_fit_start(self, facts: Facts) -> None:
         """Allocate the memory."""

@@ -112,6 +112,7 @@ class Combine(Objective):
             class_maps=any(part.needs.class_maps for part in self._objectives()),
             latent=any(part.needs.latent for part in self._objectives()),
         )
+        self.warmup = max(part.warmup for part in self._all())
         self.places = {name: _places(part.needs.views, self.needs.views) for name, part in self._parts()}
 
     def param_groups(self) -> list[dict[str, Any]]:

@@ -64,6 +64,7 @@ class AsymmetricPseudoLabelling(Objective):
         super().__init__()
         check_positive(alpha=alpha, beta=beta)
         self.alpha, self.beta = alpha, beta
+        self.warmup = warmup
         self.memory = LowestScores(warmup=warmup, proportion=proportion, predictions=predictions)
         self.needs = self.memory.needs
 

@@ -7,7 +7,7 @@ from torch import Tensor
 from ..losses import focal_loss, hill_loss, splc_loss
 from ..losses.domains import check_non_negative, check_share
 from ..objective import Batch, Card, Objective, Outputs, Progress, register
-from ._shared import SUMMED
+from ._shared import SUMMED, check_epochs
 
 _PAPER = (
     "Zhang et al., Simple and Robust Loss Design for Multi-Label Learning with Missing Labels, "
@@ -80,7 +80,8 @@ class SelfPacedCorrection(Objective):
 
     def __init__(self, *, tau: float = 0.6, margin: float = 1.0, gamma: float = 2.0, warmup: int = 1) -> None:
         super().__init__()
-        check_non_negative(margin=margin, gamma=gamma, warmup=warmup)
+        check_non_negative(margin=margin, gamma=gamma)
+        check_epochs(warmup=warmup)
         check_share(tau=tau)
         self.tau, self.margin, self.gamma, self.warmup = tau, margin, gamma, warmup
         self.correcting = False

@@ -48,7 +48,7 @@ class VariationalPseudoLabels(Objective):
     def __init__(self, *, beta: float = 1e-4, theta: float = 0.95, warmup: int = 2) -> None:
         super().__init__()
         check_non_negative(beta=beta)
-        self.beta = beta
+        self.beta, self.warmup = beta, warmup
         self.memory = ConfidentPositives(theta=theta, warmup=warmup)
         self.needs = Needs(train_pass=True, latent=True)
 
