@@ -214,7 +214,7 @@ def test_a_run_that_fails_says_why_and_is_tried_again_when_asked(tmp_path, monke
 
 
 def test_a_candidate_that_does_not_suit_fails_alone(tmp_path):
-    text = SMALL.replace("  - an\n", "  - an\n  - {name: maps, method: ignore}\n").replace(
+    text = SMALL.replace("  - an\n", "  - an\n  - {name: maps, method: ignore, hp.warmup: 1}\n").replace(
         "trials: 3", "trials: 1"
     )
     job = job_in(tmp_path, text)
