@@ -113,12 +113,7 @@ def test_a_grid_is_counted(tmp_path):
         ("epochs: 3", "epoch: 3", 22, "unknown key 'epoch' of train.*epochs"),
         ("epochs: 3", "seed: 3", 22, "unknown key 'seed'"),
         ("epochs: 3", "devices: 2", 22, "unknown key 'devices'"),
-        (
-            "  - an\n",
-            "  - an\n  - em_apl\n",
-            10,
-            r"nothing before epoch 6 .*epochs is 3",
-        ),
+        ("  - an\n", "  - an\n  - em_apl\n", 10, "nothing before epoch 6 .*epochs is 3"),
         ("method: em,", "method: em, devices: 2,", 10, "unknown key 'devices' of a candidate"),
         ("draws: 20", "seeds: 2", 16, "'seeds' is there twice"),
     ],

@@ -46,8 +46,7 @@ def _keep_freed_memory() -> None:
     """Let this process keep the memory that a step frees for the next one, as torch does on a GPU.
 
     glibc gives large blocks back to the system, which clears every page of them when they are asked for
-    again: a fifth of the time or more where a small network is trained on a CPU. Other C libraries are left
-    alone.
+    again; on a CPU that can take a good part of a training step. Other C libraries are left alone.
     """
     if sys.platform == "linux" and hasattr(libc := ctypes.CDLL(None), "mallopt"):
         for option, value in ((_M_MMAP_MAX, 0), (_M_TRIM_THRESHOLD, -1)):
