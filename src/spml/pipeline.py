@@ -21,7 +21,8 @@ from .engine.checkpoint import has_checkpoint
 from .errors import InputError
 from .files import remove_leftovers, write_rows, write_text
 from .objective import Objective
-from .results import Finished, peak_memory, write_results
+from .process_memory import give_back_freed_memory, peak_memory
+from .results import Finished, write_results
 from .selection import Judge
 from .settings import check_maps, check_mean_labels, never_infers, with_data, with_defaults
 from .solving import Fitted, shown, solve
@@ -161,6 +162,7 @@ class _Run:
             )
             self.console.line(write_results(self.folder, finished))
         fabric.barrier()
+        give_back_freed_memory()
         return self.folder
 
     def _fit(

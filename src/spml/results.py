@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-import resource
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -156,17 +154,6 @@ def _draw_examples(folder: Path, run: Finished, threshold: float) -> None:
         [[classes[c] for c in np.flatnonzero(row >= threshold)] for row in scores[rows]],
         truth.take(rows).to_names(classes) if truth is not None else None,
     )
-
-
-def peak_memory() -> int:
-    """The most memory that this process has held at a time, in bytes."""
-    try:
-        # What `getrusage` says begins, on Linux, with the memory of the process that started this one.
-        status = Path("/proc/self/status").read_text()
-        return 1024 * int(next(line for line in status.splitlines() if line.startswith("VmHWM")).split()[1])
-    except (OSError, StopIteration):
-        unit = 1 if sys.platform == "darwin" else 1024
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
 def versions() -> dict[str, str]:

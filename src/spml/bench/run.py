@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import subprocess
@@ -28,7 +27,8 @@ from ..data.draws import permutation
 from ..engine import Interrupted, Trainer, make_fabric, predict_logits
 from ..errors import InputError, SpmlError
 from ..metrics import mean_average_precision
-from ..results import peak_memory, versions
+from ..process_memory import count_peak_anew, peak_memory
+from ..results import versions
 from ..selection import Judge
 from ..settings import check_maps, with_data, with_defaults
 from ..solving import solve
@@ -94,7 +94,7 @@ class Runner:
             InputError: the data can't be opened, or does not suit.
         """
         started = time.perf_counter()
-        _reset_peak_memory()
+        count_peak_anew()
         opened, config = self._open(trial.config)
         data = self._taken(config, opened)
         row = Row(
@@ -335,12 +335,6 @@ def _fingerprint(data: Dataset) -> str:
 def _digest(spec: models.BackboneSpec) -> str:
     """SHA-256 of weights and of how images are prepared for them, wherever the file lies."""
     return hashlib.sha256(json.dumps(asdict(replace(spec, file="")), sort_keys=True).encode()).hexdigest()
-
-
-def _reset_peak_memory() -> None:
-    """Let the system count this process's peak of memory anew, where it can (Linux)."""
-    with contextlib.suppress(OSError):
-        Path("/proc/self/clear_refs").write_text("5")
 
 
 @cache

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
-import sys
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from ..errors import InputError
-
-# Of mallopt, from glibc's malloc.h.
-_M_TRIM_THRESHOLD = -1
-_M_MMAP_MAX = -4
+from ..process_memory import keep_freed_memory
 
 
 def make_fabric(accelerator: str, devices: int = 1, precision: Any = "32-true") -> Any:
@@ -29,7 +24,7 @@ def make_fabric(accelerator: str, devices: int = 1, precision: Any = "32-true") 
     if not torch.cuda.is_available():
         # Or torch's optimisers look for a driver at every step: a tenth of a second in a thousand steps.
         os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
-        _keep_freed_memory()
+        keep_freed_memory()
     try:
         return Fabric(
             accelerator=accelerator,
@@ -40,17 +35,6 @@ def make_fabric(accelerator: str, devices: int = 1, precision: Any = "32-true") 
         )
     except (RuntimeError, ValueError, TypeError) as error:
         raise InputError(f"{devices} x {accelerator} is not possible here ({error})") from error
-
-
-def _keep_freed_memory() -> None:
-    """Let this process keep the memory that a step frees for the next one, as torch does on a GPU.
-
-    glibc gives large blocks back to the system, which clears every page of them when they are asked for
-    again; on a CPU that can take a good part of a training step. Other C libraries are left alone.
-    """
-    if sys.platform == "linux" and hasattr(libc := ctypes.CDLL(None), "mallopt"):
-        for option, value in ((_M_MMAP_MAX, 0), (_M_TRIM_THRESHOLD, -1)):
-            libc.mallopt(option, value)
 
 
 def gather_rows(fabric: Any, mine: Tensor, rows: int, *, differentiable: bool) -> Tensor:

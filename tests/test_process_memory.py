@@ -1,0 +1,53 @@
+"""The memory that a process keeps between steps, and gives back after them."""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+import sys
+
+import pytest
+
+pytestmark = pytest.mark.skipif(
+    platform.libc_ver()[0] != "glibc", reason="memory of other C libraries is left alone"
+)
+
+
+def printed_by(code: str) -> list[int]:
+    """Numbers that code prints in a process of its own, whose memory no other test has touched."""
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    return [int(line) for line in done.stdout.split()]
+
+
+def test_memory_is_kept_from_step_to_step():
+    code = (
+        "import resource, torch\n"
+        "from spml.engine.distributed import make_fabric\n"
+        "make_fabric('cpu')\n"
+        "for _ in range(4):\n"
+        "    torch.ones(2**23)\n"
+        "before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt\n"
+        "for _ in range(4):\n"
+        "    torch.ones(2**23)\n"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)\n"
+    )
+    assert printed_by(code)[0] < 2**12  # of 4 x 2**13 pages that would be cleared anew
+
+
+def test_the_peak_is_counted_without_what_was_kept():
+    code = (
+        "import torch\n"
+        "from spml.process_memory import count_peak_anew, keep_freed_memory, peak_memory\n"
+        "keep_freed_memory()\n"
+        "print(peak_memory())\n"
+        "torch.ones(2**26)\n"
+        "print(peak_memory())\n"
+        "count_peak_anew()\n"
+        "print(peak_memory())\n"
+        "torch.ones(2**25)\n"
+        "print(peak_memory())\n"
+    )
+    start, high, anew, half = printed_by(code)
+    assert abs(high - start - 2**28) < 2**24
+    assert anew - start < 2**24
+    assert abs(half - anew - 2**27) < 2**24
