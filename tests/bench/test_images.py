@@ -270,7 +270,7 @@ def test_photographs_by_a_pretrained_network(shared, tmp_path, capsys):
     for old, new in (
         ("images/voc2012_animals/labels.csv", f"labels.csv, images: {source}, separator: ' '"),
         ("size: 96", "size: 64"), ("seeds: 3", "seeds: 1"), ("audit:100", "audit:8"),
-        ("[3e-5, 1e-4, 3e-4]", "[3e-4]"),
+        ("[3e-5, 1e-4, 3e-4, 1e-3]", "[3e-4]"),
     ):  # fmt: skip
         assert old in text
         text = text.replace(old, new)

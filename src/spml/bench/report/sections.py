@@ -65,7 +65,7 @@ def warnings(report: Report) -> list[Block]:
     uneven = sum(entry.trials[0] < entry.trials[1] for by in report.entries.values() for entry in by.values())
     if uneven:
         found.append(
-            f"In {uneven} cells the seeds do not have the same number of finished trials, so the budget of "
+            f"In {_count(uneven, 'cell')} the seeds do not have the same number of finished trials, so the budget of "
             "trials was not the same for all."
         )
     single = [p for p, by in report.entries.items() if max(e.test.n for e in by.values()) == 1]
@@ -75,7 +75,7 @@ def warnings(report: Report) -> list[Block]:
         )
     edges = sum(bool(entry.edges) for by in report.entries.values() for entry in by.values())
     if edges:
-        found.append(f"In {edges} cells a selected trial lies at the edge of its range; see Edges.")
+        found.append(f"In {_count(edges, 'cell')} a selected trial lies at the edge of its range; see Edges.")
     good = Paragraph(f"{_count(told.done, 'run')}, none failed and none is missing.")
     return [Heading(2, "Reservations"), Bullets(found) if found else good]
 
