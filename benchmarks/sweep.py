@@ -69,7 +69,10 @@ def main():
         url = f"sqlite:///{folder}/store.sqlite"
         text = SPEC.format(seeds=seeds, trials=trials)
         started = time.perf_counter()
-        state = run_all(Job("sweep.yaml", text, folder, folder, url, code_version()), workers, Console())
+        state, problems = run_all(
+            Job("sweep.yaml", text, folder, folder, url, code_version()), workers, Console()
+        )
+        assert not problems, problems
         wall = time.perf_counter() - started
     by_method = defaultdict(list)
     for row in state.rows:

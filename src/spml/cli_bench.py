@@ -80,33 +80,49 @@ def _job(arguments: Namespace, *, create: bool) -> Job:
             raise InputError(f"{folder}: can't be made ({error.strerror}). Name another --output.") from error
     elif not arguments.store and not (folder / _STORE).is_file():
         raise InputError(f"{folder}: holds no comparison ({_STORE} is missing). Make it: spml bench run.")
-    url = arguments.store or f"sqlite:///{(folder / _STORE).resolve()}"
+    url = arguments.store or _url(folder)
     return Job(str(spec.path), spec.text, str(root.resolve()), str(folder.resolve()), url, code_version())
 
 
+def _url(folder: Path) -> str:
+    path = (folder / _STORE).resolve()
+    if "?" in str(path):
+        raise InputError(f"{path}: a database can't lie in a folder whose name has a `?`. Name another.")
+    return f"sqlite:///{path}"
+
+
 def _run(arguments: Namespace) -> None:
+    from .bench.state import read_state
     from .bench.store import Store
-    from .bench.workers import check_data, run_all
+    from .bench.workers import check_data, raise_problems, run_all
     from .console import Console
-    from .files import write_text
+    from .files import remove_leftovers, write_text
 
     if arguments.workers < 0:
         raise InputError(f"--workers must be at least 0, got {arguments.workers}")
     if arguments.address and arguments.engine != "ray":
         raise InputError("--address is of a Ray cluster: say --engine ray as well.")
     console, job = Console(), _job(arguments, create=True)
-    if arguments.retry:
-        console.line(f"{Store(job.url).forget_failed()} failed runs are made again")
     check_data(job)
+    if arguments.retry:
+        store = Store(job.url)
+        failed = read_state(job.spec(), store, Path(job.root)).failed
+        store.forget(failed)
+        console.line(f"{len(failed):,} failed runs are made again")
+    for folder in (Path(job.folder), Path(job.folder) / "features"):
+        remove_leftovers(folder, hours=24)  # others may be at work there
     write_text(Path(job.folder) / _SPEC, job.text)
     workers = arguments.workers or os.cpu_count() or 1
     if arguments.engine == "ray":
         from .bench.ray_engine import run_on_ray
 
-        state = run_on_ray(job, arguments.address, arguments.workers, console)
+        state, problems = run_on_ray(job, arguments.address, arguments.workers, console)
     else:
-        state = run_all(job, workers, console)
-    _write(job, state, console)
+        state, problems = run_all(job, workers, console)
+    if state.rows:
+        _write(job, state, console)
+    raise_problems(problems)
+    _check_any_done(state)
     if state.missing:
         left = sum(state.missing.values())
         raise SpmlError(f"{left:,} runs are missing: workers were stopped. Say the same again to go on.")
@@ -117,7 +133,7 @@ def _status(arguments: Namespace) -> None:
     from .bench.store import Store
 
     job = _job(arguments, create=False)
-    state = read_state(job.spec(), Store(job.url), Path(job.root))
+    state = read_state(job.spec(), Store(job.url, create=False), Path(job.root))
     print(state.describe())
     for row in state.failed:
         print(f"failed: {'/'.join(map(str, row.series))}, trial {row.trial}: {row.message}")
@@ -131,8 +147,16 @@ def _report(arguments: Namespace) -> None:
     from .console import Console
 
     job = _job(arguments, create=False)
-    state = read_state(job.spec(), Store(job.url), Path(job.root), any_code=True)
+    state = read_state(job.spec(), Store(job.url, create=False), Path(job.root), any_code=True)
+    if not state.rows:
+        raise SpmlError("no run is finished, so there is nothing to report.")
     _write(job, state, Console())
+    _check_any_done(state)
+
+
+def _check_any_done(state: State) -> None:
+    if state.rows and len(state.failed) == len(state.rows):
+        raise SpmlError(f"all {len(state.rows):,} runs failed, the first of them: {state.failed[0].message}")
 
 
 def _write(job: Job, state: State, console: Console) -> None:
@@ -140,8 +164,6 @@ def _write(job: Job, state: State, console: Console) -> None:
     from .bench.report import print_report, write_report
 
     spec = job.spec()
-    if not state.rows:
-        raise SpmlError("no run is finished, so there is nothing to report.")
     report = write_report(
         state.rows,
         Path(job.folder),
@@ -164,8 +186,8 @@ def _config(arguments: Namespace) -> None:
     from .config import from_dict, to_yaml
 
     folder = Path(arguments.store)
-    url = f"sqlite:///{(folder / _STORE).resolve()}" if folder.is_dir() else arguments.store
+    url = _url(folder) if folder.is_dir() else arguments.store
     if folder.is_dir() and not (folder / _STORE).is_file():
         raise InputError(f"{folder}: holds no comparison ({_STORE} is missing).")
-    config = from_dict(Store(url).get(arguments.key).config)
+    config = from_dict(Store(url, create=False).get(arguments.key).config)
     print(to_yaml(replace(config, output="")), end="")

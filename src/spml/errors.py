@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import difflib
+import traceback
 from collections.abc import Iterable
+from pathlib import Path
 
 
 class SpmlError(Exception):
@@ -19,6 +21,13 @@ class InputError(SpmlError, ValueError):
     """
 
     exit_code = 2
+
+
+def unexpected(error: Exception) -> str:
+    """An exception that nobody foresaw, in one line, with the place that raised it."""
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text} ({Path(place.filename).name}, line {place.lineno})"
 
 
 def nearest(name: str, options: Iterable[str]) -> str:

@@ -8,6 +8,8 @@ import hashlib
 import io
 import json
 import os
+import secrets
+import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -24,7 +26,8 @@ def write_with(path: Path, write: Callable[[BinaryIO], object]) -> None:
         SpmlError: the file could not be written (disk full, no permission); the message names it.
     """
     path = Path(path)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    # Processes of several machines that share the folder may have the same number.
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
     try:
         with open(temporary, "wb") as stream:
             write(stream)
@@ -65,10 +68,12 @@ def write_rows(path: Path, header: Sequence[str], rows: Iterable[Sequence[object
     write_text(path, stream.getvalue())
 
 
-def remove_leftovers(folder: Path) -> None:
-    """Remove temporary files that a killed process left in `folder`."""
+def remove_leftovers(folder: Path, hours: float = 0.0) -> None:
+    """Remove temporary files that a killed process left in `folder`, if nobody wrote to them for so long."""
     for leftover in folder.glob(".*.tmp"):
-        leftover.unlink(missing_ok=True)
+        with contextlib.suppress(FileNotFoundError):
+            if time.time() - leftover.stat().st_mtime >= 3600 * hours:
+                leftover.unlink()
 
 
 def sha256_file(path: Path) -> str:

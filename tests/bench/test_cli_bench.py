@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
+import os
+import time
 
 import pytest
 import yaml
@@ -133,3 +135,78 @@ def test_nothing_to_report_yet(tmp_path, capsys):
     Store(f"sqlite:///{tmp_path / 'store.sqlite'}")
     error = refused(capsys, "report", str(spec), "--root", str(tmp_path), "--output", str(tmp_path), code=1)
     assert "no run is finished" in error
+
+
+def test_a_store_that_is_not_there_is_not_made(done, capsys):
+    url = f"sqlite:///{done / 'typo.sqlite'}"
+    for command in (["status", *arguments(done)], ["report", *arguments(done)]):
+        assert "typo.sqlite: holds no comparison" in refused(capsys, *command, "--store", url)
+    assert "typo.sqlite: holds no comparison" in refused(capsys, "config", url, "abc")
+    assert not (done / "typo.sqlite").exists()
+
+
+def test_a_folder_that_no_database_can_lie_in(tmp_path, capsys):
+    save_toy(tmp_path)
+    spec = save_spec(tmp_path, SMALL)
+    command = ["run", str(spec), "--root", str(tmp_path), "--output", str(tmp_path / "what?")]
+    assert "whose name has a `?`" in refused(capsys, *command)
+
+
+def test_only_failures(tmp_path, capsys):
+    save_toy(tmp_path)
+    text = SMALL.replace("epochs: 3,", "epochs: 3, optim.lr: 1e30,")
+    text = text[: text.index("search:")] + "search: {trials: 1}\n" + text[text.index("train:") :]
+    spec = save_spec(
+        tmp_path, text.replace("optim.lr: 1e-3, space: {hp.alpha: [0.05, 0.1, 0.2]}", "space: {}")
+    )
+    command = [str(spec), "--root", str(tmp_path), "--output", str(tmp_path / "out")]
+    said = "all 3 runs failed, the first of them: "
+    assert said in refused(capsys, "run", *command, "--workers", "1", code=1)
+    assert said in refused(capsys, "report", *command, code=1)
+    assert "3 runs failed" in (tmp_path / "out" / "report.md").read_text()
+
+
+def test_a_problem_with_one_data_set_leaves_a_report_of_the_others(tmp_path, capsys):
+    save_toy(tmp_path)
+    (tmp_path / "bad.npz").write_bytes(b"nothing")
+    spec = save_spec(tmp_path, SMALL.replace("hiding:", "  bad: {path: bad.npz}\nhiding:"))
+    command = ["run", str(spec), "--root", str(tmp_path), "--output", str(tmp_path / "out"), "--workers", "1"]
+    error = refused(capsys, *command)
+    assert "bad.npz" in error
+    assert "## Results" in (tmp_path / "out" / "report.md").read_text()
+
+
+def test_only_failures_of_this_comparison_are_made_again(tmp_path, capsys):
+    save_toy(tmp_path)
+    text = SMALL.replace("optim.lr: 1e-3", "optim.lr: 1e30")
+    one, other = (
+        save_spec(tmp_path, text),
+        save_spec(tmp_path, text.replace("seeds: 1", "seeds: [7]"), "b.yaml"),
+    )
+    rest = ["--root", str(tmp_path), "--output", str(tmp_path / "out"), "--workers", "1"]
+    for spec in (one, other):
+        main(["bench", "run", str(spec), *rest])
+    store = Store(f"sqlite:///{tmp_path / 'out' / 'store.sqlite'}")
+
+    def failed():
+        return {
+            row.series.seed: row.finished for rows in store.find().values() for row in rows if row.message
+        }
+
+    before = failed()
+    capsys.readouterr()
+    main(["bench", "run", str(one), *rest, "--retry"])
+    assert "1 failed runs are made again" in capsys.readouterr().err
+    assert failed()[7] == before[7]
+    assert failed()[0] > before[0]
+
+
+def test_leftovers_of_killed_processes_are_removed(done):
+    old, new = (done / "out" / "features" / f".{name}.npy.1.abcd.tmp" for name in ("old", "new"))
+    for path in (old, new):
+        path.write_bytes(b"x")
+    os.utime(old, (time.time() - 25 * 3600,) * 2)
+    main(["bench", "run", *arguments(done), "--workers", "1"])
+    assert not old.exists()
+    assert new.exists()  # somebody may be writing it
+    new.unlink()

@@ -69,6 +69,19 @@ def test_an_empty_space_is_one_trial(tmp_path):
     assert [spec.trials_of(one) for one in spec.candidates] == [3, 1, 3]
 
 
+def test_a_huge_grid_is_counted_without_being_made(tmp_path):
+    values = ", ".join(f"0.{number:03}" for number in range(1, 101))
+    space = ", ".join(f"hp.x{number}: [{values}]" for number in range(20))
+    path = edited(tmp_path, "hp.alpha: [0.05, 0.1, 0.2]", space)
+    path.write_text(
+        path.read_text()
+        .replace("sampler: random", "sampler: grid")
+        .replace("optim.lr: {low: 1e-3, high: 1e-1, log: true}", "optim.lr: [0.01]")
+    )
+    with pytest.raises(InputError, match=f"a grid of 1{'0' * 40} trials"):
+        read_spec(path)
+
+
 def test_a_grid_is_counted(tmp_path):
     text = TOY.replace("sampler: random", "sampler: grid").replace(
         "optim.lr: {low: 1e-3, high: 1e-1, log: true}", "optim.lr: [0.01, 0.1]"
@@ -101,7 +114,7 @@ def test_a_grid_is_counted(tmp_path):
         ('"audit:20"', "oracle", 14, "different modes"),
         ("seeds: 2", "seeds: 0", 15, "seeds: expected how many"),
         ("seeds: 2", "seeds: [1, 1]", 15, "seeds"),
-        ("draws: 20", "draws: 0.5", 16, "draws: expected a number of at least 1"),
+        ("draws: 20", "draws: 0.5", 16, "draws: expected a number of at least 2"),
         ("sampler: random", "sampler: rand", 18, "sampler must be one of random, grid, tpe"),
         ("sampler: random", "sampler: grid", 9, "a list of values for optim.lr"),
         ("trials: 3", "trials: 0", 19, "trials: expected a number of at least 1"),
@@ -116,6 +129,26 @@ def test_a_grid_is_counted(tmp_path):
         ("  - an\n", "  - an\n  - em_apl\n", 10, "nothing before epoch 6 .*epochs is 3"),
         ("method: em,", "method: em, devices: 2,", 10, "unknown key 'devices' of a candidate"),
         ("draws: 20", "seeds: 2", 16, "'seeds' is there twice"),
+        ("draws: 20", "draws: 1", 16, "draws: expected a number of at least 2"),
+        ("mean_labels: 1.6", "mean_labels: .inf", 4, "mean_labels must be a number above 0"),
+        ("observe: single", "observe: single, observe_share: 3.0", 9, "observe_share 3 has no effect"),
+        ("method: em,", "method: em, init_from: runs/x,", 10, "unknown key 'init_from'"),
+        ("method: em,", "method: em, 7: 1,", 10, "'7' is no name of a setting"),
+        ("name: em slow", 'name: ""', 10, "has at least a name"),
+        ("method: em,", "method: em, optim: 3,", 10, "optim.lr is a part of optim"),
+        ("method: em,", "method: em, optim: {lr: 1},", 10, "is given twice"),
+        ("optim.lr: {low", "data.path: {low", 21, "'data.path' can't be searched"),
+        ("optim.lr: {low", "devices: {low", 21, "'devices' can't be searched"),
+        ("optim.lr: {low", "threads: {low", 21, "'threads' can't be searched"),
+        ("optim.lr: {low", "seed: {low", 21, "'seed' can't be searched"),
+        ("optim.lr: {low", "mean_labels: {low", 21, "'mean_labels' can't be searched"),
+        ("optim.lr: {low", "on: {low", 21, "'on' is no name of a setting"),
+        ("log: true", "log: [1]", 21, "low < high"),
+        ("high: 1e-1, log: true", "high: .inf", 21, "low < high"),
+        ("log: true", "integer: true", 21, "integer: true whole numbers"),
+        ("epochs: 3", "3: 4, epochs: 3", 22, "'3' is no name of a setting"),
+        ("epochs: 3", "optim: 3, optim.lr: 1", 22, "optim.lr is a part of optim"),
+        ("seeds: 2", "seeds: [99999999999]", 15, r"below 2\^31"),
     ],
 )
 def test_mistakes_have_their_line(tmp_path, old, new, line, words):

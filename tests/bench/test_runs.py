@@ -6,10 +6,12 @@ import json
 import math
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -23,7 +25,7 @@ from spml.bench.run import Runner
 from spml.bench.state import read_state
 from spml.bench.store import Store
 from spml.bench.workers import Job, check_data, work
-from spml.config import from_dict
+from spml.config import DataConfig, from_dict
 from spml.console import Console
 from spml.data import open_dataset
 from spml.errors import InputError
@@ -209,8 +211,121 @@ def test_a_run_that_fails_says_why_and_is_tried_again_when_asked(tmp_path, monke
     monkeypatch.setattr(Runner, "run", lambda *_: pytest.fail("was run again"))
     assert work(job) == []
     monkeypatch.undo()
-    assert Store(job.url).forget_failed() == 1
+    Store(job.url).forget(state.failed)
     assert read_state(job.spec(), Store(job.url), Path(job.root)).missing == {state.failed[0].series: 1}
+
+
+def test_an_unforeseen_error_fails_alone_and_says_where(tmp_path):
+    text = SMALL.replace("optim.lr: 1e-3,", "optim.lr: 1e38,").replace("trials: 3", "trials: 1")
+    job = job_in(tmp_path, text)
+    assert work(job) == []
+    state = read_state(job.spec(), Store(job.url), Path(job.root))
+    assert [row.series.candidate for row in state.failed] == ["em slow"]
+    assert re.fullmatch(r"RuntimeError: .*overflow.* \(\w+\.py, line \d+\)", state.failed[0].message)
+    assert state.finished == 3
+
+
+def test_an_unforeseen_error_with_the_data_leaves_the_other_data(tmp_path, monkeypatch):
+    save_toy(tmp_path, "other.npz", seed=3)
+    text = SMALL.replace("hiding:", "  other: {path: other.npz, unlisted: negative}\nhiding:")
+    job = job_in(tmp_path, text.replace("trials: 3", "trials: 1"))
+
+    def breaking(config, **rest):
+        if "other" in config.path:
+            raise MemoryError("too large")
+        return open_dataset(config, **rest)
+
+    monkeypatch.setattr("spml.bench.run.open_dataset", breaking)
+    problems = work(job)
+    assert len(problems) == 3  # each names its series
+    assert problems[0].exit_code == 1
+    assert problems[0].text.startswith("other/uniform/an/0: MemoryError: too large (test_runs.py, line ")
+    rows = read_state(job.spec(), Store(job.url), Path(job.root)).rows
+    assert {row.series.data for row in rows if row.status == "done"} == {"toy"}
+
+
+def test_few_positives_in_the_test_set(tmp_path):
+    job = job_in(tmp_path, SMALL.replace("trials: 3", "trials: 1").replace("draws: 20", "draws: 200"))
+    with np.load(tmp_path / "toy.npz") as file:
+        arrays = dict(file)
+    arrays["Y"][np.flatnonzero(arrays["test"])[3:]] = 0
+    np.savez(tmp_path / "toy.npz", **arrays)
+    assert work(job) == []
+    rows = read_state(job.spec(), Store(job.url), Path(job.root)).rows
+    assert {row.status for row in rows} == {"done"}
+    # Of 40 test samples 3 have labels: (37 / 40)^40 = 4 % of the draws have none, and no mAP.
+    counts = {len(found) for row in rows for found in row.draws.values()}
+    assert len(counts) == 1
+    assert 170 < counts.pop() < 200
+
+
+def test_validation_samples_without_full_labels(tmp_path):
+    text = SMALL.replace(", unlisted: negative", "").replace("observe: single", "observe: none")
+    text = text.replace("  - {name: full, method: bce, labels: full}\n", "").replace("ceiling: full\n", "")
+    job = job_in(tmp_path, text.replace("trials: 3", "trials: 1"))
+    with np.load(tmp_path / "toy.npz") as file:
+        arrays = dict(file)
+    labels = np.where(arrays["Y"] == 1, 1, -1).astype(np.int8)
+    labels[~arrays["test"]] = np.maximum(labels[~arrays["test"]], 0)  # 0: unknown
+    np.savez(tmp_path / "toy.npz", **arrays | {"Y": labels})
+    ((problem, code),) = work(job)
+    assert code == 2
+    assert "to select by oracle, audit:20 takes fully labelled validation samples" in problem
+    path = Path(job.path)
+    path.write_text(job.text.replace('modes: [oracle, observed, "audit:20"]', "modes: [observed]"))
+    job = replace(job, text=path.read_text())
+    assert work(job) == []
+    rows = read_state(job.spec(), Store(job.url), Path(job.root)).rows
+    assert [row.status for row in rows] == ["done", "done"]
+    assert "val/mAP" not in rows[0].history
+    assert 0.3 < rows[0].history["test/mAP"][best_epoch(rows[0].history, "observed")] < 1
+
+
+def test_more_labels_per_sample_than_there_are_classes(tmp_path):
+    job = job_in(tmp_path, SMALL.replace("mean_labels: 1.6", "mean_labels: 7"))
+    ((problem, code),) = work(job)
+    assert code == 2
+    assert "between 0 and the 4 classes, got 7" in problem
+    told = SMALL.replace(
+        "  - an\n", "  - an\n  - {name: ridge, model.head: ridge, mean_labels: x3, space: {}}\n"
+    )
+    job = job_in(tmp_path, told.replace("trials: 3", "trials: 1"))
+    assert work(job) == []
+    failed = read_state(job.spec(), Store(job.url), Path(job.root)).failed
+    assert [(row.series.candidate, "got 4.8" in row.message) for row in failed] == [("ridge", True)]
+
+
+def test_pseudo_labels_belong_to_what_a_run_is_known_by(tmp_path):
+    data = open_dataset(DataConfig(path=str(save_toy(tmp_path)), unlisted="negative"))
+    ids = np.array(data.splits["train"].ids + data.splits["val"].ids)
+
+    def save(seed):
+        labels = np.random.default_rng(seed).integers(-1, 2, size=(len(ids), 4))
+        np.savez(tmp_path / "pseudo.npz", ids=ids, classes=np.array(data.classes), labels=labels)
+
+    text = SMALL.replace("method: em,", "method: vlpl, hp.pseudo_labels: pseudo.npz,")
+    job = job_in(tmp_path, text.replace("hp.alpha: [0.05, 0.1, 0.2]", "").replace("trials: 3", "trials: 1"))
+    ((problem, code),) = work(job)
+    assert code == 2
+    assert f"{tmp_path / 'pseudo.npz'}: no pseudo-labels can be read" in problem
+    save(0)
+    assert work(job) == []
+    check_data(job)
+    before = content(job)
+    save(1)
+    with pytest.raises(InputError, match=r"pseudo\.npz: its content changed .* Put the pseudo-labels back"):
+        check_data(job)
+    assert content(job) == before
+
+
+def test_data_that_changed_before_further_seeds(tmp_path):
+    job = job_in(tmp_path, SMALL.replace("trials: 3", "trials: 1"))
+    assert work(job) == []
+    more = job_in(tmp_path, job.text.replace("seeds: 1", "seeds: 2"))
+    check_data(more)
+    save_toy(tmp_path, seed=1)
+    with pytest.raises(InputError, match=r"toy\.npz: its content changed since runs"):
+        check_data(more)
 
 
 def test_a_candidate_that_does_not_suit_fails_alone(tmp_path):

@@ -7,6 +7,7 @@ import math
 import os
 import subprocess
 import sys
+import threading
 import time
 import zlib
 
@@ -88,11 +89,11 @@ def test_by_the_beginning_of_the_key(tmp_path):
         store.get("")
 
 
-def test_failed_runs_can_be_forgotten(tmp_path):
-    store = Store(url_of(tmp_path))
+def test_runs_can_be_forgotten(tmp_path):
+    store, failed = Store(url_of(tmp_path)), made(1, status="failed", message="NaN")
     store.add(made(), "p")
-    store.add(made(1, status="failed", message="NaN"), "q")
-    assert store.forget_failed() == 1
+    store.add(failed, "q")
+    store.forget([failed])
     assert set(store.find()) == {"p"}
 
 
@@ -161,6 +162,29 @@ def test_signs_of_life(tmp_path, monkeypatch):
     assert beat() > before
 
 
+def test_signs_of_life_go_on_after_an_error(tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "BEAT", 0.05)
+    store = Store(url_of(tmp_path))
+    store.claim(SERIES)
+    engine = sql.create_engine(url_of(tmp_path))
+
+    def say(text):
+        with engine.begin() as connection:
+            return connection.execute(sql.text(text))
+
+    failed = threading.Event()
+    sql.event.listen(store._engine, "handle_error", lambda context: failed.set())
+    with store.alive():
+        say("alter table claims rename to gone")
+        assert failed.wait(20)
+        say("alter table gone rename to claims")
+        before = say("select beat from claims").scalar()
+        deadline = time.monotonic() + 20
+        while (after := say("select beat from claims").scalar()) == before and time.monotonic() < deadline:
+            time.sleep(0.02)
+    assert after > before
+
+
 def test_a_newer_store_is_left_alone(tmp_path):
     Store(url_of(tmp_path)).add(made(), "p")
     engine = sql.create_engine(url_of(tmp_path))
@@ -184,6 +208,20 @@ def test_no_driver(monkeypatch):
         Store("postgresql://nowhere.invalid/x")
 
 
+def test_nothing_is_made_where_a_store_must_be(tmp_path):
+    with pytest.raises(InputError, match="holds no comparison"):
+        Store(url_of(tmp_path), create=False)
+    assert not list(tmp_path.iterdir())
+    with sql.create_engine(url_of(tmp_path)).begin() as connection:
+        connection.execute(sql.text("create table other (x integer)"))
+    before = (tmp_path / "store.sqlite").read_bytes()
+    with pytest.raises(InputError, match="holds no comparison"):
+        Store(url_of(tmp_path), create=False)
+    assert (tmp_path / "store.sqlite").read_bytes() == before
+    Store(url_of(tmp_path)).add(made(), "p")
+    assert Store(url_of(tmp_path), create=False).count() == 1
+
+
 def test_a_damaged_file(tmp_path):
     (tmp_path / "store.sqlite").write_bytes(b"no data base" * 1000)
     with pytest.raises(InputError, match="can't be opened as a store"):
@@ -196,5 +234,13 @@ def test_a_store_that_goes_away(tmp_path):
         connection.execute(sql.text("drop table runs"))
     with pytest.raises(SpmlError, match="can't be written"):
         store.add(made(), "p")
+    with pytest.raises(SpmlError, match="can't be written"):
+        store.forget([made()])
     with pytest.raises(SpmlError, match="can't be read"):
         store.find()
+    with sql.create_engine(url_of(tmp_path)).begin() as connection:
+        connection.execute(sql.text("drop table claims"))
+    with pytest.raises(SpmlError, match="can't be written"):
+        store.claim(SERIES)
+    with pytest.raises(SpmlError, match="can't be written"):
+        store.release(SERIES)

@@ -12,7 +12,7 @@ from scipy.stats import norm
 
 from spml.bench.report.pages import Table
 from spml.bench.report.rankings import rank
-from spml.bench.report.sections import last_epochs
+from spml.bench.report.sections import last_epochs, warnings
 from spml.bench.report.tables import build
 from spml.bench.rows import SeriesKey
 from spml.bench.space import Range
@@ -80,6 +80,9 @@ def test_p_values_are_paired_by_seed_and_corrected():
     assert p["same"] == 1
     assert not found["worse", "oracle"].level
     assert found["same", "oracle"].level
+    said = str(warnings(build(rows, modes=["oracle"])))
+    assert "In 1 cell there is no p-value" in said
+    assert "no p-value" not in str(warnings(build(rows[:-1], modes=["oracle"])))
 
 
 def test_a_lucky_seed_does_not_win():
@@ -159,6 +162,18 @@ def test_what_selection_loses():
     assert (by["voc"].agreement, by["voc"].pools) == (0, 1)
     assert (by[None].among, by[None].agreement, by[None].pools) == (pytest.approx(0.1), 1, 2)
     assert build(rows, modes=["observed"]).losses == ()
+
+
+def test_candidates_that_are_told_another_k_are_not_selected_by_their_sp_score():
+    told = {"a": 2.0, "b": 2.0, "c": 5.0}
+    scores = {"a": (0.5, 0.9, 0.1), "b": (0.6, 0.7, 0.2), "c": (0.1, 0.8, 0.9)}
+    rows = [
+        run(name, 0, [test], full=[full], observed=[observed], config={"mean_labels": told[name]})
+        for name, (test, full, observed) in scores.items()
+    ]
+    # With c, whose SP-score is high because of its K, 0.4 would be lost; without it b is chosen.
+    assert build(rows, modes=BOTH).losses[-1].among == pytest.approx(-0.1)
+    assert build(rows, modes=BOTH).losses[-1].within == 0
 
 
 def test_what_the_best_epoch_gains():

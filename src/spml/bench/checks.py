@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from ..config import check, from_dict
+from ..data.observe import check_observe
 from ..errors import InputError, nearest
 from ..models import CLOSED_FORM
 from ..objective import create
 from ..settings import never_infers
 from .document import Document, Where
 from .nesting import merged, nested
-from .space import Space, grid
+from .space import Space, grid_size
 from .spec import Candidate, Spec
 
 MAX_RUNS = 1_000_000
@@ -52,7 +53,7 @@ def _check_grid(spec: Spec, candidate: Candidate, where: Where, document: Docume
     for key, part in candidate.space.items():
         if not part.choices:
             raise document.error(where, f"sampler grid needs a list of values for {key}, not a range")
-    count = len(grid(candidate.space)) if candidate.space else 1
+    count = grid_size(candidate.space)
     if count > spec.trials:
         raise document.error(
             where,
@@ -66,13 +67,14 @@ def _check_settings(spec: Spec, candidate: Candidate, where: Where, document: Do
     for ends in _ends(candidate.space):
         for data in spec.data:
             for hiding in spec.hidings:
-                settings = merged(
-                    spec.train, data.train, candidate.settings, nested(ends),
-                    {"data": {**data.settings, **hiding.settings}, "output": "-"},
-                )  # fmt: skip
                 try:
+                    settings = merged(
+                        spec.train, data.train, candidate.settings, nested(ends),
+                        {"data": {**data.settings, **hiding.settings}, "output": "-"},
+                    )  # fmt: skip
                     config = from_dict(settings)
                     check(config)
+                    check_observe(config.data)
                     if config.method and (note := never_infers(config, create(config.method, config.hp))):
                         raise InputError(note)
                 except (InputError, ValueError) as error:

@@ -82,6 +82,12 @@ class Document:
         self._lines.setdefault(where, node.start_mark.line + 1)
         if isinstance(node, yaml.MappingNode):
             for key, value in node.value:
+                if key.tag != "tag:yaml.org,2002:str":
+                    self._lines[where] = key.start_mark.line + 1
+                    shown = getattr(key, "value", "a list or a mapping")
+                    raise self.error(
+                        where, f"{shown!r} is no name of a setting; if it is meant as one, put it in quotes"
+                    )
                 place = (*where, key.value)
                 again = place in self._lines
                 self._lines[place] = key.start_mark.line + 1

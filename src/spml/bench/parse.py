@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
@@ -30,6 +31,9 @@ _BESIDE = ["mean_labels", "empty", "train"]
 
 _OWN = ["data", "output", "seed", "select", "mean_labels", "method", "hp", "init_from", "devices"]
 """Settings of a run that `train` must not fix: something else of the specification does, or nothing may."""
+
+_NO_MATTER = ("threads", "checkpoint_steps")
+"""Settings that no number depends on, so that nothing can be searched in them."""
 
 CARDS = ("voc", "coco", "nus", "cub")
 """Benchmarks for which cards give published hyper-parameters."""
@@ -113,7 +117,7 @@ class _Reader:
             train=self._train(("train",), self.value.get("train", {})),
             baseline=self._named("baseline"),
             ceiling=self._named("ceiling"),
-            draws=self._count(("draws",), value.get("draws", 200)),
+            draws=self._count(("draws",), value.get("draws", 200), least=2),
             path=document.path,
             text=self.text,
         )
@@ -150,7 +154,7 @@ class _Reader:
         value = settings.get("mean_labels")
         if value is None:
             return None
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0:
+        if type(value) not in (int, float) or not 0 < value < math.inf:
             raise self.document.error(where, f"mean_labels must be a number above 0, got {value!r}")
         return float(value)
 
@@ -192,19 +196,18 @@ class _Reader:
 
     def _own_candidate(self, where: Where, entry: Any, shared: Space) -> Candidate:
         own = ["name", "space", "labels", "mean_labels"]
-        known = [
-            f.name for f in fields(Config) if f.name not in ("data", "output", "seed", "select", "devices")
-        ]
+        known = [f.name for f in fields(Config) if f.name not in {*_OWN} - {"method", "hp"}]
         keys = [key for key in entry if key not in own] if isinstance(entry, dict) else []
         tops = {key: key.partition(".")[0] for key in keys}
-        if not isinstance(entry, dict) or not isinstance(entry.get("name", entry.get("method")), str):
+        name = entry.get("name", entry.get("method")) if isinstance(entry, dict) else None
+        if not isinstance(name, str) or not name:
             raise self.document.error(where, "a candidate is the name of a method, or has at least a name")
         for key, top in tops.items():
             if top not in known:
                 raise self.document.error(
                     (*where, key), f"unknown key {key!r} of a candidate. {nearest(top, [*own, *known])}"
                 )
-        settings = nested({key: entry[key] for key in keys})
+        settings = self._nested(where, {key: entry[key] for key in keys})
         if settings.get("method"):
             self._check_method((*where, "method"), settings["method"])
             settings = merged(self._published(settings["method"]), settings)
@@ -214,9 +217,7 @@ class _Reader:
             # A setting that is given, and an empty space, take away what all others search.
             space = {**shared, **self._space((*where, "space"), entry["space"])} if entry["space"] else {}
         space = {key: part for key, part in space.items() if key not in keys}
-        return Candidate(
-            entry.get("name") or entry["method"], settings, space, labels == "full", self._told(where, entry)
-        )
+        return Candidate(name, settings, space, labels == "full", self._told(where, entry))
 
     def _published(self, method: str) -> dict[str, Any]:
         """A method with the hyper-parameters that its card gives for the benchmark named by `card`."""
@@ -241,6 +242,11 @@ class _Reader:
     def _space(self, where: Where, value: Any) -> dict[str, Range]:
         if not isinstance(value, dict):
             raise self.document.error(where, "space: expected ranges by setting, such as optim.lr")
+        known = [f.name for f in fields(Config) if f.name not in {*_OWN} - {"hp"} | {*_NO_MATTER}]
+        for key in value:
+            top = key.partition(".")[0]
+            if top not in known:
+                raise self.document.error((*where, key), f"{key!r} can't be searched. {nearest(top, known)}")
         return {key: self._range((*where, key), key, part) for key, part in value.items()}
 
     def _range(self, where: Where, key: str, part: Any) -> Range:
@@ -251,11 +257,14 @@ class _Reader:
         self.document.check_keys(where, part, _RANGE, f"the range of {key}")
         low, high, log = part.get("low"), part.get("high"), part.get("log", False)
         integer = part.get("integer", False)
-        numbers = all(isinstance(one, (int, float)) and not isinstance(one, bool) for one in (low, high))
-        if not numbers or not low < high or (log and not low > 0) or not {log, integer} <= {True, False}:
+        numbers = all(type(one) in (int, float) and math.isfinite(one) for one in (low, high))
+        switches = isinstance(log, bool) and isinstance(integer, bool)
+        whole = not integer or (numbers and low == int(low) and high == int(high))
+        if not numbers or not switches or not whole or not low < high or (log and not low > 0):
             raise self.document.error(
                 where,
-                f"{key}: expected a list of values, or low < high (log: true needs low > 0), got {part}",
+                f"{key}: expected a list of values, or low < high (log: true needs low > 0, integer: true "
+                f"whole numbers), got {part}",
             )
         return Range(float(low), float(high), log, integer)
 
@@ -277,12 +286,12 @@ class _Reader:
         listed = seeds if isinstance(seeds, list) else []
         if (
             listed
-            and all(type(seed) is int and seed >= 0 for seed in listed)
+            and all(type(seed) is int and 0 <= seed < 2**31 for seed in listed)
             and len({*listed}) == len(listed)
         ):
             return tuple(listed)
         raise self.document.error(
-            ("seeds",), f"seeds: expected how many (1 to 1000), or a list of them, got {seeds!r}"
+            ("seeds",), f"seeds: expected how many (1 to 1000), or a list of them below 2^31, got {seeds!r}"
         )
 
     def _train(self, where: Where, given: Any) -> dict[str, Any]:
@@ -294,7 +303,13 @@ class _Reader:
                 raise self.document.error(
                     (*where, key), f"unknown key {key!r} of train. {nearest(key.partition('.')[0], known)}"
                 )
-        return nested(given)
+        return self._nested(where, given)
+
+    def _nested(self, where: Where, given: Mapping[str, Any]) -> dict[str, Any]:
+        try:
+            return nested(given)
+        except InputError as error:
+            raise self.document.error(where, str(error)) from error
 
     # -- values ------------------------------------------------------------------------------------------
 
@@ -327,9 +342,11 @@ class _Reader:
             raise self.document.error(where, f"{where[-1]}: expected text, got {value!r}")
         return value.strip()
 
-    def _count(self, where: Where, value: Any) -> int:
-        if type(value) is not int or value < 1:
-            raise self.document.error(where, f"{where[-1]}: expected a number of at least 1, got {value!r}")
+    def _count(self, where: Where, value: Any, least: int = 1) -> int:
+        if type(value) is not int or value < least:
+            raise self.document.error(
+                where, f"{where[-1]}: expected a number of at least {least}, got {value!r}"
+            )
         return value
 
     def _one_of(self, where: Where, value: Any, allowed: Sequence[str]) -> Any:

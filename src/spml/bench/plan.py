@@ -91,6 +91,8 @@ def _config(spec: Spec, series: Series, params: Mapping[str, Any], root: Path) -
     settings = dict(data.settings)
     if settings["path"] != "digits":
         settings["path"] = str(root / settings["path"])
+    if settings.get("images"):
+        settings["images"] = str(root / settings["images"])
     if not candidate.full:
         settings |= series.hiding.settings
         if settings.get("observe", "none") not in ("none", "protocol"):
@@ -112,11 +114,19 @@ def _config(spec: Spec, series: Series, params: Mapping[str, Any], root: Path) -
     if _from_file(config):
         weights = str(root / config.model.weights)
         config = replace(config, model=replace(config.model, weights=weights))
+    if pseudo := pseudo_labels(config):
+        config = replace(config, hp={**config.hp, "pseudo_labels": str(root / pseudo)})
     return config
 
 
 def _from_file(config: Config) -> bool:
     return config.model.weights not in ("pretrained", "random")
+
+
+def pseudo_labels(config: Config) -> str | None:
+    """The file of pseudo-labels that a method is given."""
+    path = config.hp.get("pseudo_labels")
+    return path if isinstance(path, str) else None
 
 
 def _point(spec: Spec, series: Series, params: Mapping[str, Any], config: Config) -> str:
@@ -125,17 +135,22 @@ def _point(spec: Spec, series: Series, params: Mapping[str, Any], config: Config
         # Where the file lies does not matter, and `content` says what it holds; but of several files that
         # are searched, this is one.
         settings["model"]["weights"] = params.get("model.weights", "file")
+    if pseudo_labels(config):
+        settings["hp"]["pseudo_labels"] = params.get("hp.pseudo_labels", "file")
     for place in _PLACES:
         del settings["data"][place]
     for place in ("output", "threads"):
         del settings[place]
-    parts = [settings, series.key, series.data.empty, spec.audits, spec.modes, spec.draws]
+    parts = [settings, series.key, series.data.empty, sorted(spec.modes), spec.draws]
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
 def content(facts: Mapping[str, Any]) -> str:
-    """What the files of a run hold, given `facts` of its row: data, and weights where they are a file."""
-    return " ".join(str(facts[name]) for name in ("fingerprint", "backbone") if name in facts)
+    """What the files of a run hold, given `facts` of its row: data, and where they are files weights and
+    pseudo-labels."""
+    return " ".join(
+        str(facts[name]) for name in ("fingerprint", "backbone", "pseudo_labels") if name in facts
+    )
 
 
 def run_key(point: str, files: str, code: str) -> str:

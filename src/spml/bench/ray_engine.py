@@ -9,11 +9,11 @@ from typing import Any
 from ..console import Console
 from ..errors import InputError, SpmlError
 from .state import State
-from .workers import Job, Problem, raise_problems, watch, work
+from .workers import Job, Problem, watch, work
 
 
-def run_on_ray(job: Job, address: str, workers: int, console: Console) -> State:
-    """Make all runs on a Ray cluster; gives where the comparison stands then.
+def run_on_ray(job: Job, address: str, workers: int, console: Console) -> tuple[State, list[Problem]]:
+    """Make all runs on a Ray cluster; gives where the comparison stands then, and what went wrong.
 
     The machines must all reach the store, the data and the output folder: on several machines that is a
     database server (`--store postgresql://...`) and a shared folder.
@@ -26,7 +26,6 @@ def run_on_ray(job: Job, address: str, workers: int, console: Console) -> State:
 
     Raises:
         InputError: Ray is not installed, or there is no cluster at the address.
-        SpmlError: a worker ended before its time, or something is wrong with the data.
     """
     try:
         import ray
@@ -49,9 +48,7 @@ def run_on_ray(job: Job, address: str, workers: int, console: Console) -> State:
             _, pending = ray.wait(pending, num_returns=len(pending), timeout=0) if pending else ([], [])
             return bool(pending)
 
-        state = watch(job, console, alive)
-        raise_problems(_problems(ray, started))
-        return state
+        return watch(job, console, alive), list(_problems(ray, started))
     finally:
         ray.shutdown()
 

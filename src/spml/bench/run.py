@@ -25,17 +25,18 @@ from ..data import Dataset, cached_features, open_dataset
 from ..data.arrays import FeatureMatrix
 from ..data.draws import permutation
 from ..engine import Interrupted, Trainer, make_fabric, predict_logits
-from ..errors import InputError, SpmlError
+from ..errors import InputError, SpmlError, unexpected
+from ..files import sha256_file
 from ..metrics import mean_average_precision
 from ..process_memory import count_peak_anew, peak_memory
 from ..results import versions
 from ..selection import Judge
-from ..settings import check_maps, with_data, with_defaults
+from ..settings import check_maps, check_mean_labels, with_data, with_defaults
 from ..solving import solve
 from .bootstrap import bootstrap_draws, bootstrap_map
 from .features import shared
-from .plan import Series, Trial, code_version, content, run_key
-from .rows import TEST, Row, best_epoch, column
+from .plan import Series, Trial, code_version, content, pseudo_labels, run_key
+from .rows import OBSERVED, TEST, Row, best_epoch, column
 from .spec import Spec, audit_size
 
 _OPEN = 3  # data sets that a worker holds open
@@ -73,6 +74,7 @@ class Runner:
         self.spec, self.cache, self.report = spec, cache, report
         self._opened: dict[str, Opened] = {}
         self._fabrics: dict[tuple[Any, ...], Any] = {}
+        self._digests: dict[str, str] = {}
 
     def facts(self, trial: Trial) -> dict[str, Any]:
         """Of the data and the weights of a run; see `Row`.
@@ -80,7 +82,16 @@ class Runner:
         Raises:
             InputError: the data can't be opened, or does not suit.
         """
-        return self._open(trial.config)[0].facts
+        opened, config = self._open(trial.config)
+        pseudo = pseudo_labels(config)
+        if pseudo is None:
+            return opened.facts
+        if pseudo not in self._digests:
+            try:
+                self._digests[pseudo] = sha256_file(Path(pseudo))
+            except OSError as error:
+                raise InputError(f"{pseudo}: no pseudo-labels can be read ({error.strerror}).") from error
+        return {**opened.facts, "pseudo_labels": self._digests[pseudo]}
 
     def run(self, series: Series, trial: Trial, before: Sequence[Row]) -> Row:
         """Make one run. A failure in training gives a row that says so.
@@ -93,16 +104,19 @@ class Runner:
         Raises:
             InputError: the data can't be opened, or does not suit.
         """
-        started = time.perf_counter()
-        count_peak_anew()
         opened, config = self._open(trial.config)
-        data = self._taken(config, opened)
+        check_mean_labels(series.data.mean_labels, len(opened.data.classes))
+        facts, data = self.facts(trial), self._taken(config, opened)
+        self._fabric(config)
+        started = time.perf_counter()  # what later runs share is not paid for by the first
+        count_peak_anew()
         row = Row(
-            key=run_key(trial.point, content(opened.facts), code_version()), series=series.key,
-            trial=trial.number, params=trial.params, config=asdict(trial.config), facts=opened.facts,
+            key=run_key(trial.point, content(facts), code_version()), series=series.key,
+            trial=trial.number, params=trial.params, config=asdict(trial.config), facts=facts,
             versions={**versions(), "code": code_version(), "commit": _commit()},
         )  # fmt: skip
         try:
+            check_mean_labels(config.mean_labels, len(data.classes))
             watch = _Watch(self.spec, series, data)
             self._train(config, opened.spec, data, watch)
             row = replace(row, history=watch.history, draws=watch.draws(before))
@@ -110,6 +124,10 @@ class Runner:
             raise  # it has not failed
         except SpmlError as error:
             row = replace(row, status="failed", message=str(error))
+        except (
+            Exception
+        ) as error:  # too little memory, a mistake in a method: the others are made all the same
+            row = replace(row, status="failed", message=unexpected(error))
         return replace(
             row,
             seconds=round(time.perf_counter() - started, 3),
@@ -135,6 +153,12 @@ class Runner:
             raise InputError(
                 f"{config.data.path}: a comparison needs fully labelled test samples. If every true label is "
                 "listed, say `unlisted: negative`; without a test split, say `test_share`."
+            )
+        by_truth = [mode for mode in self.spec.modes if mode != OBSERVED]
+        if "val" not in data.truth and by_truth:
+            raise InputError(
+                f"{config.data.path}: to select by {', '.join(by_truth)} takes fully labelled validation "
+                "samples. If every true label is listed, say `unlisted: negative`; else `modes: [observed]`."
             )
         spec = models.describe_backbone(config.model, data, size=config.data.size)
         complete = with_data(config, data, spec)
@@ -259,12 +283,13 @@ class _Watch:
 
     def __init__(self, spec: Spec, series: Series, data: Dataset) -> None:
         self._spec = spec
-        val, truth = data.splits["val"], data.truth
+        val, truth = data.splits["val"], data.truth.get("val")
         told, candidate = series.data.mean_labels, series.candidate.mean_labels
         mean_labels = None if told is None or candidate is None else told * candidate
         self._empty = series.data.empty or data.empty
-        self._judge = Judge(val, truth["val"], "observed", mean_labels, self._empty)
-        self._val, self._test = truth["val"].to_ternary(), truth["test"].to_ternary()
+        self._judge = Judge(val, truth, "observed", mean_labels, self._empty)
+        self._val = None if truth is None else truth.to_ternary()
+        self._test = data.truth["test"].to_ternary()
         order = permutation(len(val), "audit", series.seed)
         self._audits = {mode: np.sort(order[: audit_size(mode)]) for mode in spec.audits}
         self.history: dict[str, list[float]] = {}
@@ -276,6 +301,7 @@ class _Watch:
         """The validation metrics of an epoch."""
         found = self._judge(scores)
         for mode, rows in self._audits.items():
+            assert self._val is not None  # or the data would have been refused
             audited = self._val[rows]
             # A sample without any label still says that its labels are absent, but ranks nothing alone.
             found[mode] = mean_average_precision(scores[rows], audited) if (audited > 0).any() else 0.0
@@ -311,6 +337,8 @@ class _Watch:
         }
         wanted = [mode for mode in self._spec.modes if self._best[mode] > bars[mode]]
         multiplicity = _multiplicity(len(self._test), self._spec.draws)
+        # A draw without any positive has no mAP; which draws those are depends on the test labels alone.
+        multiplicity = multiplicity[multiplicity[:, (self._test > 0).any(axis=1)].any(axis=1)]
         made: dict[int, list[float]] = {}
         for mode in wanted:
             scores = self._kept[mode]

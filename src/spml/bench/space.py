@@ -41,11 +41,12 @@ class Range:
         """The value at `share` of the range, in [0, 1)."""
         if self.choices:
             return self.choices[int(share * len(self.choices))]
-        if self.integer:
-            return int(self.low) + int(share * (int(self.high) - int(self.low) + 1))
-        low, high = (math.log(self.low), math.log(self.high)) if self.log else (self.low, self.high)
+        low, high = self.low, self.high + self.integer
+        if self.log:
+            low, high = math.log(low), math.log(high)
         value = low + share * (high - low)
-        return _rounded(math.exp(value) if self.log else value)
+        value = math.exp(value) if self.log else value
+        return min(math.floor(value), int(self.high)) if self.integer else _rounded(value)
 
     def edge(self, value: Any) -> str:
         """`low` or `high` where a value lies at the edge of what was searched, else an empty string."""
@@ -71,6 +72,11 @@ def edges(space: Space, params: Mapping[str, Any]) -> dict[str, str]:
 
 def _rounded(value: float) -> float:
     return float(f"{value:.{_DIGITS}g}")
+
+
+def grid_size(space: Space) -> int:
+    """How many combinations of choices there are."""
+    return math.prod(len(part.choices) for part in space.values())
 
 
 def grid(space: Space) -> list[dict[str, Any]]:

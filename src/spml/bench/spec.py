@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from .space import Sampler, Space, grid
+from .space import Sampler, Space, grid_size
 
 AUDIT = re.compile(r"audit:([1-9]\d*)")
 
@@ -103,7 +103,7 @@ class Spec:
         """How many trials a candidate has."""
         if not candidate.space:
             return 1
-        return len(grid(candidate.space)) if self.sampler == "grid" else self.trials
+        return grid_size(candidate.space) if self.sampler == "grid" else self.trials
 
     @property
     def audits(self) -> tuple[str, ...]:

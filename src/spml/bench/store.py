@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import socket
 import threading
 import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sql
@@ -51,38 +53,49 @@ class Store:
 
     Args:
         url: of SQLAlchemy, such as `sqlite:///bench/store.sqlite` or `postgresql://host/name`.
+        create: make what is not there; else a store must be there.
 
     Raises:
-        InputError: no such database, or one that a newer version of spml wrote.
+        InputError: no such database, no store in it, or one that a newer version of spml wrote.
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, create: bool = True) -> None:
         self.url = url
         self.owner = f"{socket.gethostname()}:{os.getpid()}:{time.time_ns()}"
         try:
             arguments = {"timeout": 60} if url.startswith("sqlite") else {}
             self._engine = sql.create_engine(url, connect_args=arguments)
-            version = self._version()
+            version = self._version() if create or self._is_there() else None
         except ImportError as error:
             raise InputError(
                 f"{url}: its driver is not installed ({error}). For PostgreSQL: pip install psycopg2-binary."
             ) from error
         except SQLAlchemyError as error:
             raise InputError(f"{url}: can't be opened as a store ({_first_line(error)}).") from error
+        if version is None:
+            raise InputError(f"{url}: holds no comparison. spml bench run makes one.")
         if version > VERSION:
             raise InputError(
                 f"{url}: was written by a newer version of spml (store version {version}, this one reads "
                 f"{VERSION}). Update spml, or name another --output or --store; nothing was changed."
             )
 
+    def _is_there(self) -> bool:
+        url = self._engine.url
+        if url.get_backend_name() == "sqlite" and not Path(url.database or "").is_file():
+            return False  # to look into it would make it
+        return sql.inspect(self._engine).has_table(_ABOUT.name)
+
     def _version(self) -> int:
         """Make the tables if they are not there; the version of the store."""
         for patience in (True, True, False):
             try:
                 with self._engine.begin() as connection:
-                    _TABLES.create_all(connection)
-                    version: int | None = connection.scalar(sql.select(_ABOUT.c.version))
+                    version: int | None = None
+                    if sql.inspect(connection).has_table(_ABOUT.name):
+                        version = connection.scalar(sql.select(_ABOUT.c.version))
                     if version is None:
+                        _TABLES.create_all(connection)
                         connection.execute(_ABOUT.insert().values(version=VERSION))
                 return VERSION if version is None else version
             except (OperationalError, ProgrammingError, IntegrityError):
@@ -107,12 +120,10 @@ class Store:
             "code": row.versions.get("code", ""), "status": row.status, "body": packed,
         }  # fmt: skip
         try:
-            with self._engine.begin() as connection:
+            with self._writing() as connection:
                 connection.execute(_ROWS.insert().values(**values))
         except IntegrityError:
             return False
-        except SQLAlchemyError as error:
-            raise SpmlError(f"{self.url}: can't be written ({_first_line(error)}).") from error
         return True
 
     def find(self, points: list[str] | None = None, series: SeriesKey | None = None) -> dict[str, list[Row]]:
@@ -149,23 +160,32 @@ class Store:
         with self._reading() as connection:
             return connection.scalar(sql.select(sql.func.count()).select_from(_ROWS)) or 0
 
-    def forget_failed(self) -> int:
-        """Remove failed runs, so that they are tried again; how many there were."""
-        with self._engine.begin() as connection:
-            return connection.execute(_ROWS.delete().where(_ROWS.c.status == "failed")).rowcount
+    def forget(self, rows: Iterable[Row]) -> None:
+        """Remove runs, so that they are made again.
+
+        Raises:
+            SpmlError: the store can't be written.
+        """
+        with self._writing() as connection:
+            for row in rows:
+                connection.execute(_ROWS.delete().where(_ROWS.c.key == row.key))
 
     # -- claims ----------------------------------------------------------------------------------------------
 
     def claim(self, series: SeriesKey) -> bool:
-        """Whether this process may now work on a series: nobody else does, or whoever did is gone."""
+        """Whether this process may now work on a series: nobody else does, or whoever did is gone.
+
+        Raises:
+            SpmlError: the store can't be written.
+        """
         name, now = json.dumps(series), time.time()
         try:
-            with self._engine.begin() as connection:
+            with self._writing() as connection:
                 connection.execute(_CLAIMS.insert().values(series=name, owner=self.owner, beat=now))
             return True
         except IntegrityError:
             pass
-        with self._engine.begin() as connection:
+        with self._writing() as connection:
             held = connection.execute(sql.select(_CLAIMS).where(_CLAIMS.c.series == name)).first()
             if held is None or (held.beat > now - STALE and not _gone(held.owner)):
                 return False
@@ -177,8 +197,12 @@ class Store:
             return connection.execute(mine).rowcount == 1
 
     def release(self, series: SeriesKey) -> None:
-        """Give a claimed series back."""
-        with self._engine.begin() as connection:
+        """Give a claimed series back.
+
+        Raises:
+            SpmlError: the store can't be written.
+        """
+        with self._writing() as connection:
             mine = (_CLAIMS.c.series == json.dumps(series), _CLAIMS.c.owner == self.owner)
             connection.execute(_CLAIMS.delete().where(*mine))
 
@@ -189,7 +213,8 @@ class Store:
 
         def beat() -> None:
             while not stop.wait(BEAT):
-                with self._engine.begin() as connection:
+                # A database that does not answer now may do so at the next beat.
+                with contextlib.suppress(SQLAlchemyError), self._engine.begin() as connection:
                     mine = _CLAIMS.c.owner == self.owner
                     connection.execute(_CLAIMS.update().where(mine).values(beat=time.time()))
 
@@ -200,6 +225,16 @@ class Store:
         finally:
             stop.set()
             thread.join()
+
+    @contextmanager
+    def _writing(self) -> Iterator[sql.Connection]:
+        try:
+            with self._engine.begin() as connection:
+                yield connection
+        except IntegrityError:
+            raise  # somebody was quicker, which is for the caller to say
+        except SQLAlchemyError as error:
+            raise SpmlError(f"{self.url}: can't be written ({_first_line(error)}).") from error
 
     @contextmanager
     def _reading(self) -> Iterator[sql.Connection]:

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 
 from ..console import Console
 from ..engine import Interrupted
-from ..errors import InputError, SpmlError
+from ..errors import InputError, SpmlError, unexpected
 from .parse import read_spec
-from .plan import Series, Trial, all_series, code_version, content, next_trial, run_key
+from .plan import Series, Trial, all_series, code_version, content, next_trial, pseudo_labels, run_key
 from .rows import Row
 from .spec import Spec
 from .state import State, read_state
@@ -99,6 +99,9 @@ def work(job: Job, wanted: Callable[[], bool] = lambda: True) -> list[Problem]:
                     raise
                 except SpmlError as error:
                     problems[Problem(str(error), error.exit_code)] = None
+                except Exception as error:
+                    text = f"{'/'.join(map(str, series.key))}: {unexpected(error)}"
+                    problems[Problem(text, SpmlError.exit_code)] = None
                 finally:
                     store.release(series.key)
             left = busy
@@ -109,28 +112,26 @@ def work(job: Job, wanted: Callable[[], bool] = lambda: True) -> list[Problem]:
 
 
 def check_data(job: Job) -> None:
-    """Look whether data whose runs are all made is still the same; workers look at the rest.
+    """Look whether the data, weights and pseudo-labels that runs were made from are still the same.
 
     Raises:
-        InputError: it changed, or can't be opened any more.
+        InputError: they changed, or can't be opened any more.
     """
     spec, root = job.spec(), Path(job.root)
-    state = read_state(spec, Store(job.url), root)
-    firsts: dict[str, Row] = {}
-    for row in state.rows:
-        firsts.setdefault(row.series.data, row)
-    for key in state.missing:
-        firsts.pop(key.data, None)
+    rows = read_state(spec, Store(job.url), root).rows
+    firsts: dict[tuple[Any, ...], Row] = {}
+    for row in rows:
+        files = row.config["model"]["weights"], row.config["hp"].get("pseudo_labels")
+        firsts.setdefault((row.series.data, *files), row)
     if not firsts:
         return
     from .run import Runner
 
     runner = Runner(spec, Path(job.folder) / "features", report=lambda line: None)
-    for series in all_series(spec):
-        first = firsts.get(series.data.name)
-        if first is None or first.series != series.key:
-            continue
-        trial = next_trial(spec, series, [], root)
+    every = {series.key: series for series in all_series(spec)}
+    for first in firsts.values():
+        before = [row for row in rows if row.series == first.series and row.trial < first.trial]
+        trial = next_trial(spec, every[first.series], before, root)
         assert trial is not None
         facts = runner.facts(trial)
         if content(facts) != content(first.facts):
@@ -184,17 +185,20 @@ def _changed(trial: Trial, row: Row, facts: Mapping[str, Any]) -> InputError:
     path, what = trial.config.data.path, "data"
     if row.facts["fingerprint"] == facts["fingerprint"]:
         path, what = trial.config.model.weights, "weights"
+        if row.facts.get("backbone") == facts.get("backbone"):
+            path, what = str(pseudo_labels(trial.config)), "pseudo-labels"
     return InputError(
         f"{path}: its content changed since runs of this comparison were made from it. They are kept as "
         f"they are, and none is added to them. Put the {what} back, or write to another --output."
     )
 
 
-def run_all(job: Job, workers: int, console: Console) -> State:
-    """Make all runs with processes of this machine; gives where the comparison stands then.
+def run_all(job: Job, workers: int, console: Console) -> tuple[State, list[Problem]]:
+    """Make all runs with processes of this machine; gives where the comparison stands then, and what went
+    wrong.
 
     Raises:
-        SpmlError: something is wrong with the data, or can't be written; what was finished is kept.
+        SpmlError: the store can't be read; what was finished is kept.
         KeyboardInterrupt, SystemExit: by a signal, after the workers were stopped.
     """
     context = multiprocessing.get_context("spawn")
@@ -221,8 +225,7 @@ def run_all(job: Job, workers: int, console: Console) -> State:
             process.kill()  # a run that takes longer leaves nothing behind
             process.join()
         signal.signal(signal.SIGTERM, before)
-    raise_problems([*problems, *_drain(messages)])
-    return state
+    return state, [*problems, *_drain(messages)]
 
 
 def _process(job: Job, messages: Any) -> None:

@@ -65,13 +65,24 @@ def warnings(report: Report) -> list[Block]:
     uneven = sum(entry.trials[0] < entry.trials[1] for by in report.entries.values() for entry in by.values())
     if uneven:
         found.append(
-            f"In {_count(uneven, 'cell')} the seeds do not have the same number of finished trials, so the budget of "
-            "trials was not the same for all."
+            f"In {_count(uneven, 'cell')} the seeds do not have the same number of finished trials, so the "
+            "budget of trials was not the same for all."
         )
     single = [p for p, by in report.entries.items() if max(e.test.n for e in by.values()) == 1]
     if single:
         found.append(
             f"One seed only, so no spread over seeds: {'; '.join(plain(place_name(p)) for p in single)}."
+        )
+    unsure = sum(
+        entry.p is None and not entry.best and name not in report.reference_only
+        for by in report.entries.values()
+        for (name, _), entry in by.items()
+    )
+    if unsure:
+        found.append(
+            f"In {_count(unsure, 'cell')} there is no p-value, because the selected runs were made within "
+            "another search and hold no draws of the test samples, or others: that ≈ is missing there says "
+            "nothing."
         )
     edges = sum(bool(entry.edges) for by in report.entries.values() for entry in by.values())
     if edges:
@@ -167,8 +178,9 @@ def losses(report: Report) -> list[Block]:
         Paragraph(
             f"Test mAP of what `{ORACLE}` selects less that of what the mode selects. Trial and epoch: "
             "within each candidate, mean over candidates and seeds. Candidate as well: one choice among all "
-            "runs of all candidates, mean over seeds; how often it is the same candidate as the choice by "
-            "full labels."
+            "runs of all candidates (of those that were told the same number of labels per sample, which the "
+            "SP-score depends on), mean over seeds; how often it is the same candidate as the choice by full "
+            "labels."
         ),
         Table(header, [line(found) for found in report.losses], left=3),
         Picture("selection", "What selection loses against full labels"),
@@ -216,8 +228,9 @@ def edges(report: Report) -> list[Block]:
             for (setting, side), count in entry.edges.items():
                 found = counts.setdefault((name, setting, side), {})
                 found[mode] = found.get(mode, 0) + count
+    rest = "Settings with two values, or with values that have no order, are not judged."
     if not counts:
-        return [Heading(2, "Edges"), Paragraph("No selected trial lies at the edge of its range.")]
+        return [Heading(2, "Edges"), Paragraph(f"No selected trial lies at the edge of its range. {rest}")]
     rows = [
         [plain(name), plain(setting), plain(side)]
         + [f"{found.get(mode, 0)} of {series.get((name, mode), 0)}" for mode in report.modes]
@@ -228,7 +241,7 @@ def edges(report: Report) -> list[Block]:
         Paragraph(
             "In how many series the selected trial lies at the edge of the range that was searched, or the "
             "selected solution at an end of its path of penalties. Where this is frequent, a wider range "
-            "might give the candidate a higher score."
+            f"might give the candidate a higher score. {rest}"
         ),
         Table(["candidate", "setting", "edge", *(f"`{mode}`" for mode in report.modes)], rows, left=3),
     ]

@@ -4,12 +4,13 @@ loses against the best."""
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from ..rows import ORACLE, TEST, Pick, Row, SeriesKey, column
+from ..rows import OBSERVED, ORACLE, TEST, Pick, Row, SeriesKey, column
 
 
 class SelectionLoss(NamedTuple):
@@ -21,7 +22,8 @@ class SelectionLoss(NamedTuple):
         hiding: name of the way of hiding labels; None = all places together.
         within: mean over candidates and seeds, trial and epoch being selected; None if none has both modes.
         series: how many those are.
-        among: the same where the candidate is selected as well: mean over seeds.
+        among: the same where the candidate is selected as well: mean over seeds. By `observed` only among
+            those that are told the same K, which scales the SP-score.
         pools: how many those are.
         agreement: in how many of `pools` both modes select the same candidate.
     """
@@ -37,7 +39,7 @@ class SelectionLoss(NamedTuple):
 
 
 class _Pool(NamedTuple):
-    """What one seed of one place gives: a loss per candidate, and that of choosing among all of them."""
+    """What one seed of one place gives: a loss per candidate, and that of choosing among them."""
 
     within: list[float]
     among: float
@@ -73,9 +75,16 @@ def selection_losses(
 
 
 def _pool(found: Mapping[str, Mapping[str, Pick]], mode: str) -> _Pool:
+    told = {name: picks[mode].row.config.get("mean_labels") for name, picks in found.items()}
+    usual = Counter(told.values()).most_common(1)[0][0]
+
     def best(by: str) -> str:
         """The candidate whose picked run and epoch have the highest value of the mode's column."""
-        scores = {name: p[by].row.history[column(by)][p[by].epoch] for name, p in found.items()}
+        scores = {
+            name: p[by].row.history[column(by)][p[by].epoch]
+            for name, p in found.items()
+            if mode != OBSERVED or told[name] == usual
+        }
         return min(scores, key=lambda name: (-scores[name], name))
 
     within = [picks[ORACLE].test - picks[mode].test for picks in found.values()]
