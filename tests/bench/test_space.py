@@ -19,6 +19,7 @@ def test_values_of_a_range():
     assert [Range(1, 3, integer=True).at(share) for share in (0, 0.34, 0.99)] == [1, 2, 3]
     assert [Range(-2, 0, integer=True).at(share) for share in (0, 0.34, 0.99)] == [-2, -1, 0]
     wide = Range(1, 1000, log=True, integer=True)
+    assert all(Range(low, 100, log=True, integer=True).at(0.0) == low for low in range(1, 100))
     assert [wide.at(share) for share in (0, 0.5, 0.999999)] == [1, 31, 1000]  # sqrt(1001) = 31.6
     assert [Range(choices=("a", "b")).at(share) for share in (0.49, 0.5)] == ["a", "b"]
 

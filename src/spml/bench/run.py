@@ -124,9 +124,8 @@ class Runner:
             raise  # it has not failed
         except SpmlError as error:
             row = replace(row, status="failed", message=str(error))
-        except (
-            Exception
-        ) as error:  # too little memory, a mistake in a method: the others are made all the same
+        except Exception as error:
+            # Too little memory, a mistake in a method: the other runs are made all the same.
             row = replace(row, status="failed", message=unexpected(error))
         return replace(
             row,

@@ -46,7 +46,9 @@ class Range:
             low, high = math.log(low), math.log(high)
         value = low + share * (high - low)
         value = math.exp(value) if self.log else value
-        return min(math.floor(value), int(self.high)) if self.integer else _rounded(value)
+        if self.integer:
+            return min(max(math.floor(value), int(self.low)), int(self.high))  # exp(log(5)) lies below 5
+        return _rounded(value)
 
     def edge(self, value: Any) -> str:
         """`low` or `high` where a value lies at the edge of what was searched, else an empty string."""
