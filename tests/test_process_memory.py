@@ -34,14 +34,15 @@ def test_memory_is_kept_from_step_to_step():
     assert printed_by(code)[0] < 2**12  # of 4 x 2**13 pages that would be cleared anew
 
 
-def test_the_peak_is_counted_without_what_was_kept():
+def test_the_peak_is_counted_without_what_was_given_back():
     code = (
         "import torch\n"
-        "from spml.process_memory import count_peak_anew, keep_freed_memory, peak_memory\n"
+        "from spml.process_memory import *\n"
         "keep_freed_memory()\n"
         "print(peak_memory())\n"
         "torch.ones(2**26)\n"
         "print(peak_memory())\n"
+        "give_back_freed_memory()\n"
         "count_peak_anew()\n"
         "print(peak_memory())\n"
         "torch.ones(2**25)\n"

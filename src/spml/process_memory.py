@@ -25,7 +25,7 @@ def keep_freed_memory() -> None:
 
 
 def give_back_freed_memory() -> None:
-    """Give the system what was kept: for the end of a training, in a process that goes on."""
+    """Give the system what was kept, when something else begins in this process."""
     if sys.platform == "linux" and hasattr(libc := ctypes.CDLL(None), "malloc_trim"):
         libc.malloc_trim(0)
 
@@ -42,7 +42,6 @@ def peak_memory() -> int:
 
 
 def count_peak_anew() -> None:
-    """Let `peak_memory` count from now on, without what was kept, where the system can (Linux)."""
-    give_back_freed_memory()
+    """Let `peak_memory` count from now on, where the system can (Linux); what is kept counts."""
     with contextlib.suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")

@@ -215,6 +215,15 @@ def test_a_run_that_fails_says_why_and_is_tried_again_when_asked(tmp_path, monke
     assert read_state(job.spec(), Store(job.url), Path(job.root)).missing == {state.failed[0].series: 1}
 
 
+def test_memory_is_not_that_of_another_candidate(tmp_path, monkeypatch):
+    calls = []
+    monkeypatch.setattr("spml.bench.run.give_back_freed_memory", lambda: calls.append("give back"))
+    monkeypatch.setattr("spml.bench.run.count_peak_anew", lambda: calls.append("run"))
+    assert work(job_in(tmp_path)) == []
+    runs = (3, 2, 3)  # per candidate; one of its trials is proposed twice
+    assert calls == [call for count in runs for call in ["give back", *["run"] * count]]
+
+
 def test_an_unforeseen_error_fails_alone_and_says_where(tmp_path):
     text = SMALL.replace("optim.lr: 1e-3,", "optim.lr: 1e38,").replace("trials: 3", "trials: 1")
     job = job_in(tmp_path, text)

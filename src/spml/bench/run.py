@@ -28,7 +28,7 @@ from ..engine import Interrupted, Trainer, make_fabric, predict_logits
 from ..errors import InputError, SpmlError, unexpected
 from ..files import sha256_file
 from ..metrics import mean_average_precision
-from ..process_memory import count_peak_anew, peak_memory
+from ..process_memory import count_peak_anew, give_back_freed_memory, peak_memory
 from ..results import versions
 from ..selection import Judge
 from ..settings import check_maps, check_mean_labels, with_data, with_defaults
@@ -109,6 +109,8 @@ class Runner:
         facts, data = self.facts(trial), self._taken(config, opened)
         self._fabric(config)
         started = time.perf_counter()  # what later runs share is not paid for by the first
+        if not before:
+            give_back_freed_memory()  # which another candidate needed
         count_peak_anew()
         row = Row(
             key=run_key(trial.point, content(facts), code_version()), series=series.key,
