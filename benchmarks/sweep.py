@@ -4,7 +4,8 @@
 
 Runs every method that features suit through `spml bench` with one process per core, SEEDS (1) times TRIALS
 (2) each, on data made here, and says what 5 seeds and 12 trials would take: the time after the workers have
-started is multiplied, their start and the opening of the data count once. Writes benchmarks/results/sweep.json.
+started is multiplied, their start and the opening of the data count once. Writes
+benchmarks/results/sweep.json.
 """
 
 from __future__ import annotations
