@@ -8,6 +8,7 @@ import shutil
 
 import numpy as np
 import pytest
+from sklearn.metrics import precision_recall_fscore_support
 
 import spml
 from spml.cli import main
@@ -298,7 +299,7 @@ def test_mistakes_are_named(folder, names, tmp_path, capsys):
     said = fails(capsys, "evaluate", *names, known, "--output", tmp_path / "file")
     assert "is a file; --output must name a .json file or a folder" in said
     assert (tmp_path / "file").read_text() == "kept"
-    fails(capsys, "evaluate", *names, known, "--output", tmp_path / "file" / "below", code=1)
+    assert "is a file" in fails(capsys, "evaluate", *names, known, "--output", tmp_path / "file" / "below")
     fails(capsys, "evaluate", names[0], tmp_path / "nothing", known)
     with pytest.raises(spml.InputError, match="no run to evaluate"):
         spml.compare([], str(known))
@@ -315,3 +316,51 @@ def test_the_table_on_a_terminal(folder, names, capsys, monkeypatch):
     main(["evaluate", *names, str(folder / "known.npz")])
     said = capsys.readouterr().out
     assert "┃" in said or "│" in said
+
+
+def test_classes_that_the_data_does_not_have_are_left_out(folder, tmp_path, capsys):
+    run, few = str(folder / "gr"), CLASSES[::2]
+    data = make_features(tmp_path / "few.npz", few)
+    main(["evaluate", run, str(data), "--data.unlisted", "negative", "--output", str(tmp_path / "e.json")])
+    assert f"Not in the data, and left out: {', '.join(CLASSES[:0:-2])}." in capsys.readouterr().out
+    found = json.loads((tmp_path / "e.json").read_text())
+    assert sorted(found["classes_not_in_data"]) == CLASSES[1::2]
+    assert list(found["AP"]) == few[::-1]
+    assert found["classes_without_positives"] == []
+    with np.load(data) as stored:
+        test = stored["split"] == "test"
+        truth = stored["Y"][test]
+        np.savez(tmp_path / "plain.npz", X=stored["X"][test])
+    model = spml.load(run)
+    predicted = model.predict(tmp_path / "plain.npz")
+    tags = np.array([[name in labels for name in few] for labels in predicted.labels])
+    for average in ("micro", "macro", "samples"):
+        expected = precision_recall_fscore_support(truth, tags, average=average, zero_division=0)[:3]
+        assert list(found["thresholded"][average].values())[:3] == pytest.approx(expected)
+
+
+def test_data_that_a_run_was_trained_on(folder, tmp_path, capsys):
+    run = str(folder / "an")
+    main(["evaluate", run, str(folder / "features.npz"), *HIDDEN[:2], "--split", "train"])
+    assert "was trained on samples of" in capsys.readouterr().out
+    main(["evaluate", run, str(folder / "features.npz"), *HIDDEN[:2]])
+    assert "was trained on" not in capsys.readouterr().out  # it has a test split of its own
+    with np.load(folder / "features.npz") as stored:
+        np.savez(tmp_path / "all.npz", X=stored["X"], Y=stored["Y"], classes=stored["classes"])
+    trained = spml.train(tmp_path / "all.npz", epochs=1, output=tmp_path / "run", quiet=True)
+    found = trained.evaluate(tmp_path / "all.npz")
+    assert "which it knows: this says little about new ones" in found["warnings"][0]
+    shutil.copy(tmp_path / "all.npz", tmp_path / "copy.npz")
+    assert not any("trained on" in text for text in trained.evaluate(tmp_path / "copy.npz")["warnings"])
+
+
+def test_two_classes_and_no_k(tmp_path):
+    generator = np.random.default_rng(0)
+    truth = generator.integers(0, 2, 120)
+    np.savez(
+        tmp_path / "two.npz", X=np.eye(2, dtype=np.float32)[truth], Y=truth, classes=np.array(["a", "b"])
+    )
+    np.savez(tmp_path / "x.npz", X=np.eye(2, dtype=np.float32)[truth])
+    settings = {"method": "an", "epochs": 10, "optim": {"lr": 0.1}, "quiet": True}
+    run = spml.train(tmp_path / "two.npz", output=tmp_path / "run", **settings)
+    assert run.predict(tmp_path / "x.npz").labels == [["ab"[one]] for one in truth]

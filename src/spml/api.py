@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from . import models
-from .config import Config, DataConfig, from_dict
+from . import models, runfolder
+from .config import Config, DataConfig, from_dict, read_yaml
 from .console import Console
 from .data import Samples, open_inputs
 from .engine import make_fabric, predict_logits
@@ -93,7 +93,7 @@ def compare(
         runs: loaded, or their folders; each once.
         data: path, or all that `--data.*` can say.
         split: `train`, `val` or `test`.
-        mean_labels: K of the SP-score, 2 if None.
+        mean_labels: K of the SP-score; 2 (of fewer than 4 classes half) if None.
         draws, seed: of the bootstrap, as in `spml.metrics.compare_models`.
         batch_size, workers, device, console: as for `Run.predict`.
         settings: fields of `DataConfig`, for example `observe="single"`.
@@ -205,6 +205,12 @@ class Run:
         self.threshold = float(card["threshold"]["logit"])
 
     @property
+    def trained_on(self) -> str:
+        """Path of the data that it was trained on, as it was given; empty if the run does not say."""
+        config = self.folder / runfolder.CONFIG
+        return read_yaml(config).data.path if config.is_file() else ""
+
+    @property
     def spec(self) -> models.BackboneSpec:
         """The backbone, and how images are prepared for it."""
         return self._classifier.spec
@@ -260,12 +266,13 @@ class Run:
             data: path, or all that `--data.*` can say.
             split: `train`, `val` or `test`.
             observed: judge by observed labels alone, even if the true ones are there.
-            mean_labels: K of the SP-score, 2 if None.
+            mean_labels: K of the SP-score; 2 (of fewer than 4 classes half) if None.
             batch_size, workers, device, console: as for `predict`.
             settings: fields of `DataConfig`, for example `unlisted="negative"`.
 
         Returns:
-            A JSON-able dict. Metrics lie in [0, 1].
+            A JSON-able dict. Metrics lie in [0, 1]; SP and A pass 1 where a model does better than K allows
+            for.
 
         Raises:
             InputError: the data can't be read, has no such split, a class that the model does not know, or,

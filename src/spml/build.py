@@ -11,7 +11,7 @@ from .config import LBFGS, Config
 from .data import Dataset
 from .engine.convex import check_solvable
 from .objective import Facts, Objective, create
-from .selection import DEFAULT_MEAN_LABELS
+from .selection import default_mean_labels
 from .settings import check_needs
 
 
@@ -54,7 +54,7 @@ def make_top(config: Config, data: Dataset, num_features: int) -> tuple[models.T
     top.fit_standardise(data.splits["train"].inputs)
     mean_labels, source = config.mean_labels, "stated"
     if mean_labels is None:
-        mean_labels, source = min(DEFAULT_MEAN_LABELS, len(data.classes) / 2), "default"
+        mean_labels, source = default_mean_labels(len(data.classes)), "default"
     start: str = config.model.head_bias
     if config.method:
         models.start_bias(top.head, start, mean_labels)

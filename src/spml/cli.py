@@ -122,10 +122,16 @@ def _train(arguments: Namespace) -> None:
 def _predict(arguments: Namespace) -> None:
     from .api import load
     from .console import Console
-    from .files import write_text
+    from .files import check_output, write_text
 
     console = Console()
-    predictions = load(arguments.run).predict(
+    if arguments.output:
+        check_output(Path(arguments.output), map(Path, [arguments.run, *arguments.paths]))
+    run = load(arguments.run)
+    parted = next((name for name in run.classes if ";" in name), None)
+    if parted and arguments.format == "csv":
+        raise InputError(f"the class {parted!r} has a `;`, which parts labels in CSV. Say --format jsonl.")
+    predictions = run.predict(
         arguments.paths,
         batch_size=arguments.batch_size,
         workers=arguments.workers,

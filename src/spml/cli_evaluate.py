@@ -11,6 +11,7 @@ from jsonargparse import ArgumentParser, Namespace
 
 from .config import DataConfig, from_dict
 from .errors import InputError, SpmlError
+from .files import check_folder, check_output
 
 _EVALUATION = "evaluation.json"
 
@@ -30,7 +31,7 @@ def add_evaluate_command(parent: Any) -> None:
         "--observed", action="store_true", help="judge by observed labels even if the data is fully labelled"
     )
     parser.add_argument(
-        "--mean_labels", type=float | None, default=None, help="mean labels per sample K; 2 if unknown"
+        "--mean_labels", type=float | None, default=None, help="mean labels per sample K; 2 if not stated"
     )
     parser.add_argument(
         "--output",
@@ -61,6 +62,10 @@ def run_evaluate(arguments: Namespace) -> None:
     output = Path(arguments.output) if arguments.output else None
     if output and output.suffix != ".json" and output.is_file():
         raise InputError(f"{output}: is a file; --output must name a .json file or a folder.")
+    if output and output.suffix == ".json" and output.name != _EVALUATION:
+        check_output(output, map(Path, [*runs, config.path]))
+    elif output:
+        check_folder(output)
 
     from .api import Engine, evaluate_runs
     from .console import Console
@@ -78,6 +83,7 @@ def run_evaluate(arguments: Namespace) -> None:
     alone = of_one(found) if len(runs) == 1 else None
     if found["labels"] == "full":
         _print_full(found["runs"])
+        _print_notes(found)
     elif alone:
         _print_observed(alone)
     else:
@@ -193,6 +199,10 @@ def _print_remarks(found: dict[str, Any]) -> None:
     print(
         f"K = {found['mean_labels']:g} labels per sample{assumed}. The SP-score ranks models; it is not mAP."
     )
+    _print_notes(found)
+
+
+def _print_notes(found: dict[str, Any]) -> None:
     for note in found["notes"]:
         print(note)
     for warning in found["warnings"]:

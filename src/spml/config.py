@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from pathlib import Path
@@ -239,6 +240,8 @@ def _typed(value: Any, hint: Any, name: str) -> Any:
         if value not in get_args(hint):
             raise InputError(f"{name} must be one of {', '.join(get_args(hint))}, got {value!r}")
         return value
+    if isinstance(value, os.PathLike) and hint is str:
+        return os.fspath(value)
     allowed = tuple(dict if get_origin(part) is dict else part for part in get_args(hint) or (hint,))
     if get_origin(hint) is dict:
         allowed = (dict,)
@@ -261,12 +264,18 @@ def check(config: Config) -> None:
         ("batch_size", config.batch_size, config.batch_size >= 1, "at least 1"),
         ("devices", config.devices, config.devices >= 1, "at least 1"),
         ("patience", config.patience, config.patience >= 0, "at least 0"),
-        ("seed", config.seed, config.seed >= 0, "at least 0"),
+        ("seed", config.seed, 0 <= config.seed < 2**32, "from 0 to 2^32 - 1"),
         ("checkpoint_steps", config.checkpoint_steps, config.checkpoint_steps >= 0, "at least 0"),
-        ("threads", config.threads, config.threads >= 0, "at least 0"),
+        ("threads", config.threads, 0 <= config.threads <= 1024, "from 0 to 1024"),
         ("data.val_share", config.data.val_share, 0 < config.data.val_share < 1, "between 0 and 1"),
         ("data.test_share", config.data.test_share, 0 <= config.data.test_share < 1, "in [0, 1)"),
-        ("data.size", config.data.size, config.data.size >= 0, "at least 0"),
+        ("data.size", config.data.size, 0 <= config.data.size <= 1 << 14, "from 0 to 16384"),
+        (
+            "data.max_unreadable",
+            config.data.max_unreadable,
+            0 <= config.data.max_unreadable <= 1,
+            "in [0, 1]",
+        ),
         ("data.max_pixels", config.data.max_pixels, config.data.max_pixels >= 1, "at least 1"),
         ("model.hidden", config.model.hidden, config.model.hidden >= 1, "at least 1"),
         ("model.dropout", config.model.dropout, 0 <= config.model.dropout < 1, "in [0, 1)"),

@@ -18,7 +18,7 @@ from . import recipes
 from .config import from_dict
 from .console import Console
 from .errors import InputError
-from .files import write_bytes, write_json, write_text
+from .files import check_folder, write_bytes, write_json, write_text
 
 
 @dataclass(frozen=True)
@@ -49,6 +49,7 @@ def run_demo(output: Path, *, processes: int = 0, console: Console | None = None
     """
     if processes < 0:
         raise InputError(f"--processes must be at least 0 (0 = one per core), got {processes}")
+    check_folder(output)
     console = console or Console(sys.stdout)
     recipe, started = recipes.read("demo"), time.perf_counter()
     rates, seeds = recipe["learning_rates"], recipe["seeds"]

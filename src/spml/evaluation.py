@@ -27,7 +27,7 @@ from .metrics import (
     top_k,
 )
 from .models import BackboneSpec
-from .selection import DEFAULT_MEAN_LABELS
+from .selection import default_mean_labels
 from .settings import check_mean_labels
 
 Logits = npt.NDArray[np.float32]
@@ -45,6 +45,11 @@ class Trained(Protocol):
 
     classes: tuple[str, ...]
     threshold: float
+
+    @property
+    def trained_on(self) -> str:
+        """Path of the data that it was trained on; empty if that is not known."""
+        ...
 
     @property
     def spec(self) -> BackboneSpec:
@@ -79,14 +84,15 @@ def evaluate(
         split: `train`, `val` or `test`.
         observed: compare by observed labels even if the true ones are there. Data that is not fully labelled
             is always measured so.
-        mean_labels: K of the SP-score, 2 if None.
+        mean_labels: K of the SP-score, as `default_mean_labels` if None.
         predict: gives the logits (N, C) of a run.
         report: told what takes long.
         draws, seed: of the bootstrap, as in `spml.metrics.compare_models`.
 
     Returns:
-        A JSON-able dict. `labels` is `full`, with the metrics of each run in `runs`, or `observed only`, with
-        `candidates`, `tie_set`, `cross_checks`, `warnings` and `notes`. Metrics lie in [0, 1].
+        A JSON-able dict. `labels` is `full`, with the metrics of each run in `runs`, in [0, 1] and over the
+        classes that the data has, or `observed only`, with `candidates`, `tie_set` and `cross_checks`; SP and
+        A pass 1 where a model does better than K allows for. `warnings` and `notes` with both.
 
     Raises:
         InputError: runs have different classes, the data can't be read, has no such split, a class that the
@@ -109,24 +115,37 @@ def evaluate(
         found = predict(run, _resized(dataset, config, run).splits[split])
         return found[:, [place[name] for name in first.classes]]
 
-    about = {"data": config.path, "split": split, "samples": len(dataset.splits[split])}
+    about: dict[str, Any] = {"data": config.path, "split": split, "samples": len(dataset.splits[split])}
+    seen = [
+        f"{name} was trained on samples of {config.path}, which it knows: this says little about new ones. "
+        "Evaluate on samples of their own (another file, or a split)."
+        for name, run in runs.items()
+        if (split == "train" or set(dataset.splits) == {"test"}) and _same_place(run.trained_on, config.path)
+    ]
     truth = dataset.truth.get(split)
     if truth is not None and not observed:
-        full = in_columns(truth).to_ternary()
+        # Of a class that the data does not have nothing is known, though no sample has it.
+        kept = np.sort(columns)
+        full, names = in_columns(truth).to_ternary()[:, kept], tuple(first.classes[c] for c in kept)
         metrics = {
-            name: full_metrics(logits(run), full, first.classes, run.threshold, dataset.empty)
+            name: full_metrics(logits(run)[:, kept], full, names, run.threshold, dataset.empty)
             for name, run in runs.items()
         }
-        return {**about, "labels": "full", "runs": metrics}
+        absent = [name for name in first.classes if name not in names]
+        notes = [f"Not in the data, and left out: {', '.join(absent)}."] if absent else []
+        about |= {"labels": "full", "classes_not_in_data": absent}
+        return {**about, "warnings": seen, "notes": notes, "runs": metrics}
 
     labels = dataset.splits[split].observed
     _check_observed(labels, config.path, split)
     labels = in_columns(labels)
     target = labels.index if labels.index is not None else labels.to_ternary()
     ranks = {name: _ranks(logits(run), target, name, config.path) for name, run in runs.items()}
-    compared = compare_ranks(ranks, len(labels), mean_labels or DEFAULT_MEAN_LABELS, draws, seed)
+    told = mean_labels or default_mean_labels(len(first.classes))
+    found = _describe(compare_ranks(ranks, len(labels), told, draws, seed))
+    found["warnings"] = [*seen, *found["warnings"]]
     source = "default" if mean_labels is None else "stated"
-    return {**about, **_describe(compared), "mean_labels_source": source, "notes": _notes(truth is not None)}
+    return {**about, **found, "mean_labels_source": source, "notes": _notes(truth is not None)}
 
 
 def of_one(found: dict[str, Any]) -> dict[str, Any]:
@@ -189,6 +208,10 @@ def full_metrics(
         if k <= len(classes):
             found["top_k"][str(k)] = top_k(logits, truth, k)._asdict()
     return found
+
+
+def _same_place(one: str, other: str) -> bool:
+    return bool(one) and Path(one).resolve() == Path(other).resolve()
 
 
 def _check_classes(runs: Mapping[str, Trained]) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from .errors import SpmlError
+from .errors import InputError, SpmlError
 
 
 def write_with(path: Path, write: Callable[[BinaryIO], object]) -> None:
@@ -42,6 +42,47 @@ def write_with(path: Path, write: Callable[[BinaryIO], object]) -> None:
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
+
+
+def check_output(path: Path, read: Iterable[Path] = ()) -> None:
+    """Check, before long work, that a file may be written to `path`.
+
+    Args:
+        path: of the file.
+        read: files and folders that are read; nothing that is there may be replaced.
+
+    Raises:
+        InputError: it is a folder, its folder is not there, or it would replace what is read.
+    """
+    try:
+        if path.is_dir():
+            raise InputError(f"{path}: is a folder; --output must name a file.")
+        if not path.parent.is_dir():
+            raise InputError(f"{path.parent}: there is no such folder. Make it, or name another --output.")
+        there = path.resolve() if path.exists() else None
+    except OSError as error:
+        raise InputError(f"{path}: can't be written ({error.strerror}). Name another --output.") from error
+    for given in map(Path.resolve, read):
+        if there and (there == given or given in there.parents):
+            raise InputError(
+                f"{path}: is a part of what is read, and would be replaced. Name another --output."
+            )
+
+
+def check_folder(folder: Path) -> None:
+    """Check, before long work, that `folder` can be made if it is not there.
+
+    Raises:
+        InputError: something on the way is a file, or the name is not possible.
+    """
+    try:
+        place = next(place for place in (folder, *folder.absolute().parents) if place.exists())
+        if place.is_dir() and os.access(place, os.W_OK):
+            return
+    except OSError as error:
+        raise InputError(f"{folder}: can't be made ({error.strerror}). Name another --output.") from error
+    what = "may not be written to" if place.is_dir() else "is a file"
+    raise InputError(f"{folder}: can't be made, because {place} {what}. Name another --output.")
 
 
 def write_bytes(path: Path, data: bytes) -> None:

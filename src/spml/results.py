@@ -16,7 +16,7 @@ from .config import Config
 from .data import Dataset
 from .files import write_json
 from .metrics import mean_average_precision
-from .selection import DEFAULT_MEAN_LABELS, Judge
+from .selection import Judge, default_mean_labels
 from .thresholds import global_threshold
 from .version import __version__
 
@@ -120,7 +120,7 @@ def _mean_labels(run: Finished) -> tuple[float, str]:
         return run.config.mean_labels, "stated"
     if observed.full:
         return float(observed.positives_per_sample().mean()), "validation labels"
-    return min(DEFAULT_MEAN_LABELS, len(run.data.classes)), "default"
+    return default_mean_labels(len(run.data.classes)), "default"
 
 
 def _test(run: Finished) -> dict[str, Any] | None:

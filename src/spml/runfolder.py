@@ -8,7 +8,7 @@ from typing import Any
 
 from .engine.checkpoint import CURRENT, PREVIOUS, has_checkpoint
 from .errors import InputError
-from .files import remove_leftovers, write_text
+from .files import check_folder, remove_leftovers, write_text
 
 CONFIG = "config.yaml"
 METRICS = "metrics.jsonl"
@@ -33,8 +33,7 @@ def check_free(folder: Path, *, resume: bool, overwrite: bool) -> None:
         InputError: it holds a run and neither `resume` nor `overwrite` was said, it holds none to resume, or
             it is a file.
     """
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"{folder}: is a file; --output must name a folder.")
+    check_folder(folder)
     if resume and not holds_run(folder):
         raise InputError(f"{folder}: holds no run to resume. Start one without --resume.")
     if holds_run(folder) and not resume and not overwrite:
@@ -45,8 +44,15 @@ def check_free(folder: Path, *, resume: bool, overwrite: bool) -> None:
 
 
 def clear(folder: Path) -> None:
-    """Make the folder and remove the files of an earlier run from it; other files stay."""
-    folder.mkdir(parents=True, exist_ok=True)
+    """Make the folder and remove the files of an earlier run from it; other files stay.
+
+    Raises:
+        InputError: it can't be made.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{folder}: can't be made ({error.strerror}). Name another --output.") from error
     for name in _FILES:
         (folder / name).unlink(missing_ok=True)
     remove_leftovers(folder)

@@ -20,8 +20,14 @@ from .metrics import (
     sp_of_ranks,
 )
 
-DEFAULT_MEAN_LABELS = 2.0
-"""K where the user has not stated it (SELECTION.md: it hardly changes the ranking)."""
+
+def default_mean_labels(classes: int) -> float:
+    """K where the user has not stated it: 2, or half the classes if those are fewer than 4.
+
+    Source: SELECTION.md; it hardly changes the ranking of models. With two classes, 2 would predict both
+    for every sample.
+    """
+    return min(2.0, classes / 2)
 
 
 class Judging(Protocol):
@@ -46,7 +52,7 @@ class Judge:
         truth: full labels, if the user has them.
         select: `observed` compares by the SP-score, `oracle` by mAP on `truth`; `auto` is `oracle` only if
             the observed labels themselves are full.
-        mean_labels: K of the SP-score; 2 if None.
+        mean_labels: K of the SP-score; as `default_mean_labels` if None.
         empty: what a class without positives does in mAP.
 
     Raises:
@@ -79,13 +85,14 @@ class Judge:
             self._observed = samples.observed.to_ternary()
         self._truth = None if truth is None else truth.to_ternary()
         self._mean_labels, self._empty = mean_labels, empty
+        self._classes = samples.observed.num_classes
         known = int((samples.observed.positives_per_sample() > 0).sum())
         self._warnings = sample_warnings(known, samples.observed.num_classes, self.mean_labels)
 
     @property
     def mean_labels(self) -> float:
         """K as it is used."""
-        return DEFAULT_MEAN_LABELS if self._mean_labels is None else self._mean_labels
+        return default_mean_labels(self._classes) if self._mean_labels is None else self._mean_labels
 
     def describe(self) -> dict[str, Any]:
         """How models are compared, for the summary."""

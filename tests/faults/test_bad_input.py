@@ -12,6 +12,8 @@ import yaml
 from safetensors.torch import load_file, save_file
 
 from spml.cli import main
+from spml.errors import InputError
+from spml.runfolder import clear
 from tests.faults.test_kill import make_photos
 
 FAST = [
@@ -92,6 +94,8 @@ def test_unknown_hyper_parameter_and_value(capsys, tmp_path, photos):
     assert "no hyper-parameter 'alpa'. Did you mean alpha?" in said
     said = train_fails(capsys, tmp_path, photos, *FAST, "--method", "em", "--hp.alpha", "-1")
     assert "alpha must be greater than 0, got -1" in said
+    said = train_fails(capsys, tmp_path, photos, *FAST, "--method", "em", "--hp.alpha", "abc")
+    assert "alpha must be a number, got 'abc'" in said
     said = train_fails(capsys, tmp_path, photos, *FAST, "--method", "gr", "--hp.sigma", "[1, 2, 3]")
     assert "sigma must be a number or [start, end]" in said
 
@@ -105,6 +109,11 @@ def test_unknown_hyper_parameter_and_value(capsys, tmp_path, photos):
         ("--optim.ema", "1", "--optim.ema must be in [0, 1)"),
         ("--data.val_share", "1.5", "--data.val_share must be between 0 and 1"),
         ("--epochs", "many", "epochs"),
+        ("--seed", "99999999999999999999", "--seed must be from 0 to 2^32 - 1"),
+        ("--threads", "1000000", "--threads must be from 0 to 1024"),
+        ("--data.size", "100000000", "--data.size must be from 0 to 16384"),
+        ("--data.max_unreadable", "-1", "--data.max_unreadable must be in [0, 1]"),
+        ("--data.max_unreadable", ".nan", "--data.max_unreadable must be in [0, 1]"),
         ("--no_such_setting", "1", "no_such_setting"),
     ],
 )
@@ -304,3 +313,65 @@ def test_devices_and_sizes_that_are_not_possible(capsys, tmp_path, features, run
         capsys, tmp_path, features, "--optim.head_lr_factor", "-1"
     )
     assert "--processes must be at least 0" in fails(capsys, "demo", "--processes", "-1")
+
+
+@pytest.mark.parametrize("command", ["predict", "evaluate"])
+def test_an_output_that_would_replace_what_is_read(capsys, tmp_path, run, features, command):
+    data = shutil.copy(features, tmp_path / "mine.json")  # named so that evaluate writes a file
+    before = data.read_bytes()
+    said = fails(capsys, command, run, data, "--output", data)
+    assert f"{data}: is a part of what is read, and would be replaced" in said
+    assert data.read_bytes() == before
+    model = run / "model.json"
+    before = model.read_bytes()
+    assert "would be replaced" in fails(capsys, command, run, features, "--output", model)
+    assert model.read_bytes() == before
+
+
+def test_an_output_in_a_folder_of_images_that_are_read(capsys, tmp_path, run, photos):
+    copied = shutil.copytree(photos, tmp_path / "photos")
+    image = next(path for path in sorted(copied.rglob("*")) if path.is_file())
+    before = image.read_bytes()
+    assert "would be replaced" in fails(capsys, "predict", run, copied, "--output", image)
+    assert image.read_bytes() == before
+
+
+@pytest.mark.parametrize("command", ["predict", "evaluate"])
+def test_an_output_that_can_not_be_written_is_told_first(capsys, tmp_path, features, command):
+    # The run is not there either, but the output was looked at before it.
+    missing = tmp_path / "missing" / "tags.json"
+    assert f"{missing.parent}: there is no such folder" in fails(
+        capsys, command, tmp_path / "no run", features, "--output", missing
+    )
+    (tmp_path / "folder.json").mkdir()
+    said = fails(capsys, command, tmp_path / "no run", features, "--output", tmp_path / "folder.json")
+    assert "is a folder; --output must name a file" in said
+    said = fails(capsys, command, tmp_path / "no run", features, "--output", f"{tmp_path}/{'a' * 300}.json")
+    assert "can't be written (File name too long)" in said
+
+
+def test_a_folder_that_can_not_be_made(capsys, tmp_path, features):
+    (tmp_path / "file").write_text("kept")
+    below, long = tmp_path / "file" / "run", tmp_path / ("a" * 300)
+    for command in (["train", features], ["demo"]):
+        assert f"{tmp_path / 'file'} is a file" in fails(capsys, *command, "--output", below)
+        assert "can't be made (File name too long)" in fails(capsys, *command, "--output", long)
+    with pytest.raises(InputError, match="can't be made"):
+        clear(below)
+
+
+def test_files_of_labels_are_not_predicted(capsys, tmp_path, run):
+    for suffix in ("csv", "arff", "json"):
+        (tmp_path / f"data.{suffix}").write_text("file,label")
+        said = fails(capsys, "predict", run, tmp_path / f"data.{suffix}")
+        assert f"one .npz file can be predicted, not .{suffix} files" in said
+
+
+def test_a_class_whose_name_would_part_labels(capsys, tmp_path, features):
+    with np.load(features) as stored:
+        np.savez(tmp_path / "f.npz", **{**stored, "classes": np.array(["a;b", "c", "d"])})
+        np.savez(tmp_path / "x.npz", X=stored["X"])
+    main(["train", str(tmp_path / "f.npz"), "--epochs", "1", "--output", str(tmp_path / "run")])
+    said = fails(capsys, "predict", tmp_path / "run", tmp_path / "x.npz")
+    assert "the class 'a;b' has a `;`, which parts labels in CSV. Say --format jsonl" in said
+    main(["predict", str(tmp_path / "run"), str(tmp_path / "x.npz"), "--format", "jsonl"])

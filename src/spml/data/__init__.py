@@ -25,6 +25,9 @@ from .remarks import remarks
 
 Report = Callable[[str], None]
 
+_LABEL_FILES = (".arff", ".csv", ".tsv", ".json", ".jsonl", ".parquet", ".xml", ".txt")
+"""What holds labels: to be trained on and evaluated on, not predicted."""
+
 
 def _silent(line: str) -> None:
     """Tell nobody."""
@@ -102,6 +105,12 @@ def open_inputs(
     given = [existing(path) for path in paths]
     if not given:
         raise InputError("Nothing to predict: give images, folders of images or a .npz file.")
+    for path in given:
+        if path.is_file() and path.suffix.lower() in _LABEL_FILES:
+            raise InputError(
+                f"{path}: images, folders of images or one .npz file can be predicted, not {path.suffix} "
+                "files."
+            )
     features = [path for path in given if path.suffix.lower() == ".npz"]
     if features:
         if len(given) > 1:
