@@ -62,8 +62,9 @@ def run_evaluate(arguments: Namespace) -> None:
     output = Path(arguments.output) if arguments.output else None
     if output and output.suffix != ".json" and output.is_file():
         raise InputError(f"{output}: is a file; --output must name a .json file or a folder.")
-    if output and output.suffix == ".json" and output.name != _EVALUATION:
-        check_output(output, map(Path, [*runs, config.path]))
+    if output and output.suffix == ".json":
+        # An earlier evaluation of a run may be replaced, nothing else in its folder.
+        check_output(output, map(Path, [config.path, *(runs if output.name != _EVALUATION else [])]))
     elif output:
         check_folder(output)
 

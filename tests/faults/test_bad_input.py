@@ -328,6 +328,14 @@ def test_an_output_that_would_replace_what_is_read(capsys, tmp_path, run, featur
     assert model.read_bytes() == before
 
 
+def test_an_earlier_evaluation_may_be_replaced(run, features):
+    output = run / "evaluation.json"
+    for _ in range(2):
+        main(["evaluate", str(run), str(features), "--output", str(output)])
+        assert json.loads(output.read_text())["samples"] == 60
+        output.write_text('{"samples": 0}')
+
+
 def test_an_output_in_a_folder_of_images_that_are_read(capsys, tmp_path, run, photos):
     copied = shutil.copytree(photos, tmp_path / "photos")
     image = next(path for path in sorted(copied.rglob("*")) if path.is_file())
