@@ -15,6 +15,7 @@ import yaml
 import spml
 from spml.cli import main
 from spml.config import from_dict, read_yaml
+from spml.errors import InputError
 from tests.faults.test_kill import make_photos
 
 SMALL = {"backbone": "test_efficientnet", "weights": "random"}
@@ -295,3 +296,10 @@ def test_two_devices_on_the_command_line(features, tmp_path):
     for mine, theirs in zip(one, two, strict=True):
         assert mine["train/loss"] == pytest.approx(theirs["train/loss"], rel=1e-5)
         assert mine["val/SP"] == pytest.approx(theirs["val/SP"], rel=1e-4)
+
+
+def test_python_arguments_of_a_wrong_type(features):
+    with pytest.raises(InputError, match="the data must be a path or a Config, got ndarray"):
+        spml.train(np.zeros((3, 2)))
+    with pytest.raises(InputError, match="data must be settings by name"):
+        spml.train(features, data=None)

@@ -57,6 +57,12 @@ def train(
             raise InputError("give either a Config or settings by name, not both")
         config = source
     else:
+        if not isinstance(source, (str, Path)):
+            raise InputError(f"the data must be a path or a Config, got {type(source).__name__}")
+        if not isinstance(settings.get("data", {}), dict):
+            raise InputError(
+                f"data must be settings by name (data={{'val_share': 0.1}}), got {settings['data']!r}"
+            )
         merged = {**settings, "data": {**settings.get("data", {}), "path": str(source)}}
         config = from_dict(merged)
     console = Console(silent=quiet)

@@ -121,6 +121,14 @@ def test_settings_outside_their_domain(capsys, tmp_path, photos, setting, value,
     assert message in train_fails(capsys, tmp_path, photos, *FAST, setting, value)
 
 
+def test_images_too_small_for_the_small_network(capsys, tmp_path, photos):
+    arguments = ["--model.backbone", "small_cnn", "--data.size", "7", "--epochs", "1", "--data.workers", "0"]
+    said = fails(capsys, "train", photos, *arguments, "--output", tmp_path / "small")
+    assert "--data.size must be at least 8, got 7" in said
+    arguments[3] = "8"
+    main(["train", str(photos), *arguments, "--output", str(tmp_path / "eight")])
+
+
 def test_configuration_file_with_an_unknown_setting(capsys, tmp_path, photos):
     config = tmp_path / "config.yaml"
     config.write_text(yaml.safe_dump({"optim": {"learning_rate": 1}}))

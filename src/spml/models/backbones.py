@@ -199,6 +199,8 @@ def create_backbone(spec: BackboneSpec) -> Backbone:
     if spec.name == NONE:
         return Backbone(spec, nn.Identity(), spec.width)
     if spec.name == SMALL_CNN:
+        if spec.size < 8:
+            raise InputError(f"small_cnn halves thrice: --data.size must be at least 8, got {spec.size}.")
         return Backbone(spec, SmallCNN(len(spec.mean)), SmallCNN.num_features)
     return _with_size(spec, _create_timm(spec))
 
