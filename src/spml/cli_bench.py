@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from jsonargparse import ArgumentParser, Namespace
 
 from .errors import InputError, SpmlError
+from .files import make_folder
 
 if TYPE_CHECKING:
     from .bench.state import State
@@ -74,10 +75,7 @@ def _job(arguments: Namespace, *, create: bool) -> Job:
         raise InputError(f"{root}: --root must be a folder.")
     if create:
         check_places(spec, root)
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise InputError(f"{folder}: can't be made ({error.strerror}). Name another --output.") from error
+        make_folder(folder)
     elif not arguments.store and not (folder / _STORE).is_file():
         raise InputError(f"{folder}: holds no comparison ({_STORE} is missing). Make it: spml bench run.")
     url = arguments.store or _url(folder)

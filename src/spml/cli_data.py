@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from jsonargparse import ArgumentParser, Namespace
 
 from .config import DataConfig, from_dict
-from .errors import InputError, SpmlError
+from .errors import InputError
+from .files import make_folder
 
 if TYPE_CHECKING:
     from .console import Console
@@ -94,7 +95,7 @@ def _inspect(arguments: Namespace) -> None:
     console = Console()
     folder = Path(arguments.output) if arguments.output else None
     if folder:
-        _make_folder(folder)
+        make_folder(folder)
     found = inspect(_config(arguments), report=console.line, progress=console.progress)
     _print_inspection(found)
     if folder:
@@ -103,15 +104,6 @@ def _inspect(arguments: Namespace) -> None:
         found.write(folder)
         inspection_sheet(folder / "inspect.png", found)
         print(f"{folder}: inspect.json, inspect.png, classes.csv, duplicates.csv, unreadable.csv written")
-
-
-def _make_folder(folder: Path) -> None:
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"{folder}: is a file; --output must name a folder.")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise SpmlError(f"{folder}: can't be made ({error.strerror}). Choose another --output.") from error
 
 
 def _print_inspection(found: Inspection) -> None:

@@ -10,8 +10,8 @@ from typing import Any
 from jsonargparse import ArgumentParser, Namespace
 
 from .config import DataConfig, from_dict
-from .errors import InputError, SpmlError
-from .files import check_folder, check_output
+from .errors import InputError
+from .files import check_folder, check_output, make_folder
 
 _EVALUATION = "evaluation.json"
 
@@ -31,7 +31,10 @@ def add_evaluate_command(parent: Any) -> None:
         "--observed", action="store_true", help="judge by observed labels even if the data is fully labelled"
     )
     parser.add_argument(
-        "--mean_labels", type=float | None, default=None, help="mean labels per sample K; 2 if not stated"
+        "--mean_labels",
+        type=float | None,
+        default=None,
+        help="mean labels per sample K; if not stated 2, or half of fewer than 4 classes",
     )
     parser.add_argument(
         "--output",
@@ -123,10 +126,7 @@ def _write(
     if full or output.suffix == ".json":
         write_json(output, alone or found)
         return [f"{output}: written"]
-    try:
-        output.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise SpmlError(f"{output}: can't be made ({error.strerror}). Choose another --output.") from error
+    make_folder(output)
     write_comparison(output, found)
     return [f"{output}: {JSON}, {CSV}, {PICTURE} written"]
 

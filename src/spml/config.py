@@ -172,7 +172,8 @@ class Config:
         select: how the best epoch is chosen: `observed` (SP-score, needs no full labels), `oracle` (mAP on
             fully labelled validation samples); `auto` = `oracle` only if the given validation labels are
             full.
-        mean_labels: mean labels per sample K, if known; 2 where it is needed and not stated.
+        mean_labels: mean labels per sample K, if known; 2 (half of fewer than 4 classes) where it is
+            needed and not stated.
         patience: stop after this many epochs without a better validation score; 0 = never.
         devices: processes or accelerators to train on.
         accelerator: `auto`, `cpu`, `cuda`, `mps`.

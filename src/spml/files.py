@@ -81,8 +81,23 @@ def check_folder(folder: Path) -> None:
             return
     except OSError as error:
         raise InputError(f"{folder}: can't be made ({error.strerror}). Name another --output.") from error
+    if place == folder and not place.is_dir():
+        raise InputError(f"{folder}: is a file; --output must name a folder.")
     what = "may not be written to" if place.is_dir() else "is a file"
     raise InputError(f"{folder}: can't be made, because {place} {what}. Name another --output.")
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder if it is not there.
+
+    Raises:
+        InputError: it can't be made.
+    """
+    check_folder(folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{folder}: can't be made ({error.strerror}). Name another --output.") from error
 
 
 def write_bytes(path: Path, data: bytes) -> None:

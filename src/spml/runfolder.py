@@ -8,7 +8,7 @@ from typing import Any
 
 from .engine.checkpoint import CURRENT, PREVIOUS, has_checkpoint
 from .errors import InputError
-from .files import check_folder, remove_leftovers, write_text
+from .files import check_folder, make_folder, remove_leftovers, write_text
 
 CONFIG = "config.yaml"
 METRICS = "metrics.jsonl"
@@ -49,10 +49,7 @@ def clear(folder: Path) -> None:
     Raises:
         InputError: it can't be made.
     """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"{folder}: can't be made ({error.strerror}). Name another --output.") from error
+    make_folder(folder)
     for name in _FILES:
         (folder / name).unlink(missing_ok=True)
     remove_leftovers(folder)
