@@ -46,19 +46,20 @@ from torchvision import transforms
 from losses import processor
 from spml.config import from_dict
 from spml.data import Augment, Dataset, Samples
-from spml.data.arrays import FeatureMatrix
 from spml.data.images import ImageFiles
+from spml.data.matrix import FeatureMatrix
 from spml.data.partial import PartialMatrix, intact
+from spml.decisions.selection import Judge
 from spml.engine.distributed import make_fabric
-from spml.engine.loading import EpochBatches, make_loader
-from spml.engine.train import Trainer
+from spml.engine.loader import EpochBatches, make_loader
+from spml.engine.loop import Trainer
 from spml.labels import ObservedLabels
+from spml.methods.base import Facts
+from spml.methods.registry import create
 from spml.models.backbones import create_backbone
 from spml.models.classifier import Classifier, Top
 from spml.models.spec import BackboneSpec
-from spml.objective import Facts, create
-from spml.results import versions
-from spml.selection import Judge
+from spml.runs.summary import versions
 
 IMAGES, ENLARGED = 384, {1280: 96, 4000: 8}  # longer side in pixels: how many of the images
 SIZES, BATCH, ROUNDS = (224, 448), 32, 5

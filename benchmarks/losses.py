@@ -32,9 +32,10 @@ from torch.profiler import ProfilerActivity, profile
 
 from spml import losses
 from spml.labels import ObservedLabels
+from spml.methods.base import Batch, Facts, Outputs, Progress
+from spml.methods.registry import create
 from spml.models.backbones import SmallCNN
-from spml.objective import Batch, Facts, Outputs, Progress, create
-from spml.results import versions
+from spml.runs.summary import versions
 
 SHAPES = ((16, 80), (256, 80), (1024, 312), (256, 10_000), (64, 100_000))
 ROUNDS, SECONDS, MOST = 15, 0.02, 5.0

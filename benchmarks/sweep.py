@@ -22,8 +22,8 @@ import numpy as np
 
 from spml.bench.plan import code_version
 from spml.bench.workers import Job, run_all
-from spml.console import Console
-from spml.results import versions
+from spml.runs.console import Console
+from spml.runs.summary import versions
 
 SAMPLES, FEATURES, CLASSES, TEST = 5000, 1280, 20, 1000
 FULL = (5, 12)  # seeds and trials of the aim

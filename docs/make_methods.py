@@ -31,9 +31,10 @@ from method_pictures import (
 )
 
 import spml.losses
-from spml.cards import NOTATION, arguments, readable, summary
+from spml.methods.base import Objective
+from spml.methods.cards import NOTATION, arguments, readable, summary
+from spml.methods.registry import hyper_parameters
 from spml.models.closed_form import CLOSED_FORM
-from spml.objective import Objective, hyper_parameters
 
 FOLDER = Path(__file__).resolve().parent / "methods"
 BENCHMARKS = {"voc": "VOC 2012", "coco": "COCO 2014", "nus": "NUS-WIDE", "cub": "CUB"}

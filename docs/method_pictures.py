@@ -15,8 +15,9 @@ import torch
 
 from spml.errors import InputError
 from spml.labels import ObservedLabels
-from spml.objective import Batch, Facts, Objective, Outputs, Progress, methods
-from spml.plots import COLOURS
+from spml.methods.base import Batch, Facts, Objective, Outputs, Progress
+from spml.methods.registry import methods
+from spml.plots.figures import COLOURS
 
 METHODS = methods()
 SIZE, EPOCHS, MEAN_LABELS = 20, 10, 2.0

@@ -24,9 +24,9 @@ from PIL import Image
 from safetensors.torch import save_model
 
 import spml
-from spml.cli import _parser, main
+from spml.cli.main import _parser, main
 from spml.config import from_dict
-from spml.objective import create, methods
+from spml.methods.registry import create, methods
 from tests.faults.test_kill import make_photos
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -109,7 +109,7 @@ def test_the_commands_of_the_readme(folder):
 
 
 def test_the_python_of_the_readme(folder, monkeypatch):
-    real = importlib.import_module("spml.api").train
+    real = importlib.import_module("spml.runs.api").train
 
     def small(source, /, **settings):
         return real(source, **{**settings, **SMALL, "data": {"size": 32, "workers": 0}})
@@ -166,7 +166,7 @@ class HuggingFace:
             return made
 
         def save_to_disk(self, folder):
-            from tests.data.test_read_huggingface import write
+            from tests.data.readers.test_huggingface import write
 
             pictures = [{"bytes": Path(name).read_bytes(), "path": None} for name in self.rows["image"]]
             write(Path(folder), self.rows["labels"], self.features, pictures=pictures)
@@ -183,7 +183,7 @@ def run_data_page(command, capsys):
 def test_the_page_on_data(tmp_path, monkeypatch, capsys):
     """Every file is written, every command is run, in the order of the page."""
     pytest.importorskip("pyarrow", reason="pyarrow, which the page uses, is not installed")
-    from tests.data import layouts
+    from tests.data.benchmarks import layouts
 
     monkeypatch.chdir(tmp_path)
     if importlib.util.find_spec("datasets") is None:

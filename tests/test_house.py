@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from spml.objective import methods
+from spml.methods.registry import methods
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src" / "spml"

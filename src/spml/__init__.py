@@ -12,28 +12,29 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .api import Predictions, Run, compare, load, train
     from .config import Config
-    from .contract import check_objective
     from .errors import InputError, SpmlError
     from .labels import ObservedLabels
-    from .objective import Objective, register
+    from .methods.base import Objective
+    from .methods.registry import register
+    from .runs.api import Predictions, Run, compare, load, train
+    from .testing import check_objective
     from .version import __version__
 
 _WHERE = {
     "Config": "config",
     "InputError": "errors",
-    "Objective": "objective",
+    "Objective": "methods.base",
     "ObservedLabels": "labels",
-    "Predictions": "api",
-    "Run": "api",
+    "Predictions": "runs.api",
+    "Run": "runs.api",
     "SpmlError": "errors",
     "__version__": "version",
-    "check_objective": "contract",
-    "compare": "api",
-    "load": "api",
-    "register": "objective",
-    "train": "api",
+    "check_objective": "testing",
+    "compare": "runs.api",
+    "load": "runs.api",
+    "register": "methods.registry",
+    "train": "runs.api",
 }
 
 __all__ = [

@@ -1,6 +1,6 @@
 """`python -m spml` is the command `spml`."""
 
-from .cli import main
+from .cli.main import main
 
 if __name__ == "__main__":
     main()

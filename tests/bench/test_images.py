@@ -21,11 +21,10 @@ from spml.bench.rows import Row, best_epoch
 from spml.bench.state import read_state
 from spml.bench.store import Store
 from spml.bench.workers import Job, work
-from spml.cli import main
+from spml.cli.main import main
 from spml.data import cache
-
-from .test_runs import content
-from .toys import save_spec
+from tests.bench.test_runs import content
+from tests.bench.toys import save_spec
 
 BACKBONE = "test_efficientnet"  # timm's own model for tests
 SPEC = """

@@ -7,9 +7,8 @@ import pytest
 from spml.bench.parse import find_spec, read_spec, ready_made
 from spml.bench.space import Range
 from spml.errors import InputError
-from spml.objective import methods
-
-from .toys import TOY, save_spec
+from spml.methods.registry import methods
+from tests.bench.toys import TOY, save_spec
 
 
 def edited(tmp_path, old, new):

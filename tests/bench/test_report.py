@@ -20,8 +20,7 @@ from spml.bench.report.numbers import p_value, percent, share, with_sd
 from spml.bench.report.pages import Paragraph, plain, to_html
 from spml.bench.space import Range
 from spml.errors import SpmlError
-
-from .rows import HOSTILE, MODES, row, sweep
+from tests.bench.rows import HOSTILE, MODES, row, sweep
 
 SETTINGS = {
     "title": HOSTILE,

@@ -26,12 +26,11 @@ from spml.bench.state import read_state
 from spml.bench.store import Store
 from spml.bench.workers import Job, check_data, work
 from spml.config import DataConfig, from_dict
-from spml.console import Console
 from spml.data import open_dataset
 from spml.errors import InputError
-from spml.pipeline import run_training
-
-from .toys import TOY, save_spec, save_toy
+from spml.runs.console import Console
+from spml.runs.train import run_training
+from tests.bench.toys import TOY, save_spec, save_toy
 
 FREQUENT = "  frequent: {observe: frequency, observe_power: 1.0}\n"
 SMALL = TOY.replace(FREQUENT, "").replace("seeds: 2", "seeds: 1")

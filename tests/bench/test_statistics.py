@@ -7,15 +7,7 @@ import pytest
 from scipy.stats import friedmanchisquare, norm, ttest_1samp
 from scipy.stats import t as student_t
 
-from spml.bench.report.statistics import (
-    cliques,
-    friedman,
-    gap_closed,
-    holm,
-    mean_ranks,
-    nemenyi_cd,
-    paired_p,
-)
+from spml.bench.report.statistics import cliques, friedman, gap_closed, holm, mean_ranks, nemenyi_cd, paired_p
 
 # Demsar 2006, table 6: AUC of C4.5 and its three variants on 14 data sets (voting's 0.975 differ further on).
 DEMSAR = """

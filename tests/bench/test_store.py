@@ -18,8 +18,7 @@ from spml.bench import store as module
 from spml.bench.rows import SeriesKey
 from spml.bench.store import Store
 from spml.errors import InputError, SpmlError
-
-from .rows import row
+from tests.bench.rows import row
 
 SERIES = SeriesKey("voc", "uniform", "an", 0)
 

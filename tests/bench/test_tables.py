@@ -16,8 +16,7 @@ from spml.bench.report.sections import last_epochs, warnings
 from spml.bench.report.tables import build
 from spml.bench.rows import SeriesKey
 from spml.bench.space import Range
-
-from .rows import HOSTILE, row, sweep
+from tests.bench.rows import HOSTILE, row, sweep
 
 PLACE = ("voc", "uniform")
 BOTH = ("oracle", "observed")

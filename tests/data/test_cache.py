@@ -21,8 +21,8 @@ import torch
 from torch import nn
 
 from spml.data import cached_features
-from spml.data.arrays import FeatureMatrix, ImageArray
 from spml.data.images import ImageFiles
+from spml.data.matrix import FeatureMatrix, ImageArray
 from spml.errors import SpmlError
 
 Picture = Callable[..., Path]

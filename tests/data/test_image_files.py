@@ -16,7 +16,7 @@ from spml.config import DataConfig
 from spml.data import Augment, Samples, open_dataset
 from spml.data import images as module
 from spml.data.images import FORMATS, ImageFiles, check_images
-from spml.engine.loading import EpochBatches, make_loader
+from spml.engine.loader import EpochBatches, make_loader
 from spml.errors import InputError, SpmlError
 from spml.labels import ObservedLabels
 

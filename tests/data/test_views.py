@@ -13,11 +13,11 @@ from torchvision.transforms import v2
 
 from spml.data import Augment, Samples
 from spml.data import views as module
-from spml.data.arrays import FeatureMatrix, ImageArray
-from spml.data.digits import make_digits
 from spml.data.images import ImageFiles, check_images
+from spml.data.matrix import FeatureMatrix, ImageArray
+from spml.data.readers.digits import make_digits
 from spml.data.views import cut_out, feature_views, image_views, partners, shifted
-from spml.engine.loading import EpochBatches, make_loader
+from spml.engine.loader import EpochBatches, make_loader
 from spml.labels import ObservedLabels
 
 WEAK, STRONG = Augment(3, 5, 1, "weak"), Augment(3, 5, 1, "strong")

@@ -18,13 +18,14 @@ from torch import nn
 
 from spml.config import from_dict
 from spml.data import Samples
-from spml.data.arrays import ImageArray
+from spml.data.matrix import ImageArray
+from spml.decisions.selection import Judge
 from spml.engine import Trainer
-from spml.engine.loading import EpochBatches, make_loader
-from spml.engine.train import TrainingStep
-from spml.objective import Card, Facts, Needs, Objective, Outputs, Progress, create, methods, register
-from spml.selection import Judge
-from tests.engine.test_train import make_data
+from spml.engine.loader import EpochBatches, make_loader
+from spml.engine.loop import TrainingStep
+from spml.methods.base import Card, Facts, Needs, Objective, Outputs, Progress
+from spml.methods.registry import create, methods, register
+from tests.engine.test_loop import make_data
 
 BATCH = 16
 

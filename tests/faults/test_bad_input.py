@@ -11,9 +11,9 @@ import torch
 import yaml
 from safetensors.torch import load_file, save_file
 
-from spml.cli import main
+from spml.cli.main import main
 from spml.errors import InputError
-from spml.runfolder import clear
+from spml.runs.folder import clear
 from tests.faults.test_kill import make_photos
 
 FAST = [

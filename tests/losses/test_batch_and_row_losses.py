@@ -7,7 +7,6 @@ import math
 import pytest
 import torch
 
-from spml.losses import elementwise as module
 from spml.losses import (
     em_apl_loss,
     epr_loss,
@@ -28,6 +27,7 @@ from spml.losses import (
     softmax_loss,
     zlpr_loss,
 )
+from spml.losses._core import elementwise as module
 from tests.reference.em_apl import em_apl
 from tests.reference.epr import epr, regulariser
 from tests.reference.ignore import ignore

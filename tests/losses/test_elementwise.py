@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from spml.losses import an_loss, em_loss, gr_loss, lasd_loss
-from spml.losses import elementwise as module
-from spml.losses.elementwise import elementwise
-from spml.losses.terms import no_loss, positive_log_loss
+from spml.losses._core import elementwise as module
+from spml.losses._core.elementwise import elementwise
+from spml.losses._core.terms import no_loss, positive_log_loss
 from tests.reference.baselines import an
 from tests.reference.em import em
 from tests.reference.gr import gr

@@ -11,7 +11,8 @@ from torch import nn
 from spml.config import check, from_dict
 from spml.errors import InputError
 from spml.losses import softmax_loss, weight_penalty_loss
-from spml.objective import Outputs, create
+from spml.methods.base import Outputs
+from spml.methods.registry import create
 from tests.reference.penalty import weight_penalty
 
 
@@ -68,9 +69,9 @@ class Linear(nn.Module):
 
 
 def test_training_reaches_the_penalised_optimum_that_lbfgs_finds():
+    from spml.decisions.selection import Judge
     from spml.engine import Trainer
-    from spml.selection import Judge
-    from tests.engine.test_train import CONFIG, FABRIC, make_data
+    from tests.engine.test_loop import CONFIG, FABRIC, make_data
 
     data, l2 = make_data(), 0.1
     train = data.splits["train"]

@@ -18,9 +18,10 @@ from spml.losses import (
     mime_loss,
     mixed_consistency_loss,
 )
+from spml.methods.base import Batch, Card, Facts, Needs, Objective, Outputs, Progress
 from spml.methods.combine import _all_views, _places
-from spml.objective import _REGISTRY as registry
-from spml.objective import Batch, Card, Facts, Needs, Objective, Outputs, Progress, create
+from spml.methods.registry import _REGISTRY as registry
+from spml.methods.registry import create
 from tests.reference.combine import weighted_sum
 
 LABELS = ObservedLabels.from_index(np.arange(12) % 4, 4)

@@ -9,7 +9,8 @@ import torch
 from spml.errors import InputError
 from spml.labels import ObservedLabels
 from spml.losses import an_loss, iu_loss
-from spml.objective import Batch, Facts, Outputs, Progress, create
+from spml.methods.base import Batch, Facts, Outputs, Progress
+from spml.methods.registry import create
 from tests.reference.en import expected_negatives
 
 OBSERVED = ObservedLabels.from_ternary(

@@ -12,7 +12,8 @@ import spml
 from spml.errors import InputError
 from spml.labels import ObservedLabels
 from spml.losses import mime_loss, n_ls_loss, smile_loss
-from spml.objective import Batch, Facts, Outputs, Progress, create
+from spml.methods.base import Batch, Facts, Outputs, Progress
+from spml.methods.registry import create
 from tests.reference import mime, smile
 
 N, C = 8, 4

@@ -26,8 +26,9 @@ from spml.losses import (
     softmax_loss,
     zlpr_loss,
 )
+from spml.methods.base import Batch, Facts, Outputs, Progress
+from spml.methods.registry import create
 from spml.metrics import average_precision
-from spml.objective import Batch, Facts, Outputs, Progress, create
 from tests.reference.em_apl import lowest
 
 N, C = 12, 5

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 import torch
 
-from spml.contract import check_objective
 from spml.errors import InputError
 from spml.labels import ObservedLabels
 from spml.losses import epr_regulariser_loss, gpr_loss, vlpl_loss
-from spml.objective import Batch, Facts, Outputs, create
+from spml.methods.base import Batch, Facts, Outputs
+from spml.methods.registry import create
+from spml.testing import check_objective
 
 FACTS = Facts(ObservedLabels.from_index([0, 2, 0], 3), ("a", "b", "c"), ("x", "y", "z"), 1.5)
 GOOD = {

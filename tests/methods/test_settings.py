@@ -21,7 +21,8 @@ from spml.losses import (
     lasd_loss,
     splc_loss,
 )
-from spml.objective import Batch, Facts, Outputs, Progress, create, methods
+from spml.methods.base import Batch, Facts, Outputs, Progress
+from spml.methods.registry import create, methods
 
 INDEX = [0, 2, 1, 0, 3, 0]
 IDS, CLASSES = tuple("abcdef"), tuple("wxyz")

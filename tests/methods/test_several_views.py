@@ -8,7 +8,8 @@ import torch
 
 from spml.labels import ObservedLabels
 from spml.losses import an_loss, consistency_loss, ignore_loss, lasd_loss, plc_loss, pumlc_loss
-from spml.objective import Batch, Facts, Outputs, Progress, create, find
+from spml.methods.base import Batch, Facts, Outputs, Progress
+from spml.methods.registry import create, find
 from tests.reference import boostlu, ignore, lasd, plc, pumlc
 from tests.reference.baselines import an
 

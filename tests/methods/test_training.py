@@ -10,7 +10,7 @@ import pytest
 import spml
 from spml.config import DataConfig
 from spml.data import open_dataset
-from spml.objective import methods
+from spml.methods.registry import methods
 
 FULL = ("bce", "iun")  # learn from full labels
 IMAGES = {name for name, cls in methods().items() if cls.card.head == "boosted_cam"} | {"ignore"}

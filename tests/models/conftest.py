@@ -14,8 +14,8 @@ from safetensors.torch import save_file
 from torch import nn
 
 from spml.data import Dataset, Samples
-from spml.data.arrays import FeatureMatrix, ImageArray
 from spml.data.dataset import Inputs
+from spml.data.matrix import FeatureMatrix, ImageArray
 from spml.labels import ObservedLabels
 
 TINY = "test_resnet"  # timm's own model for tests, trained for images of 160 pixels

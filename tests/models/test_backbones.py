@@ -16,15 +16,9 @@ from spml.config import ModelConfig
 from spml.data import Dataset
 from spml.data.images import ImageFiles
 from spml.errors import InputError
-from spml.models import (
-    Backbone,
-    BackboneSpec,
-    build_backbone,
-    describe_backbone,
-)
+from spml.models import Backbone, BackboneSpec, build_backbone, describe_backbone
 from spml.models.backbones import SmallCNN
-
-from .conftest import FEATURES, GREY, PHOTOS, TINY, data_of, tiny_model
+from tests.models.conftest import FEATURES, GREY, PHOTOS, TINY, data_of, tiny_model
 
 # -- which backbone --------------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from spml.config import ModelConfig
-from spml.data.arrays import FeatureMatrix
+from spml.data.matrix import FeatureMatrix
 from spml.errors import InputError
 from spml.models import (
     Classifier,
@@ -25,8 +25,7 @@ from spml.models import (
     save_classifier,
     start_bias,
 )
-
-from .conftest import GREY, PHOTOS, TINY
+from tests.models.conftest import GREY, PHOTOS, TINY
 
 # -- standardised features and head ----------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from scipy.sparse import csr_matrix
 from sklearn.linear_model import Ridge
 
 from spml.data import Samples
-from spml.data.arrays import FeatureMatrix
+from spml.data.matrix import FeatureMatrix
 from spml.errors import InputError
 from spml.labels import ObservedLabels
 from spml.models import Top

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from spml.data.arrays import FeatureMatrix
+from spml.data.matrix import FeatureMatrix
 from spml.models import Top
 from spml.models.heads import HEADS, BoostedCAM, GaussianHead, last_layer, make_head
 

@@ -9,8 +9,7 @@ from torch import nn
 from spml.config import ModelConfig
 from spml.errors import InputError
 from spml.models import Backbone, build_backbone, describe_backbone
-
-from .conftest import FEATURES, GREY, PHOTOS
+from tests.models.conftest import FEATURES, GREY, PHOTOS
 
 
 def random_backbone(name: str, size: int = 64) -> Backbone:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from ..config import check, from_dict
-from ..data.observe import check_observe
+from ..data.hiding import check_observe
 from ..errors import InputError, nearest
+from ..methods.registry import create
 from ..models import CLOSED_FORM
-from ..objective import create
-from ..settings import never_infers
+from ..runs.resolve import never_infers
 from .document import Document, Where
 from .nesting import merged, nested
 from .space import Space, grid_size

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from ..data import Dataset
-from ..data.arrays import FeatureMatrix
+from ..data.matrix import FeatureMatrix
 from ..files import write_with
 
 _ROWS = 4096

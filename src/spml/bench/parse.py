@@ -12,7 +12,7 @@ from typing import Any
 
 from ..config import Config, DataConfig
 from ..errors import InputError, nearest
-from ..objective import find, methods
+from ..methods.registry import find, methods
 from .checks import check_spec
 from .document import Document, Where
 from .nesting import merged, nested

@@ -17,13 +17,13 @@ from .rows import Row, SeriesKey, best_epoch, column
 from .space import propose
 from .spec import Candidate, DataSet, Hiding, Spec
 
-_NUMBERS = (
-    "losses", "methods", "metrics", "models", "engine", "objective.py", "memory.py", "schedules.py",
-    "labels.py", "selection.py", "build.py", "solving.py", "settings.py", "data/observe", "data/protocol.py",
-    "data/splits.py", "data/draws.py", "data/arrays.py", "data/views.py", "data/images.py", "data/digits.py",
-    "data/records.py", "data/assemble.py", "bench/run.py", "bench/bootstrap.py",
+_SOURCES = (
+    "losses", "methods", "metrics", "models", "engine", "decisions", "labels.py", "data/hiding",
+    "data/assemble.py", "data/draws.py", "data/images.py", "data/matrix.py", "data/records.py",
+    "data/splits.py", "data/views.py", "data/readers/digits.py", "runs/build.py", "runs/resolve.py",
+    "bench/bootstrap.py", "bench/run.py",
 )  # fmt: skip
-"""Sources that a run's numbers depend on."""
+"""Packages and modules that the numbers of a run depend on."""
 
 _PLACES = ("path", "images", "cache", "workers", "draft")
 """Settings of the data that say where it lies and how it is loaded; its fingerprint says what it is."""
@@ -168,6 +168,14 @@ def code_version() -> str:
 
 
 def _sources(package: Path) -> Iterator[Path]:
-    for name in _NUMBERS:
-        place = package / name
-        yield from [place] if place.is_file() else sorted(place.rglob("*.py"))
+    """Every Python file of `_SOURCES`.
+
+    Raises:
+        FileNotFoundError: a name stands for nothing: it was moved, and would silently drop out.
+    """
+    for name in _SOURCES:
+        source = package / name
+        files = [source] if source.is_file() else sorted(source.rglob("*.py"))
+        if not files:
+            raise FileNotFoundError(f"{source}: a source that the numbers of a run depend on was moved")
+        yield from files

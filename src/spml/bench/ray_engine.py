@@ -6,8 +6,8 @@ import socket
 from collections.abc import Iterator
 from typing import Any
 
-from ..console import Console
 from ..errors import InputError, SpmlError
+from ..runs.console import Console
 from .state import State
 from .workers import Job, Problem, watch, work
 

@@ -19,20 +19,20 @@ import torch
 from torch import nn
 
 from .. import models
-from ..build import make_top, start_objective
 from ..config import LBFGS, Config
 from ..data import Dataset, cached_features, open_dataset
-from ..data.arrays import FeatureMatrix
 from ..data.draws import permutation
+from ..data.matrix import FeatureMatrix
+from ..decisions.selection import Judge
 from ..engine import Interrupted, Trainer, make_fabric, predict_logits
+from ..engine.process_memory import count_peak_anew, give_back_freed_memory, peak_memory
+from ..engine.solve import solve
 from ..errors import InputError, SpmlError, unexpected
 from ..files import sha256_file
 from ..metrics import mean_average_precision
-from ..process_memory import count_peak_anew, give_back_freed_memory, peak_memory
-from ..results import versions
-from ..selection import Judge
-from ..settings import check_maps, check_mean_labels, with_data, with_defaults
-from ..solving import solve
+from ..runs.build import make_top, start_objective
+from ..runs.resolve import check_maps, check_mean_labels, with_data, with_defaults
+from ..runs.summary import versions
 from .bootstrap import bootstrap_draws, bootstrap_map
 from .features import shared
 from .plan import Series, Trial, code_version, content, pseudo_labels, run_key

@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..console import Console
 from ..engine import Interrupted
 from ..errors import InputError, SpmlError, unexpected
+from ..runs.console import Console
 from .parse import read_spec
 from .plan import Series, Trial, all_series, code_version, content, next_trial, pseudo_labels, run_key
 from .rows import Row

@@ -11,9 +11,9 @@ import numpy.typing as npt
 from ..config import DataConfig
 from ..errors import InputError
 from ..labels import ObservedLabels
-from .arrays import FeatureMatrix, check_finite
 from .dataset import Dataset, Inputs, Samples
-from .observe import hide
+from .hiding import hide
+from .matrix import FeatureMatrix, check_finite
 from .records import Records
 from .splits import SPLITS, hold_out
 

@@ -14,8 +14,8 @@ from torch.utils.data import DataLoader
 from torch.utils.data import Dataset as TorchDataset
 
 from ..errors import SpmlError
-from .arrays import FeatureMatrix
 from .dataset import Inputs
+from .matrix import FeatureMatrix
 from .partial import PartialMatrix, intact, remove_partial, remove_stale
 
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ..errors import InputError
-from ..process_memory import keep_freed_memory
+from .process_memory import keep_freed_memory
 
 
 def make_fabric(accelerator: str, devices: int = 1, precision: Any = "32-true") -> Any:

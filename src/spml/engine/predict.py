@@ -12,7 +12,7 @@ from torch import nn
 
 from ..data import Samples
 from .distributed import gather_rows
-from .loading import EpochBatches, make_loader
+from .loader import EpochBatches, make_loader
 
 
 @torch.inference_mode()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from .domains import check_positive
-from .elementwise import Reduction, elementwise
-from .terms import Term, constant, negative_eps_loss, no_loss, positive_eps_loss, scaled, unified
+from ._core.domains import check_positive
+from ._core.elementwise import Reduction, elementwise
+from ._core.terms import Term, constant, negative_eps_loss, no_loss, positive_eps_loss, scaled, unified
 
 
 def an_loss(logits: Tensor, target: Tensor, *, eps: float = 0.0, reduction: Reduction = "mean") -> Tensor:

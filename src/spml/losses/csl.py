@@ -7,10 +7,10 @@ from typing import Literal, TypeAlias
 import torch
 from torch import Tensor
 
-from .domains import check_non_negative
-from .elementwise import Reduction, check_target, elementwise, upcast
+from ._core.domains import check_non_negative
+from ._core.elementwise import Reduction, check_target, elementwise, upcast
+from ._core.terms import Term, beside, no_loss, scaled, weighted
 from .focal import focal_negative, focal_positive
-from .terms import Term, beside, no_loss, scaled, weighted
 
 Unlabelled: TypeAlias = Literal["selective", "ignore", "ignore_normalize_classes", "negative"]
 MODES = ("selective", "ignore", "ignore_normalize_classes", "negative")

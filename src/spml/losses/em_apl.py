@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from .domains import check_positive
-from .elementwise import Reduction, check_target, elementwise
-from .point import Point
-from .terms import (
+from ._core.domains import check_positive
+from ._core.elementwise import Reduction, check_target, elementwise
+from ._core.point import Point
+from ._core.terms import (
     at_least,
     beside,
     entropy,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from .domains import check_positive
-from .elementwise import Reduction, elementwise
-from .terms import entropy, negative_eps_loss, positive_eps_loss, scaled
+from ._core.domains import check_positive
+from ._core.elementwise import Reduction, elementwise
+from ._core.terms import entropy, negative_eps_loss, positive_eps_loss, scaled
 
 
 def em_loss(

@@ -7,10 +7,10 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from ._core.domains import check_non_negative, check_positive
+from ._core.elementwise import check_target, elementwise, upcast
+from ._core.terms import Term, beside, negative_eps_loss, positive_eps_loss, unified
 from .assume_negative import iu_loss
-from .domains import check_non_negative, check_positive
-from .elementwise import check_target, elementwise, upcast
-from .terms import Term, beside, negative_eps_loss, positive_eps_loss, unified
 
 
 def epr_regulariser_loss(logits: Tensor, *, mean_labels: float) -> Tensor:

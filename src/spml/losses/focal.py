@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from .domains import check_non_negative
-from .elementwise import Reduction, elementwise
-from .terms import (
+from ._core.domains import check_non_negative
+from ._core.elementwise import Reduction, elementwise
+from ._core.terms import (
     Term,
     capped,
     held,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from .domains import check_non_negative, check_share
-from .elementwise import Reduction, elementwise
+from ._core.domains import check_non_negative, check_share
+from ._core.elementwise import Reduction, elementwise
+from ._core.terms import hill, positive_eps_loss, shifted, step, switched
 from .focal import focal_negative, focal_positive
-from .terms import hill, positive_eps_loss, shifted, step, switched
 
 
 def hill_loss(

@@ -8,11 +8,11 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from .domains import check_share
-from .elementwise import Reduction, check_target, elementwise, upcast
-from .point import Point
-from .rows import by_label
-from .terms import Term, at_least, negative_log_loss, no_loss, positive_log_loss, switched
+from ._core.domains import check_share
+from ._core.elementwise import Reduction, check_target, elementwise, upcast
+from ._core.point import Point
+from ._core.rows import by_label
+from ._core.terms import Term, at_least, negative_log_loss, no_loss, positive_log_loss, switched
 
 
 def ll_loss(

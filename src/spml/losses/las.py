@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from .domains import check_non_negative, check_share
-from .elementwise import Reduction, elementwise, upcast
+from ._core.domains import check_non_negative, check_share
+from ._core.elementwise import Reduction, elementwise, upcast
+from ._core.terms import scaled, step, switched
 from .focal import focal_negative, focal_positive
-from .terms import scaled, step, switched
 
 
 def las_loss(

@@ -8,9 +8,9 @@ from typing import Literal, TypeAlias
 import torch
 from torch import Tensor
 
-from .domains import check_positive, check_share
-from .elementwise import Reduction, check_target, upcast
-from .rows import NOTHING, by_label, reduce_rows
+from ._core.domains import check_positive, check_share
+from ._core.elementwise import Reduction, check_target, upcast
+from ._core.rows import NOTHING, by_label, reduce_rows
 
 Smoothing: TypeAlias = Literal["constant", "product", "score"]
 HighRank: TypeAlias = Literal["determinant", "singular"]

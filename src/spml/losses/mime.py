@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from torch import Tensor
 
+from ._core.domains import check_non_negative
+from ._core.elementwise import upcast
 from .assume_negative import an_loss
-from .domains import check_non_negative
-from .elementwise import upcast
 
 
 def mime_loss(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from .elementwise import Reduction, check_target, elementwise
-from .terms import Weight, beside, constant, negative_power_loss, positive_power_loss, weighted
+from ._core.elementwise import Reduction, check_target, elementwise
+from ._core.terms import Weight, beside, constant, negative_power_loss, positive_power_loss, weighted
 
 
 def pr_loss(logits: Tensor, target: Tensor, *, reduction: Reduction = "mean") -> Tensor:

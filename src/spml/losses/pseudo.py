@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from .domains import check_non_negative, check_positive, check_share
-from .elementwise import Reduction, elementwise
-from .point import Point
-from .terms import (
+from ._core.domains import check_non_negative, check_positive, check_share
+from ._core.elementwise import Reduction, elementwise
+from ._core.point import Point
+from ._core.terms import (
     Number,
     Term,
     constant,

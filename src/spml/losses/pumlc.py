@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from .domains import check_non_negative, check_positive
-from .elementwise import check_target, upcast
-from .rows import by_label
+from ._core.domains import check_non_negative, check_positive
+from ._core.elementwise import check_target, upcast
+from ._core.rows import by_label
 
 SMALLEST_SPREAD = 1e-3
 """A class whose logits spread less than this over the batch keeps the temperature 1."""

@@ -6,9 +6,9 @@ from typing import Literal, TypeAlias
 
 from torch import Tensor
 
-from . import terms
-from .elementwise import Reduction, elementwise
-from .terms import Number, Weight
+from ._core import terms
+from ._core.elementwise import Reduction, elementwise
+from ._core.terms import Number, Weight
 
 PseudoLabel: TypeAlias = Literal["logistic", "scar", "step", "constant"]
 InstanceWeight: TypeAlias = Literal["gaussian", "one"]

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from .domains import check_non_negative, check_positive, check_share
-from .elementwise import check_target, upcast
-from .rows import NOTHING, by_label
+from ._core.domains import check_non_negative, check_positive, check_share
+from ._core.elementwise import check_target, upcast
+from ._core.rows import NOTHING, by_label
 
 
 def show_loss(

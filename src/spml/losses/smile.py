@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from .domains import check_non_negative
-from .elementwise import Reduction, elementwise, upcast
-from .terms import beside, negative_eps_loss, positive_eps_loss, scaled, unified
+from ._core.domains import check_non_negative
+from ._core.elementwise import Reduction, elementwise, upcast
+from ._core.terms import beside, negative_eps_loss, positive_eps_loss, scaled, unified
 
 
 def smile_loss(

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from .elementwise import Reduction, check_target, upcast
-from .rows import NOTHING, reduce_rows
+from ._core.elementwise import Reduction, check_target, upcast
+from ._core.rows import NOTHING, reduce_rows
 
 
 def softmax_loss(logits: Tensor, target: Tensor, *, reduction: Reduction = "mean") -> Tensor:

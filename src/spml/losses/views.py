@@ -6,11 +6,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from .domains import check_non_negative
-from .elementwise import check_target, elementwise, upcast
-from .point import Point
-from .rows import by_label
-from .terms import (
+from ._core.domains import check_non_negative
+from ._core.elementwise import check_target, elementwise, upcast
+from ._core.point import Point
+from ._core.rows import by_label
+from ._core.terms import (
     Number,
     Term,
     negative_eps_loss,

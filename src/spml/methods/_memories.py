@@ -18,11 +18,11 @@ from torch import Tensor, nn
 from ..errors import nearest
 from ..labels import ObservedLabels
 from ..losses import large_loss_mask
-from ..losses.domains import check_share
-from ..memory import LabelMemory, known_first, lowest
+from ..losses._core.domains import check_share
 from ..metrics import average_precision
-from ..objective import Batch, Facts, Needs, Outputs, Progress
 from ._shared import check_epochs, check_percent, one_of, stated_mean_labels
+from .base import Batch, Facts, Needs, Outputs, Progress
+from .memory import LabelMemory, known_first, lowest
 
 _NOT_PREDICTED = 2.0
 """In place of an average probability: larger than any, so that such a sample is ranked last."""

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from ..errors import InputError
-from ..objective import Facts
+from .base import Facts
 
 _FORM = (
     "Expected an .npz file with `ids` (strings, one per sample), `classes` (strings) and `labels`, integers "

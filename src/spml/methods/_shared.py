@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..errors import InputError
-from ..objective import Facts
+from .base import Facts
 
 SUMMED = (
     "the released code sums over batch and classes; the default sums over classes and averages over samples, "

@@ -6,8 +6,9 @@ from torch import Tensor
 
 from ..errors import InputError
 from ..losses import an_loss, an_ls_loss, iu_loss, n_ls_loss, pr_loss, wan_loss
-from ..losses.domains import check_positive
-from ..objective import Batch, Card, Facts, Objective, Outputs, register
+from ..losses._core.domains import check_positive
+from .base import Batch, Card, Facts, Objective, Outputs
+from .registry import register
 
 _COLE = "Cole et al., Multi-Label Learning from Single Positive Labels, CVPR 2021"
 _ZHOU = (

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from ..objective import Card, register
+from .base import Card
 from .large_loss import LargeLossRejection
+from .registry import register
 
 
 @register("boostlu")

@@ -9,20 +9,9 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from ..objective import (
-    Batch,
-    Card,
-    Extra,
-    Facts,
-    Needs,
-    Objective,
-    Outputs,
-    Progress,
-    Strength,
-    create,
-    register,
-)
 from ._memories import MemoryRule, make_rule
+from .base import Batch, Card, Extra, Facts, Needs, Objective, Outputs, Progress, Strength
+from .registry import create, register
 
 
 @register("combine")

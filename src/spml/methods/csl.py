@@ -6,10 +6,11 @@ import torch
 from torch import Tensor
 
 from ..losses import csl_loss
+from ..losses._core.domains import check_non_negative
 from ..losses.csl import MODES, Unlabelled
-from ..losses.domains import check_non_negative
-from ..objective import Batch, Card, Facts, Needs, Objective, Outputs, register
 from ._shared import SUMMED, stated_mean_labels
+from .base import Batch, Card, Facts, Needs, Objective, Outputs
+from .registry import register
 
 
 @register("csl")

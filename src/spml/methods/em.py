@@ -5,8 +5,9 @@ from __future__ import annotations
 from torch import Tensor
 
 from ..losses import em_loss, entmin_loss
-from ..losses.domains import check_positive
-from ..objective import Batch, Card, Objective, Outputs, register
+from ..losses._core.domains import check_positive
+from .base import Batch, Card, Objective, Outputs
+from .registry import register
 
 _PAPER = (
     "Zhou et al., Acknowledging the Unknown for Multi-label Learning with Single Positive Labels, ECCV 2022"

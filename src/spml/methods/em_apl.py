@@ -8,9 +8,10 @@ from typing import Literal
 from torch import Tensor
 
 from ..losses import em_apl_loss
-from ..losses.domains import check_positive
-from ..objective import Batch, Card, Facts, Objective, Outputs, Progress, register
+from ..losses._core.domains import check_positive
 from ._memories import LowestScores
+from .base import Batch, Card, Facts, Objective, Outputs, Progress
+from .registry import register
 
 
 @register("em_apl")

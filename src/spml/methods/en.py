@@ -7,9 +7,10 @@ from collections.abc import Callable
 from torch import Tensor
 
 from ..losses import iu_loss
-from ..objective import Batch, Card, Facts, Objective, Outputs, Progress, register
 from ._memories import LowestAverages
 from ._shared import stated_mean_labels
+from .base import Batch, Card, Facts, Objective, Outputs, Progress
+from .registry import register
 
 
 @register("en")

@@ -7,9 +7,10 @@ from typing import Literal
 from torch import Tensor
 
 from ..losses import epr_loss
-from ..losses.domains import check_non_negative
-from ..objective import Batch, Card, Facts, Needs, Objective, Outputs, register
+from ..losses._core.domains import check_non_negative
 from ._shared import one_of, stated_mean_labels
+from .base import Batch, Card, Facts, Needs, Objective, Outputs
+from .registry import register
 
 
 @register("epr")

@@ -5,9 +5,10 @@ from __future__ import annotations
 from torch import Tensor
 
 from ..losses import asl_loss, focal_loss
-from ..losses.domains import check_non_negative
-from ..objective import Batch, Card, Objective, Outputs, register
+from ..losses._core.domains import check_non_negative
 from ._shared import SUMMED
+from .base import Batch, Card, Objective, Outputs
+from .registry import register
 
 _CLAMP = "the released code clamps the arguments of logarithms to 1e-8 (eps=1e-8 of the loss); default: exact"
 

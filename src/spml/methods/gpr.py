@@ -8,12 +8,13 @@ import torch
 from torch import Tensor
 
 from ..losses import epr_regulariser_loss, gpr_loss
-from ..losses.domains import check_non_negative, check_share
-from ..objective import Batch, Card, Facts, Needs, Outputs, register
-from ..schedules import Scheduled
+from ..losses._core.domains import check_non_negative, check_share
 from ._pseudo_labels import read_pseudo_labels
 from ._shared import stated_mean_labels
+from .base import Batch, Card, Facts, Needs, Outputs
 from .gr import GeneralizedRobust
+from .registry import register
+from .schedules import Scheduled
 
 _GR = GeneralizedRobust.card.defaults
 

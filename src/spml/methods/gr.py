@@ -10,9 +10,10 @@ from torch import Tensor, nn
 
 from ..errors import InputError
 from ..losses import gr_loss
-from ..objective import Batch, Card, Facts, Objective, Outputs, Progress, register
-from ..schedules import SHAPES, Scheduled, at, ends
 from ._shared import one_of
+from .base import Batch, Card, Facts, Objective, Outputs, Progress
+from .registry import register
+from .schedules import SHAPES, Scheduled, at, ends
 
 _VOC = {"w": [0, 2], "b": [-2, -2], "mu": [0.5, 0.8], "sigma": [2, 0.5], "q2": 0.01, "q3": 1}
 _COCO = {**_VOC, "w": [0, 10], "b": [-2, -8]}

@@ -5,9 +5,10 @@ from __future__ import annotations
 from torch import Tensor
 
 from ..losses import focal_loss, hill_loss, splc_loss
-from ..losses.domains import check_non_negative, check_share
-from ..objective import Batch, Card, Objective, Outputs, Progress, register
+from ..losses._core.domains import check_non_negative, check_share
 from ._shared import SUMMED, check_epochs
+from .base import Batch, Card, Objective, Outputs, Progress
+from .registry import register
 
 _PAPER = (
     "Zhang et al., Simple and Robust Loss Design for Multi-Label Learning with Missing Labels, "

@@ -7,10 +7,11 @@ from torch import Tensor
 from torch.nn import functional
 
 from ..losses import ignore_loss
-from ..losses.domains import check_non_negative, check_share
-from ..losses.rows import by_label
-from ..objective import Batch, Card, Extra, Facts, Needs, Objective, Outputs, Progress, register
+from ..losses._core.domains import check_non_negative, check_share
+from ..losses._core.rows import by_label
 from ._shared import check_epochs
+from .base import Batch, Card, Extra, Facts, Needs, Objective, Outputs, Progress
+from .registry import register
 
 
 @register("ignore")

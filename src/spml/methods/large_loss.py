@@ -7,9 +7,10 @@ from typing import Literal
 from torch import Tensor
 
 from ..losses import ll_loss
-from ..objective import Batch, Card, Facts, Needs, Objective, Outputs, Progress, register
 from ._memories import LargeLosses
 from ._shared import check_percent
+from .base import Batch, Card, Facts, Needs, Objective, Outputs, Progress
+from .registry import register
 
 _PAPER = "Kim et al., Large Loss Matters in Weakly Supervised Multi-Label Classification, CVPR 2022"
 _K = (

@@ -5,9 +5,10 @@ from __future__ import annotations
 from torch import Tensor
 
 from ..losses import balanced_weight, consistency_loss, las_loss, lasd_loss
-from ..losses.domains import check_non_negative, check_share
-from ..objective import Batch, Card, Facts, Needs, Objective, Outputs, register
+from ..losses._core.domains import check_non_negative, check_share
 from ._shared import stated_mean_labels
+from .base import Batch, Card, Facts, Needs, Objective, Outputs
+from .registry import register
 
 
 @register("lasd")

@@ -7,9 +7,10 @@ from collections.abc import Callable
 from torch import Tensor
 
 from ..losses import mime_loss
-from ..losses.domains import check_non_negative
-from ..objective import Batch, Card, Facts, Needs, Objective, Outputs, Progress, register
+from ..losses._core.domains import check_non_negative
 from ._memories import ConfidentPositives
+from .base import Batch, Card, Facts, Needs, Objective, Outputs, Progress
+from .registry import register
 
 
 @register("mime")

@@ -10,11 +10,12 @@ import torch
 from torch import Tensor
 
 from ..losses import high_rank_loss, opml_loss, soft_opml_loss
-from ..losses.domains import check_non_negative, check_positive, check_share
+from ..losses._core.domains import check_non_negative, check_positive, check_share
 from ..metrics import average_precision
-from ..objective import Batch, Card, Facts, Needs, Objective, Outputs, Progress, register
 from ._memories import HighestScores
 from ._shared import one_of
+from .base import Batch, Card, Facts, Needs, Objective, Outputs, Progress
+from .registry import register
 
 _PAPER = (
     "Li et al., Pushing One Pair of Labels Apart Each Time in Multi-Label Learning: From Single Positive to "

@@ -5,8 +5,9 @@ from __future__ import annotations
 from torch import Tensor
 
 from ..losses import an_loss, plc_loss
-from ..losses.domains import check_positive
-from ..objective import Batch, Card, Needs, Objective, Outputs, register
+from ..losses._core.domains import check_positive
+from .base import Batch, Card, Needs, Objective, Outputs
+from .registry import register
 
 
 @register("plc")

@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 
 from ..losses import mixed_consistency_loss, mixed_log_target, pumlc_loss
-from ..losses.domains import check_non_negative, check_positive
-from ..objective import Batch, Card, Extra, Needs, Objective, Outputs, register
+from ..losses._core.domains import check_non_negative, check_positive
+from .base import Batch, Card, Extra, Needs, Objective, Outputs
+from .registry import register
 
 _MIXING = 0.3
 """Both parameters of the Beta distribution that shares are drawn from, as in Chen et al. 2020."""

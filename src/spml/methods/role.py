@@ -10,9 +10,10 @@ import torch
 from torch import Tensor, nn
 
 from ..losses import role_loss
-from ..losses.domains import check_non_negative, check_positive
-from ..objective import Batch, Card, Facts, Needs, Objective, Outputs, register
+from ..losses._core.domains import check_non_negative, check_positive
 from ._shared import stated_mean_labels
+from .base import Batch, Card, Facts, Needs, Objective, Outputs
+from .registry import register
 
 _UNKNOWN, _KNOWN = math.log(0.6 / 0.4), math.log(0.995 / 0.005)
 """Logits of the estimates at the start: known labels at 0.995 or 0.005, unknown ones in 0.4 ... 0.6."""

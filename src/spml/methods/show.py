@@ -6,9 +6,10 @@ import torch
 from torch import Tensor
 
 from ..losses import expected_labels, show_loss
-from ..losses.domains import check_non_negative, check_positive, check_share
-from ..objective import Batch, Card, Facts, Needs, Objective, Outputs, register
+from ..losses._core.domains import check_non_negative, check_positive, check_share
 from ._shared import stated_mean_labels
+from .base import Batch, Card, Facts, Needs, Objective, Outputs
+from .registry import register
 
 
 @register("show")

@@ -5,9 +5,10 @@ from __future__ import annotations
 from torch import Tensor
 
 from ..losses import smile_loss
-from ..losses.domains import check_non_negative, check_share
-from ..objective import Batch, Card, Facts, Objective, Outputs, register
+from ..losses._core.domains import check_non_negative, check_share
 from ._memories import RunningAverage
+from .base import Batch, Card, Facts, Objective, Outputs
+from .registry import register
 
 
 @register("smile")

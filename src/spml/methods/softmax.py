@@ -6,7 +6,8 @@ from torch import Tensor
 
 from ..errors import InputError
 from ..losses import softmax_loss
-from ..objective import Batch, Card, Facts, Objective, Outputs, register
+from .base import Batch, Card, Facts, Objective, Outputs
+from .registry import register
 
 
 @register("softmax")

@@ -6,9 +6,10 @@ import torch
 from torch import Tensor
 
 from ..losses import vlpl_loss
-from ..losses.domains import check_non_negative, check_positive, check_share
-from ..objective import Batch, Card, Facts, Objective, Outputs, register
+from ..losses._core.domains import check_non_negative, check_positive, check_share
 from ._pseudo_labels import read_pseudo_labels
+from .base import Batch, Card, Facts, Objective, Outputs
+from .registry import register
 
 
 @register("vlpl")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from torch import Tensor
 
 from ..losses import zlpr_loss
-from ..objective import Batch, Card, Objective, Outputs, register
+from .base import Batch, Card, Objective, Outputs
+from .registry import register
 
 
 @register("zlpr")

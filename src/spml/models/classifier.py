@@ -16,7 +16,7 @@ from torch.nn import functional
 from ..data.dataset import Inputs
 from ..errors import InputError
 from ..files import sha256_file, write_bytes, write_json
-from ..objective import Outputs
+from ..methods.base import Outputs
 from .backbones import Backbone, check_fit, create_backbone
 from .heads import LINEAR, BoostedCAM, GaussianHead, last_layer, make_head
 from .spec import BackboneSpec

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ...errors import InputError, nearest
-from ..archives import extract
+from .archives import extract
 from .coco2014 import COCO2014
 from .common import Benchmark, Missing, write_manifest
 from .cub200 import CUB200

@@ -14,7 +14,7 @@ import numpy as np
 from ...errors import InputError
 from ...files import write_text
 from ...labels import ObservedLabels
-from ..protocol import protocol_observed, protocol_split
+from ..hiding.protocol import protocol_observed, protocol_split
 from ..readers.manifest import FORMAT, PARTS, digest, image_paths
 from ..safe import is_file
 from .download import Archive, Report

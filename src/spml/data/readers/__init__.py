@@ -9,10 +9,10 @@ from pathlib import Path
 
 from ...config import DataConfig
 from ...errors import InputError, nearest
-from ..digits import make_digits
 from ..records import Records
 from .arff import read_arff
 from .coco import KEYS, is_coco, is_coco_folder, read_coco, read_coco_folder
+from .digits import make_digits
 from .documents import keys_of, load_json
 from .features import read_features
 from .folder import read_folder

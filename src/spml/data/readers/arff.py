@@ -13,7 +13,7 @@ import numpy as np
 from ...config import DataConfig
 from ...errors import InputError
 from ...labels import ObservedLabels, Unlisted
-from ..arrays import FeatureMatrix
+from ..matrix import FeatureMatrix
 from ..records import Records
 from ..safe import is_file, shown
 from .arff_header import Header, label_places, read_header, split_cells, unescaped

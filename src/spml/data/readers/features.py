@@ -16,7 +16,7 @@ import numpy.typing as npt
 from ...config import DataConfig
 from ...errors import InputError
 from ...labels import LabelError, ObservedLabels, Unlisted
-from ..arrays import FeatureMatrix, check_finite
+from ..matrix import FeatureMatrix, check_finite
 from ..records import Records
 from ..splits import SPELLINGS, split_name
 from .delimited import shorten

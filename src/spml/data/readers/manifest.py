@@ -17,7 +17,7 @@ import numpy.typing as npt
 from ...config import DataConfig
 from ...errors import InputError
 from ...labels import ObservedLabels
-from ..protocol import observed_labels
+from ..hiding.protocol import observed_labels
 from ..records import Records
 from ..safe import inside, shown
 from .documents import load_json

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...errors import InputError
 from ...files import write_with
-from ..arrays import CHUNK, FeatureMatrix
+from ..matrix import CHUNK, FeatureMatrix
 from ..records import Records
 from .common import Inferred, image_files, image_names, refuse_existing
 

@@ -1,0 +1,1 @@
+"""What data holds, and what is odd about it."""

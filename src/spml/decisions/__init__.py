@@ -1,0 +1,1 @@
+"""From scores to decisions: which model, where to cut."""

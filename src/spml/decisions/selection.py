@@ -1,0 +1,123 @@
+"""Which epoch, which model: judged on validation samples that often have one known label each."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from ..data import Samples
+from ..errors import InputError
+from ..labels import ObservedLabels
+from ..metrics import (
+    Ranks,
+    mean_average_precision,
+    mean_over_classes,
+    observed_ranks,
+    precision_of_ranks,
+    sample_warnings,
+    sp_of_ranks,
+)
+
+
+def default_mean_labels(classes: int) -> float:
+    """K where the user has not stated it: 2, or half the classes if those are fewer than 4.
+
+    Source: SELECTION.md; it hardly changes the ranking of models. With two classes, 2 would predict both
+    for every sample.
+    """
+    return min(2.0, classes / 2)
+
+
+class Judging(Protocol):
+    """What scores a model's logits on the validation samples.
+
+    Attributes:
+        metric: by which epochs are compared, one of the keys of what a call gives.
+    """
+
+    metric: str
+
+    def __call__(self, scores: npt.NDArray[np.float32]) -> dict[str, float]:
+        """Validation metrics of logits (N, C)."""
+        ...
+
+
+class Judge:
+    """Scores a model's logits on the validation samples and says by which number models are compared.
+
+    Args:
+        samples: validation samples with their observed labels.
+        truth: full labels, if the user has them.
+        select: `observed` compares by the SP-score, `oracle` by mAP on `truth`; `auto` is `oracle` only if
+            the observed labels themselves are full.
+        mean_labels: K of the SP-score; as `default_mean_labels` if None.
+        empty: what a class without positives does in mAP.
+
+    Raises:
+        InputError: `oracle` without full labels; validation samples without any known positive.
+    """
+
+    def __init__(
+        self,
+        samples: Samples,
+        truth: ObservedLabels | None,
+        select: Literal["auto", "observed", "oracle"],
+        mean_labels: float | None,
+        empty: Literal["exclude", "zero"] = "exclude",
+    ) -> None:
+        if not samples.observed.positives_per_class().any():
+            raise InputError(
+                f"none of the {len(samples)} validation samples has a known positive label, so no model can "
+                "be chosen. Label some of them, or hold out more (--data.val_share)."
+            )
+        if select == "oracle" and truth is None:
+            raise InputError(
+                "--select oracle needs validation samples with full labels, but these have unknown ones. If "
+                "a label that is not listed is absent in your data, say --data.unlisted negative; otherwise "
+                "use --select observed."
+            )
+        oracle = select == "oracle" or (select == "auto" and samples.observed.full)
+        self.metric = "val/mAP" if oracle else "val/SP"
+        self._observed: npt.NDArray[Any] | None = samples.observed.index
+        if self._observed is None:
+            self._observed = samples.observed.to_ternary()
+        self._truth = None if truth is None else truth.to_ternary()
+        self._mean_labels, self._empty = mean_labels, empty
+        self._classes = samples.observed.num_classes
+        known = int((samples.observed.positives_per_sample() > 0).sum())
+        self._warnings = sample_warnings(known, samples.observed.num_classes, self.mean_labels)
+
+    @property
+    def mean_labels(self) -> float:
+        """K as it is used."""
+        return default_mean_labels(self._classes) if self._mean_labels is None else self._mean_labels
+
+    def describe(self) -> dict[str, Any]:
+        """How models are compared, for the summary."""
+        if self.metric == "val/mAP":
+            return {"mode": "oracle", "metric": self.metric, "labels": "fully labelled validation samples"}
+        return {
+            "mode": "observed",
+            "metric": self.metric,
+            "labels": "observed labels only (SP-score)",
+            "mean_labels": self.mean_labels,
+            "mean_labels_source": "default" if self._mean_labels is None else "stated",
+            "warnings": list(self._warnings),
+        }
+
+    def ranks(self, scores: npt.NDArray[np.float32]) -> Ranks:
+        """Where logits (N, C) put the known positives: all that comparing models by the SP-score needs."""
+        assert self._observed is not None
+        return observed_ranks(scores, self._observed)
+
+    def __call__(self, scores: npt.NDArray[np.float32]) -> dict[str, float]:
+        """All validation metrics of logits (N, C). True labels are used for `val/mAP` only."""
+        ranks = self.ranks(scores)
+        sp = sp_of_ranks(ranks, len(scores), self.mean_labels)
+        found = {"val/SP": sp.score, "val/P": sp.p, "val/A": sp.a}
+        found["val/naive_mAP"] = mean_over_classes(precision_of_ranks(ranks))
+        if self._truth is not None:
+            found["val/mAP"] = mean_average_precision(scores, self._truth, self._empty)
+        return found

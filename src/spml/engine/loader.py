@@ -1,0 +1,124 @@
+"""Batches in an order that depends on (seed, epoch) alone, so that a run can go on in mid-epoch."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch.utils.data import DataLoader, Dataset, Sampler
+
+from ..data import Augment, Samples
+from ..data.dataset import DecodedInputs
+from ..data.draws import permutation
+from ..methods.base import Batch, Strength
+
+Loaded = tuple[torch.Tensor, tuple[torch.Tensor, ...], Batch]
+"""Inputs, further views of them, labels."""
+
+Place = tuple[int, int]
+"""(epoch, row): a worker learns the epoch with every row, so that workers may outlive an epoch."""
+
+
+def epoch_order(count: int, seed: int, epoch: int) -> npt.NDArray[np.int64]:
+    """The order of `count` samples in an epoch, int64 (count,)."""
+    return permutation(count, "order", seed, epoch)
+
+
+class EpochBatches(Sampler[list[Place]]):
+    """Batches of one epoch, from batch `first` on; each process takes every `world`-th row of a batch.
+
+    Args:
+        count: number of samples.
+        batch_size: rows per batch over all processes.
+        seed: of the order; None = in order, for prediction.
+        rank, world: this process, and how many there are.
+    """
+
+    def __init__(self, count: int, batch_size: int, seed: int | None, rank: int = 0, world: int = 1) -> None:
+        self.count, self.batch_size, self.seed = count, batch_size, seed
+        self.rank, self.world = rank, world
+        self.epoch, self.first = 0, 0
+
+    def __len__(self) -> int:
+        return math.ceil(self.count / self.batch_size) - self.first
+
+    def __iter__(self) -> Iterator[list[Place]]:
+        order = np.arange(self.count) if self.seed is None else epoch_order(self.count, self.seed, self.epoch)
+        for batch in range(self.first, math.ceil(self.count / self.batch_size)):
+            rows = order[batch * self.batch_size : (batch + 1) * self.batch_size][self.rank :: self.world]
+            yield [(self.epoch, row) for row in rows.tolist()]
+
+    def rows(self, batch: int) -> int:
+        """Rows of a batch, over all processes."""
+        return min(self.batch_size, self.count - batch * self.batch_size)
+
+
+class _Rows(Dataset[Any]):
+    """Fetches whole batches, so that features and small images need one indexing operation."""
+
+    def __init__(self, samples: Samples, augment_seed: int | None, views: Sequence[Strength]) -> None:
+        self.samples, self.augment_seed, self.views = samples, augment_seed, views
+        self.decode_once = isinstance(samples.inputs, DecodedInputs)  # slow: not for each batch
+
+    def __len__(self) -> int:
+        return len(self.samples)
+
+    def __getitem__(self, place: Place) -> Loaded:
+        return self.__getitems__([place])
+
+    def __getitems__(self, places: Sequence[Place]) -> Loaded:
+        # A process may have no row of an uneven last batch: one row is fetched for its shape and dropped.
+        rows, inputs, kept = [row for _, row in places] or [0], self.samples.inputs, len(places)
+        augment = (
+            None if self.augment_seed is None else Augment(self.augment_seed, places[0][0] if places else 0)
+        )
+        further = [
+            augment._replace(view=number, strength=strength)
+            for number, strength in enumerate(self.views, start=1)
+            if augment is not None
+        ]
+        if self.decode_once:
+            found = cast(DecodedInputs, inputs).fetch_views(rows, augment, further)
+        else:
+            found = tuple(inputs.fetch(rows, each) for each in (augment, *further))
+        first, *views = (view[:kept] for view in found)
+        target = self.samples.observed.target(rows)[:kept]
+        return first, tuple(views), Batch(target, torch.tensor(rows)[:kept])
+
+
+def _as_it_is(fetched: Any) -> Any:
+    return fetched
+
+
+def make_loader(
+    samples: Samples,
+    batches: EpochBatches,
+    augment_seed: int | None,
+    workers: int,
+    pin: bool,
+    *,
+    views: Sequence[Strength] = (),
+) -> DataLoader[Any]:
+    """A plain DataLoader over whole batches. It draws nothing from torch's global random state.
+
+    Args:
+        samples: what is loaded.
+        batches: which rows, in which order.
+        augment_seed: of random changes; None = none.
+        workers: processes that load; 0 = this one.
+        pin: batches lie in pinned memory.
+        views: further views of each sample.
+    """
+    return DataLoader(
+        _Rows(samples, augment_seed, views),
+        batch_sampler=batches,
+        num_workers=workers,
+        collate_fn=_as_it_is,
+        pin_memory=pin,
+        persistent_workers=workers > 0,
+        generator=torch.Generator(),
+    )

@@ -1,0 +1,1 @@
+"""Figures: one look for all of them."""

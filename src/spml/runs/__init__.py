@@ -1,0 +1,1 @@
+"""One training run, from its configuration to its folder."""

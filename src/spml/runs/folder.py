@@ -1,0 +1,60 @@
+"""The folder of a run: which files it holds, when it may be written to."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from ..engine.checkpoint import CURRENT, PREVIOUS, has_checkpoint
+from ..errors import InputError
+from ..files import check_folder, make_folder, remove_leftovers, write_text
+
+CONFIG = "config.yaml"
+METRICS = "metrics.jsonl"
+SUMMARY = "summary.json"
+CURVES = "curves.png"
+EXAMPLES = "examples.png"
+SKIPPED = "skipped.csv"
+MODEL = ("model.safetensors", "model.json")
+OBJECTIVE = "objective.safetensors"
+_FILES = (CONFIG, METRICS, SUMMARY, CURVES, EXAMPLES, SKIPPED, *MODEL, OBJECTIVE, CURRENT, PREVIOUS)
+
+
+def holds_run(folder: Path) -> bool:
+    """Whether a run was started in this folder."""
+    return (folder / CONFIG).exists() or has_checkpoint(folder)
+
+
+def check_free(folder: Path, *, resume: bool, overwrite: bool) -> None:
+    """Check that a run may be written to `folder`.
+
+    Raises:
+        InputError: it holds a run and neither `resume` nor `overwrite` was said, it holds none to resume, or
+            it is a file.
+    """
+    check_folder(folder)
+    if resume and not holds_run(folder):
+        raise InputError(f"{folder}: holds no run to resume. Start one without --resume.")
+    if holds_run(folder) and not resume and not overwrite:
+        raise InputError(
+            f"{folder}: already holds a run. Go on with it (--resume), replace it (--overwrite), or name "
+            "another folder (--output)."
+        )
+
+
+def clear(folder: Path) -> None:
+    """Make the folder and remove the files of an earlier run from it; other files stay.
+
+    Raises:
+        InputError: it can't be made.
+    """
+    make_folder(folder)
+    for name in _FILES:
+        (folder / name).unlink(missing_ok=True)
+    remove_leftovers(folder)
+
+
+def write_lines(path: Path, records: list[dict[str, Any]]) -> None:
+    """One JSON object per line, whole or not at all."""
+    write_text(path, "".join(json.dumps(record, allow_nan=False) + "\n" for record in records))

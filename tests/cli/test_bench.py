@@ -1,0 +1,211 @@
+"""`spml bench` as a user sees it: files, exit codes, messages."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import time
+
+import pytest
+import yaml
+
+from spml.bench.store import Store
+from spml.cli.main import main
+from tests.bench.toys import TOY, save_spec, save_toy
+
+FREQUENT = "  frequent: {observe: frequency, observe_power: 1.0}\n"
+SMALL = TOY.replace(FREQUENT, "").replace("seeds: 2", "seeds: 1").replace("trials: 3", "trials: 1")
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("bench")
+    save_toy(folder)
+    spec = save_spec(folder, SMALL)
+    main(
+        ["bench", "run", str(spec), "--root", str(folder), "--output", str(folder / "out"), "--workers", "1"]
+    )
+    return folder
+
+
+def arguments(folder, *rest):
+    return [str(folder / "toys.yaml"), "--root", str(folder), "--output", str(folder / "out"), *rest]
+
+
+def refused(capsys, *command, code=2):
+    with pytest.raises(SystemExit) as caught:
+        main(["bench", *command])
+    assert caught.value.code == code
+    return capsys.readouterr().err
+
+
+def test_the_files_of_a_comparison(done):
+    out = done / "out"
+    assert (out / "spec.yaml").read_text() == SMALL
+    report = (out / "report.md").read_text()
+    assert report.startswith("# toys\n")
+    assert "em slow" in report
+    assert "selected by" in report
+    assert "changed between runs" not in report
+    assert {path.suffix for path in (out / "figures").iterdir()} == {".png", ".svg"}
+    with open(out / "results.csv", newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    assert len(rows) == 3 * 3  # candidates and modes
+    assert {row["candidate"] for row in rows} == {"an", "em slow", "full"}
+
+
+def test_status(done, capsys):
+    main(["bench", "status", *arguments(done)])
+    assert capsys.readouterr().out.startswith("3 of 3 runs are finished")
+
+
+def test_the_report_again_is_the_same(done, capsys):
+    names = ("report.md", "report.html", "results.csv", "summary.csv", "tables.tex")
+    before = {name: (done / "out" / name).read_bytes() for name in names}
+    (done / "out" / "report.md").unlink()
+    main(["bench", "report", *arguments(done)])
+    assert {name: (done / "out" / name).read_bytes() for name in names} == before
+
+
+def test_the_configuration_of_a_cell_trains(done, capsys, tmp_path):
+    with open(done / "out" / "results.csv", newline="") as stream:
+        row = next(
+            row
+            for row in csv.DictReader(stream)
+            if row["candidate"] == "an" and row["selection"] == "observed"
+        )
+    main(["bench", "config", str(done / "out"), row["key"]])
+    printed = capsys.readouterr().out
+    assert yaml.safe_load(printed)["method"] == "an"
+    (tmp_path / "run.yaml").write_text(printed)
+    main(["train", "--config", str(tmp_path / "run.yaml"), "--output", str(tmp_path / "run")])
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
+    assert summary["test"]["mAP"] == pytest.approx(float(row["test_mAP"]), abs=1e-6)
+    assert summary["selected"]["epoch"] == int(row["epoch"])
+
+
+def test_more_seeds_keep_what_is_there(done, capsys):
+    (done / "more.yaml").write_text(SMALL.replace("seeds: 1", "seeds: 2"))
+    command = ["status", str(done / "more.yaml"), "--root", str(done), "--output", str(done / "out")]
+    main(["bench", *command])
+    found = capsys.readouterr().out
+    assert found.startswith("3 of 6 runs are finished")
+    assert "missing: toy/uniform/an/1: 1 runs" in found
+
+
+def test_wrong_usage(done, tmp_path, capsys):
+    spec = str(done / "toys.yaml")
+    assert "no such file, and no ready-made" in refused(capsys, "run", "toyz")
+    assert "--workers must be at least 0, got -1" in refused(
+        capsys, "run", *arguments(done, "--workers", "-1")
+    )
+    assert "say --engine ray as well" in refused(capsys, "run", *arguments(done, "--address", "x:1"))
+    assert "--root must be a folder" in refused(
+        capsys, "run", spec, "--root", spec, "--output", str(tmp_path)
+    )
+    assert "holds no comparison" in refused(capsys, "status", spec, "--output", str(tmp_path))
+    assert "holds no comparison" in refused(capsys, "config", str(tmp_path), "00")
+    assert "can't be opened as a store" in refused(capsys, "config", "nonsense", "00")
+    assert "no run begins with the key" in refused(capsys, "config", str(done / "out"), "zz")
+    wrong = save_spec(tmp_path, SMALL.replace("  - an\n", "  - ann\n"))
+    assert f"{wrong}, line 8: " in refused(capsys, "run", str(wrong), "--output", str(tmp_path / "out"))
+    assert not (tmp_path / "out").exists()
+
+
+def test_data_that_is_not_there(tmp_path, capsys):
+    spec, output = save_spec(tmp_path, SMALL), tmp_path / "out"
+    error = refused(capsys, "run", str(spec), "--root", str(tmp_path), "--output", str(output))
+    assert f"{spec}, line 4: {tmp_path / 'toy.npz'}: there is no such file or folder" in error
+    assert not output.exists()
+
+
+def test_data_that_can_not_be_read(tmp_path, capsys):
+    (tmp_path / "toy.npz").write_bytes(b"nothing")
+    spec, output = save_spec(tmp_path, SMALL), tmp_path / "out"
+    command = ["run", str(spec), "--root", str(tmp_path), "--output", str(output), "--workers", "1"]
+    error = refused(capsys, *command)
+    assert "toy.npz" in error
+    assert "Traceback" not in error
+
+
+def test_nothing_to_report_yet(tmp_path, capsys):
+    spec = save_spec(tmp_path, SMALL)
+    Store(f"sqlite:///{tmp_path / 'store.sqlite'}")
+    error = refused(capsys, "report", str(spec), "--root", str(tmp_path), "--output", str(tmp_path), code=1)
+    assert "no run is finished" in error
+
+
+def test_a_store_that_is_not_there_is_not_made(done, capsys):
+    url = f"sqlite:///{done / 'typo.sqlite'}"
+    for command in (["status", *arguments(done)], ["report", *arguments(done)]):
+        assert "typo.sqlite: holds no comparison" in refused(capsys, *command, "--store", url)
+    assert "typo.sqlite: holds no comparison" in refused(capsys, "config", url, "abc")
+    assert not (done / "typo.sqlite").exists()
+
+
+def test_a_folder_that_no_database_can_lie_in(tmp_path, capsys):
+    save_toy(tmp_path)
+    spec = save_spec(tmp_path, SMALL)
+    command = ["run", str(spec), "--root", str(tmp_path), "--output", str(tmp_path / "what?")]
+    assert "whose name has a `?`" in refused(capsys, *command)
+
+
+def test_only_failures(tmp_path, capsys):
+    save_toy(tmp_path)
+    text = SMALL.replace("epochs: 3,", "epochs: 3, optim.lr: 1e30,")
+    text = text[: text.index("search:")] + "search: {trials: 1}\n" + text[text.index("train:") :]
+    spec = save_spec(
+        tmp_path, text.replace("optim.lr: 1e-3, space: {hp.alpha: [0.05, 0.1, 0.2]}", "space: {}")
+    )
+    command = [str(spec), "--root", str(tmp_path), "--output", str(tmp_path / "out")]
+    said = "all 3 runs failed, the first of them: "
+    assert said in refused(capsys, "run", *command, "--workers", "1", code=1)
+    assert said in refused(capsys, "report", *command, code=1)
+    assert "3 runs failed" in (tmp_path / "out" / "report.md").read_text()
+
+
+def test_a_problem_with_one_data_set_leaves_a_report_of_the_others(tmp_path, capsys):
+    save_toy(tmp_path)
+    (tmp_path / "bad.npz").write_bytes(b"nothing")
+    spec = save_spec(tmp_path, SMALL.replace("hiding:", "  bad: {path: bad.npz}\nhiding:"))
+    command = ["run", str(spec), "--root", str(tmp_path), "--output", str(tmp_path / "out"), "--workers", "1"]
+    error = refused(capsys, *command)
+    assert "bad.npz" in error
+    assert "## Results" in (tmp_path / "out" / "report.md").read_text()
+
+
+def test_only_failures_of_this_comparison_are_made_again(tmp_path, capsys):
+    save_toy(tmp_path)
+    text = SMALL.replace("optim.lr: 1e-3", "optim.lr: 1e30")
+    one, other = (
+        save_spec(tmp_path, text),
+        save_spec(tmp_path, text.replace("seeds: 1", "seeds: [7]"), "b.yaml"),
+    )
+    rest = ["--root", str(tmp_path), "--output", str(tmp_path / "out"), "--workers", "1"]
+    for spec in (one, other):
+        main(["bench", "run", str(spec), *rest])
+    store = Store(f"sqlite:///{tmp_path / 'out' / 'store.sqlite'}")
+
+    def failed():
+        return {
+            row.series.seed: row.finished for rows in store.find().values() for row in rows if row.message
+        }
+
+    before = failed()
+    capsys.readouterr()
+    main(["bench", "run", str(one), *rest, "--retry"])
+    assert "1 failed runs are made again" in capsys.readouterr().err
+    assert failed()[7] == before[7]
+    assert failed()[0] > before[0]
+
+
+def test_leftovers_of_killed_processes_are_removed(done):
+    old, new = (done / "out" / "features" / f".{name}.npy.1.abcd.tmp" for name in ("old", "new"))
+    for path in (old, new):
+        path.write_bytes(b"x")
+    os.utime(old, (time.time() - 25 * 3600,) * 2)
+    main(["bench", "run", *arguments(done), "--workers", "1"])
+    assert not old.exists()
+    assert new.exists()  # somebody may be writing it
+    new.unlink()

@@ -1,0 +1,305 @@
+"""The command line and its Python mirror, as a new user would use them."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import yaml
+
+import spml
+from spml.cli.main import main
+from spml.config import from_dict, read_yaml
+from spml.errors import InputError
+from tests.faults.test_kill import make_photos
+
+SMALL = {"backbone": "test_efficientnet", "weights": "random"}
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory):
+    return make_photos(tmp_path_factory.mktemp("data") / "photos", per_class=12)
+
+
+@pytest.fixture(scope="module")
+def photo_run(photos, tmp_path_factory):
+    """A folder per class, fine-tuned."""
+    return spml.train(
+        photos, method="em", epochs=2, batch_size=12, model=SMALL, data={"size": 32, "workers": 0}, threads=1,
+        optim={"lr": 1e-3}, output=str(tmp_path_factory.mktemp("runs") / "photos"), quiet=True,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def features(tmp_path_factory):
+    """Full labels over four classes, and features that tell them."""
+    generator = np.random.default_rng(0)
+    truth = (generator.random((300, 4)) < 0.4).astype(np.uint8)
+    truth[np.arange(300), generator.integers(0, 4, 300)] = 1
+    matrix = truth @ generator.normal(size=(4, 10)) + 0.3 * generator.normal(size=(300, 10))
+    split = np.array(["train"] * 160 + ["val"] * 60 + ["test"] * 80)
+    path = tmp_path_factory.mktemp("data") / "features.npz"
+    np.savez(path, X=matrix.astype(np.float32), Y=truth, classes=np.array(list("abcd")), split=split)
+    return path
+
+
+@pytest.fixture(scope="module")
+def feature_run(features, tmp_path_factory):
+    output = tmp_path_factory.mktemp("runs") / "features"
+    main([
+        "train", str(features), "--data.unlisted", "negative", "--data.observe", "single", "--method", "gr",
+        "--epochs", "15", "--batch_size", "16", "--optim.lr", "0.01", "--threads", "1",
+        "--mean_labels", "2.1",
+        "--output", str(output),
+    ])  # fmt: skip
+    return output
+
+
+def test_help_is_quick_because_it_imports_little():
+    script = (
+        "import sys\n"
+        "from spml.cli import main\n"
+        "try:\n    main(['train', '--help'])\n"
+        "except SystemExit as end:\n    assert end.code == 0\n"
+        "heavy = {'torch', 'timm', 'lightning', 'sklearn', 'scipy', 'matplotlib', 'numpy'}\n"
+        "heavy &= set(sys.modules)\n"
+        "assert not heavy, heavy\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)
+    assert "--data.unlisted" in done.stdout
+    assert "SP-score" in done.stdout
+
+
+def test_a_run_folder_holds_what_the_readme_says(feature_run):
+    names = {path.name for path in feature_run.iterdir()}
+    assert names == {
+        "config.yaml", "metrics.jsonl", "summary.json", "curves.png", "model.safetensors", "model.json",
+        "checkpoint.safetensors", "checkpoint.previous.safetensors",
+    }  # fmt: skip
+    summary = json.loads((feature_run / "summary.json").read_text())
+    assert summary["selected"]["mode"] == "observed"
+    assert summary["selected"]["mean_labels"] == 2.1
+    assert summary["selected"]["mean_labels_source"] == "stated"
+    assert summary["data"]["observed"] == dict.fromkeys(("train", "val", "test"), "single-positive")
+    assert summary["test"]["mAP"] > 0.9
+    card = json.loads((feature_run / "model.json").read_text())
+    assert card["classes"] == list("abcd")
+    assert card["method"]["name"] == "gr"
+    lines = [json.loads(line) for line in (feature_run / "metrics.jsonl").read_text().splitlines()]
+    assert [line["epoch"] for line in lines] == list(range(1, 16))
+    best = max(lines, key=lambda line: line["val/SP"])
+    assert summary["selected"]["epoch"] == best["epoch"]
+
+
+@pytest.mark.parametrize(("epochs", "told"), [("2", True), ("3", False)])
+def test_a_warmup_that_outlasts_training_is_told(features, tmp_path, capsys, epochs, told):
+    main([
+        "train", str(features), "--data.unlisted", "negative", "--data.observe", "single", "--method", "mime",
+        "--epochs", epochs, "--threads", "1", "--output", str(tmp_path / "run"),
+    ])  # fmt: skip
+    note = "note: method 'mime' infers nothing before epoch 3 (hp.warmup is 2), and epochs is 2: "
+    assert (note in capsys.readouterr().err) == told
+
+
+def test_the_configuration_repeats_the_run(feature_run, tmp_path):
+    config = read_yaml(feature_run / "config.yaml")
+    assert config.optim.lr == 0.01
+    assert config.model.head_bias == "prior"
+    main(["train", "--config", str(feature_run / "config.yaml"), "--output", str(tmp_path / "again")])
+    again = (tmp_path / "again" / "model.safetensors").read_bytes()
+    assert again == (feature_run / "model.safetensors").read_bytes()
+
+
+def test_overrides_beat_the_configuration_file(feature_run, tmp_path):
+    main([
+        "train", "--config", str(feature_run / "config.yaml"), "--epochs", "2", "--hp.q2", "0.5",
+        "--output", str(tmp_path / "other"),
+    ])  # fmt: skip
+    config = read_yaml(tmp_path / "other" / "config.yaml")
+    assert (config.epochs, config.hp, config.batch_size) == (2, {"q2": 0.5}, 16)
+
+
+def test_the_threshold_gives_the_stated_number_of_labels_per_validation_sample(feature_run, features):
+    run = spml.load(feature_run)
+    with np.load(features) as stored:
+        val = stored["X"][stored["split"] == "val"]
+    np.savez(feature_run.parent / "val.npz", X=val)
+    labels = run.predict(feature_run.parent / "val.npz").labels
+    assert np.mean([len(row) for row in labels]) == pytest.approx(2.1, abs=1 / 60)
+
+
+def test_predict_writes_csv_and_jsonl(photo_run, photos, tmp_path, capsys):
+    out = tmp_path / "tags.csv"
+    main(["predict", str(photo_run.folder), str(photos / "red"), "--output", str(out)])
+    rows = list(csv.DictReader(out.open()))
+    assert len(rows) == 12
+    assert list(rows[0]) == ["file", "labels", "blue", "green", "red"]
+    capsys.readouterr()
+    main(["predict", str(photo_run.folder), str(photos / "red"), "--format", "jsonl"])
+    objects = [json.loads(line) for line in io.StringIO(capsys.readouterr().out)]
+    for row, thing in zip(rows, objects, strict=True):
+        assert row["file"] == thing["file"]
+        assert row["labels"] == ";".join(thing["labels"])
+        assert float(row["red"]) == thing["scores"]["red"]
+    direct = photo_run.predict(photos / "red")
+    assert direct.ids == tuple(row["file"] for row in rows)
+    assert direct.scores[:, 2] == pytest.approx([float(row["red"]) for row in rows], rel=1e-5)
+    for scores, labels in zip(direct.scores, direct.labels, strict=True):
+        cut = 1 / (1 + np.exp(-photo_run.threshold))
+        assert set(labels) == {c for c, score in zip(direct.classes, scores, strict=True) if score >= cut}
+
+
+def test_evaluate_measures_full_labels_like_scikit_learn(feature_run, features, capsys):
+    from sklearn.metrics import average_precision_score, f1_score
+
+    main(["evaluate", str(feature_run), str(features), "--data.unlisted", "negative"])
+    assert "mAP" in capsys.readouterr().out
+    found = json.loads((feature_run / "evaluation.json").read_text())
+    (feature_run / "evaluation.json").unlink()
+    with np.load(features) as stored:
+        test = stored["split"] == "test"
+        truth = stored["Y"][test]
+        np.savez(feature_run.parent / "test.npz", X=stored["X"][test])
+    predicted = spml.load(feature_run).predict(feature_run.parent / "test.npz")
+    expected = average_precision_score(truth, predicted.scores, average="macro")
+    assert found["mAP"] == pytest.approx(expected, abs=1e-6)
+    chosen = np.array([[c in row for c in "abcd"] for row in predicted.labels])
+    assert found["thresholded"]["macro"]["f1"] == pytest.approx(f1_score(truth, chosen, average="macro"))
+    assert found["samples"] == 80
+    summary = json.loads((feature_run / "summary.json").read_text())
+    assert found["mAP"] == pytest.approx(summary["test"]["mAP"])
+
+
+def test_evaluate_without_full_labels_gives_the_sp_score_and_no_map(photo_run, photos, tmp_path):
+    found = photo_run.evaluate(str(photos))
+    assert found["labels"] == "observed only"
+    assert found["SP"] == pytest.approx(found["P"] * max(found["A"], 0.01))
+    assert found["mean_labels"] == 1.5  # half of three classes
+    assert "mAP" not in found
+
+
+def test_full_labels_select_by_map_and_bce_trains_on_them(features, tmp_path):
+    run = spml.train(
+        features, method="bce", data={"unlisted": "negative"}, epochs=3, threads=1,
+        output=str(tmp_path / "run"), quiet=True,
+    )  # fmt: skip
+    summary = json.loads((run.folder / "summary.json").read_text())
+    assert summary["selected"]["metric"] == "val/mAP"
+    assert summary["data"]["observed"]["train"] == "full"
+    assert summary["threshold"]["source"] == "validation labels"
+
+
+def test_frozen_features_are_cached_and_the_model_takes_images(photos, tmp_path):
+    settings = {
+        "model": {**SMALL, "frozen": "yes"},
+        "data": {"size": 32, "workers": 0, "cache": str(tmp_path / "cache")},
+        "epochs": 2, "threads": 1, "quiet": True,
+    }  # fmt: skip
+    one = spml.train(photos, output=str(tmp_path / "one"), **settings)
+    files = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "cache").iterdir()}
+    assert files
+    two = spml.train(photos, output=str(tmp_path / "two"), **settings)
+    assert {path.name: path.stat().st_mtime_ns for path in (tmp_path / "cache").iterdir()} == files
+    assert (one.folder / "model.safetensors").read_bytes() == (two.folder / "model.safetensors").read_bytes()
+    scores = one.predict(photos).scores
+    assert scores.shape == (36, 3)
+    assert np.isfinite(scores).all()
+
+
+def test_methods_lists_and_shows_cards(capsys):
+    main(["methods"])
+    listed = capsys.readouterr().out
+    for name in ("an", "bce", "em", "gr"):
+        assert f"\n{name} " in f"\n{listed}"
+    assert "--model.head ridge, --model.head mean_difference." in listed.splitlines()[-1]
+    main(["methods", "gr"])
+    card = capsys.readouterr().out
+    assert "IJCAI 2024" in card
+    assert "--hp.q2  (default 0.01)" in card
+    assert "--hp.w  (default [0, 2])" in card
+    assert "    L = mean over B C of [L1 on P, v (k L2 + (1 - k) L3) on U]\n    k = sigmoid(w p + b)" in card
+    with pytest.raises(SystemExit) as caught:
+        main(["methods", "lasso"])
+    assert caught.value.code == 2
+
+
+def test_a_method_of_another_package_is_found_by_its_entry_point(tmp_path):
+    """A package that is only on the path, as pip would install it."""
+    (tmp_path / "their_method.py").write_text(
+        "from spml.losses import an_loss\n"
+        "from spml.objective import Card, Objective, register\n"
+        "@register('theirs')\n"
+        "class Theirs(Objective):\n"
+        "    '''Theirs.'''\n"
+        "    card = Card(title='Theirs', paper='them', year=2026, equations='1', formula='L')\n"
+        "    def forward(self, outputs, batch):\n"
+        "        return {'theirs': an_loss(outputs.logits, batch.target)}\n"
+    )
+    info = tmp_path / "their_method-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: their-method\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[spml.methods]\ntheirs = their_method\n")
+    script = (
+        f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
+        "import spml\n"
+        "from spml.objective import methods\n"
+        "assert 'theirs' in methods()\n"
+        "spml.check_objective('theirs')\n"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_no_command_prints_help_and_exits_with_2(capsys):
+    with pytest.raises(SystemExit) as caught:
+        main([])
+    assert caught.value.code == 2
+    assert "train" in capsys.readouterr().out
+
+
+def test_config_round_trip_and_types():
+    config = from_dict({"optim": {"lr": 1}, "hp": {"w": [0, 2]}, "method": "gr"})
+    assert config.optim.lr == 1.0
+    assert isinstance(config.optim.lr, float)
+    from spml.config import to_yaml
+
+    assert from_dict(yaml.safe_load(to_yaml(config))) == config
+    for wrong in (
+        {"epochs": "many"},
+        {"optim": 3},
+        {"select": "best"},
+        {"data": {"flip": 1}},
+        {"epochs": True},
+    ):
+        with pytest.raises(spml.InputError):
+            from_dict(wrong)
+
+
+@pytest.mark.long
+def test_two_devices_on_the_command_line(features, tmp_path):
+    command = [
+        sys.executable, "-m", "spml", "train", str(features), "--data.unlisted", "negative", "--data.observe",
+        "single", "--epochs", "3", "--batch_size", "16", "--threads", "1", "--accelerator", "cpu",
+        "--optim.name", "sgd",
+    ]  # fmt: skip
+    for devices in ("1", "2"):
+        subprocess.run(
+            [*command, "--devices", devices, "--output", str(tmp_path / devices)], check=True, timeout=300
+        )
+    one, two = (
+        [json.loads(line) for line in (tmp_path / n / "metrics.jsonl").read_text().splitlines()] for n in "12"
+    )
+    for mine, theirs in zip(one, two, strict=True):
+        assert mine["train/loss"] == pytest.approx(theirs["train/loss"], rel=1e-5)
+        assert mine["val/SP"] == pytest.approx(theirs["val/SP"], rel=1e-4)
+
+
+def test_python_arguments_of_a_wrong_type(features):
+    with pytest.raises(InputError, match="the data must be a path or a Config, got ndarray"):
+        spml.train(np.zeros((3, 2)))
+    with pytest.raises(InputError, match="data must be settings by name"):
+        spml.train(features, data=None)

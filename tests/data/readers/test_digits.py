@@ -1,0 +1,116 @@
+"""The embedded digits: deterministic, correct labels, no source image in two splits."""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+
+from spml.config import DataConfig
+from spml.data import Augment, open_dataset
+from spml.data.assemble import to_dataset
+from spml.data.readers import digits
+from spml.errors import InputError
+
+
+def test_pixels_and_labels_are_pinned():
+    """The same on every platform: a change here changes every number measured on the digits."""
+    records = digits.make_digits(50, 20, 10)
+    pixels = records.inputs.fetch(np.arange(80), None).numpy()
+    assert pixels.shape == (80, 1, 40, 40)
+    assert pixels.dtype == np.uint8
+    assert (
+        hashlib.sha256(pixels.tobytes()).hexdigest()
+        == "cc240a52effaf46d39cb525df467bbf199ff280cf6aaf6d07a2bb6bd3f7d5a71"
+    )
+    assert (
+        hashlib.sha256(records.labels.to_multi_hot().tobytes()).hexdigest()
+        == "23c37bf538097de58386ad4344994b373da5a417478d6cdbd242e3794be5a2a8"
+    )
+    assert digits.make_digits(50, 20, 10, seed=1).inputs.fingerprint() != records.inputs.fingerprint()
+
+
+def test_splits_and_truth():
+    config = DataConfig(path="digits", observe="single")
+    records = digits.make_digits(300, 100, 50)
+    data = to_dataset(records, config, records.inputs, {})
+    assert {name: len(samples) for name, samples in data.splits.items()} == {
+        "train": 300,
+        "val": 100,
+        "test": 50,
+    }
+    assert data.splits["val"].ids[:2] == ("val/0", "val/1")
+    assert data.classes[7] == "seven"
+    for name, samples in data.splits.items():
+        truth = data.truth[name]
+        assert truth.full
+        assert samples.observed.single_positive
+        assert (truth.to_ternary()[np.arange(len(samples)), samples.observed.index] == 1).all()
+    assert 2 < data.truth["train"].positives_per_sample().mean() < 2.7
+    assert data.truth["train"].positives_per_sample().max() > 3
+    full = to_dataset(records, DataConfig(path="digits"), records.inputs, {})
+    assert full.splits["train"].observed.full
+    inputs = full.splits["train"].inputs
+    assert inputs.fetch([3], Augment(0, 5)).equal(inputs.fetch([3], None))
+    assert not data.decoded
+    assert data.resized(100, "bilinear").splits["val"].inputs is data.splits["val"].inputs
+
+
+def test_splits_use_different_source_images():
+    target = load_digits().target
+    pools = digits._pools(target, 0)
+    used = {name: np.concatenate(pool) for name, pool in pools.items()}
+    everything = np.concatenate(list(used.values()))
+    assert sorted(everything.tolist()) == list(range(len(target)))
+    for name, share in (("train", 0.6), ("val", 0.2), ("test", 0.2)):
+        assert len(used[name]) == pytest.approx(share * len(target), abs=10)
+        for digit in range(10):
+            assert (target[pools[name][digit]] == digit).all()
+
+
+def test_enlargement_is_bilinear():
+    source = np.random.default_rng(0).integers(0, 17, (1, 8, 8))
+    from torch import from_numpy
+    from torch.nn.functional import interpolate
+
+    for side in digits.SIDES:
+        expected = (
+            interpolate(from_numpy(source)[None].float(), (side, side), mode="bilinear")[0, 0] * 255 / 16
+        )
+        assert np.abs(digits._enlarge(source, side)[0] - expected.numpy()).max() < 6
+
+
+def test_each_label_is_in_the_picture():
+    """A scene without paper and noise is black where no digit lies."""
+    records = digits.make_digits(200, 1, 1)
+    pixels = records.inputs.fetch(np.arange(200), None).numpy()[:, 0].astype(int)
+    ink = (pixels > np.median(pixels, axis=(1, 2))[:, None, None] + 60).sum(axis=(1, 2))
+    present = records.labels.positives_per_sample()[:200]
+    assert np.corrcoef(ink, present)[0, 1] > 0.5
+    assert (ink > 0).all()
+
+
+def test_place_prefers_free_ground():
+    boxes = [(0, 0, 10)]
+    assert digits._place([[0, 0], [12, 5]], 10, 40, boxes) == (12, 5, 10)
+    assert digits._place([[0, 0], [4, 0]], 10, 40, boxes) == (4, 0, 10)
+    assert digits._place([[9, 9], [20, 20]], 10, 40, boxes) == (9, 9, 10)
+
+
+def test_too_small():
+    with pytest.raises(InputError, match="at least 18 pixels wide, got 17"):
+        digits.make_digits(1, 1, 1, size=17)
+
+
+def test_the_whole_set():
+    data = open_dataset(DataConfig(path="digits"))
+    assert {name: len(samples) for name, samples in data.splits.items()} == {
+        "train": 4000,
+        "val": 1000,
+        "test": 1000,
+    }
+    assert data.notes[0].startswith(
+        "digits: train 4,000, val 1,000, test 1,000 samples; 10 classes; fully labelled"
+    )

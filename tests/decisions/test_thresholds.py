@@ -1,0 +1,78 @@
+"""Where scores are cut: as near to K labels per sample as ties allow."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spml.decisions.thresholds import global_threshold
+from spml.errors import InputError
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(st.lists(st.integers(-3, 3), min_size=3, max_size=3), min_size=1, max_size=8),
+    st.floats(0.01, 3.0),
+)
+def test_no_other_threshold_comes_nearer(scores, k):
+    values = np.array(scores, np.float32)
+    wanted = k * len(values)
+    t = global_threshold(values, k)
+    possible = [int((values >= cut).sum()) for cut in (*np.unique(values), np.inf)]
+    assert abs(int((values >= t).sum()) - wanted) == min(abs(count - wanted) for count in possible)
+    assert t not in values
+
+
+def test_by_hand():
+    scores = [[5.0, 1.0], [4.0, 0.0], [2.0, -3.0]]
+    assert global_threshold(scores, 1.0) == 1.5  # 3 of 6: 5, 4, 2
+    assert global_threshold(scores, 2 / 3) == 3.0  # 2 of 6
+    assert global_threshold(scores, 2.0) == -6.0  # all, and a little room below
+    assert global_threshold(scores, 0.1) == 10.0  # none is nearer to 0.3 labels than one is
+    assert global_threshold(torch.tensor(scores), 1.0) == 1.5
+
+
+def test_ties_are_kept_together():
+    scores = [[3.0, 1.0], [1.0, 1.0], [1.0, 0.0]]
+    assert global_threshold(scores, 2 / 3) == 2.0  # 2 wanted, 1 or 5 possible
+    assert global_threshold(scores, 4 / 3) == 0.5  # 4 wanted
+    assert global_threshold(scores, 1.0) == 0.5  # 3 wanted, both equally near: the one with more labels
+    constant = np.zeros((4, 3))
+    assert global_threshold(constant, 1.0) == 1.0
+    assert global_threshold(constant, 2.0) == -1.0
+
+
+def test_is_exact_in_the_type_of_the_scores():
+    low = np.float32(1.0)
+    high = np.nextafter(low, np.float32(2))
+    scores = np.array([[low, high]], np.float32)
+    t = global_threshold(scores, 1.0)
+    assert (scores >= t).tolist() == [[False, True]]
+    assert (torch.from_numpy(scores) >= t).tolist() == [[False, True]]
+    huge = np.array([[2e38, 3e38]], np.float32)
+    assert global_threshold(huge, 1.0) == pytest.approx(2.5e38)  # their sum is beyond float32
+
+
+@pytest.mark.parametrize("k", [0.0, -1.0, 2.5, math.nan, math.inf])
+def test_an_impossible_number_of_labels_is_named(k):
+    with pytest.raises(InputError, match="above 0 and at most 2"):
+        global_threshold([[0.0, 1.0]], k)
+
+
+@pytest.mark.parametrize(
+    ("scores", "message"),
+    [
+        (np.empty((0, 2)), "N, C >= 1"),
+        ([[0.0, np.nan]], "row 0, column 1 is NaN"),
+        ([[0.0, np.inf]], "finite"),
+        ([[-np.inf, 0.0]], "finite"),
+    ],
+)
+def test_scores_that_cannot_be_cut_are_named(scores, message):
+    with pytest.raises(ValueError, match=message):
+        global_threshold(scores, 1.0)

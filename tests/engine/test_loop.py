@@ -1,0 +1,413 @@
+"""The loop: learns, resumes to the bit, says what went wrong, keeps true labels away."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import signal
+
+import numpy as np
+import pytest
+import torch
+from lightning.fabric import Fabric
+from torch import nn
+
+from spml.config import from_dict
+from spml.data import Dataset, Samples
+from spml.data.matrix import FeatureMatrix
+from spml.decisions.selection import Judge
+from spml.engine import Interrupted, Trainer, predict_logits
+from spml.engine.loader import EpochBatches, epoch_order
+from spml.engine.optimiser import WeightAverage, learning_rate, make_optimizer
+from spml.errors import InputError, SpmlError
+from spml.labels import ObservedLabels
+from spml.losses import an_loss
+from spml.methods.base import Card, Facts, Needs, Objective, Outputs
+from spml.methods.registry import create
+
+
+class Net(nn.Module):
+    """A model with something random in it."""
+
+    def __init__(self, width=12, classes=4):
+        super().__init__()
+        self.body = nn.Sequential(nn.Linear(width, 16), nn.ReLU(), nn.Dropout(0.3))
+        self.head = nn.Linear(16, classes)
+
+    def forward(self, inputs):
+        features = self.body(inputs)
+        return Outputs(self.head(features), features)
+
+
+def make_data(n=150, width=12, classes=4, seed=0):
+    generator = np.random.default_rng(seed)
+    prototypes = generator.normal(size=(classes, width))
+    truth = generator.random((n, classes)) < 0.4
+    truth[np.arange(n), generator.integers(0, classes, n)] = True
+    features = (truth @ prototypes + 0.3 * generator.normal(size=(n, width))).astype(np.float32)
+    index = [generator.choice(np.flatnonzero(row)) for row in truth]
+    observed = ObservedLabels.from_index(np.asarray(index), classes)
+    full = ObservedLabels.from_multi_hot(truth, unlisted="negative")
+    matrix, cut = FeatureMatrix(features), 100
+    rows = {"train": np.arange(cut), "val": np.arange(cut, n)}
+    splits = {
+        name: Samples(tuple(f"s{r}" for r in part), matrix.take(part), observed.take(part))
+        for name, part in rows.items()
+    }
+    return Dataset(
+        "made", tuple("abcd"[:classes]), splits, {name: full.take(part) for name, part in rows.items()}
+    )
+
+
+CONFIG = from_dict(
+    {"method": "gr", "epochs": 4, "batch_size": 16, "optim": {"lr": 0.01, "ema": 0.9}, "seed": 3}
+)
+FABRIC = Fabric(accelerator="cpu", devices=1)
+
+
+def make_trainer(folder=None, config=CONFIG, objective=None, data=None, select="observed", **options):
+    data = data or make_data()
+    torch.manual_seed(config.seed)
+    model = Net()
+    judge = Judge(data.splits["val"], data.truth.get("val"), select, None)
+    objective = objective or create(config.method, config.hp)
+    train = data.splits["train"]
+    objective.on_fit_start(Facts(train.observed, train.ids, data.classes))
+    return Trainer(config, FABRIC, model, model.head, objective, data, judge, folder=folder, **options)
+
+
+def equal_states(one, other):
+    return all(torch.equal(one[key], other[key]) for key in one) and list(one) == list(other)
+
+
+def test_training_improves_the_ranking_of_hidden_labels():
+    config = dataclasses.replace(CONFIG, epochs=15, optim=dataclasses.replace(CONFIG.optim, ema=0.0))
+    loop = make_trainer(config=config).fit()
+    first, best = loop.history[0]["val/mAP"], loop.history[loop.best_epoch]["val/mAP"]
+    assert first < 0.92 < 0.95 < best
+
+
+def test_the_best_epoch_is_that_of_the_named_metric_and_its_weights_are_kept():
+    for select, metric in (("observed", "val/SP"), ("oracle", "val/mAP")):
+        trainer = make_trainer(select=select)
+        loop = trainer.fit()
+        values = [record[metric] for record in loop.history]
+        assert loop.best_epoch == int(np.argmax(values))
+        scores = predict_logits(trainer.model, trainer.val, FABRIC, batch_size=50)
+        assert trainer.judge(scores)[metric] == values[loop.best_epoch]
+
+
+def test_patience_stops_early():
+    config = dataclasses.replace(
+        CONFIG, epochs=50, patience=3, optim=dataclasses.replace(CONFIG.optim, lr=0.1)
+    )
+    loop = make_trainer(config=config).fit()
+    assert len(loop.history) == loop.best_epoch + 4 < 50
+
+
+class Killed(Exception):
+    """Stands for kill -9: the process is gone at this step."""
+
+
+@pytest.mark.parametrize("step", [1, 3, 7, 8, 14, 20, 27])
+def test_a_run_that_was_killed_ends_with_the_same_weights(tmp_path, step):
+    config = dataclasses.replace(CONFIG, checkpoint_steps=3)
+    done = []
+
+    def die(rows):
+        done.append(rows)
+        if len(done) == step:
+            raise Killed
+
+    expected = make_trainer(config=config)
+    expected_loop = expected.fit()
+    with pytest.raises(Killed):
+        make_trainer(tmp_path, config, on_step=die).fit()
+    resumed = make_trainer(tmp_path, config)
+    torch.manual_seed(99)
+    if step <= 3:
+        with pytest.raises(InputError, match="holds no checkpoint"):
+            resumed.fit(resume=True)
+        return
+    loop = resumed.fit(resume=True)
+    assert equal_states(resumed.model.state_dict(), expected.model.state_dict())
+    assert equal_states(resumed.judged_model.state_dict(), expected.judged_model.state_dict())
+    for mine, theirs in zip(loop.history, expected_loop.history, strict=True):
+        assert {k: v for k, v in mine.items() if k != "seconds"} == {
+            k: v for k, v in theirs.items() if k != "seconds"
+        }
+
+
+def test_resuming_a_finished_run_changes_nothing(tmp_path):
+    trainer = make_trainer(tmp_path)
+    trainer.fit()
+    again = make_trainer(tmp_path)
+    again.fit(resume=True)
+    assert equal_states(again.model.state_dict(), trainer.model.state_dict())
+
+
+def test_a_signal_lets_the_step_finish_and_writes_a_checkpoint(tmp_path):
+    steps = []
+
+    def interrupt(rows):
+        steps.append(rows)
+        if len(steps) == 10:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(Interrupted, match="epoch 2, step 10"):
+        make_trainer(tmp_path, on_step=interrupt).fit()
+    assert signal.getsignal(signal.SIGINT) is before
+    resumed = make_trainer(tmp_path)
+    resumed.fit(resume=True)
+    expected = make_trainer()
+    expected.fit()
+    assert equal_states(resumed.model.state_dict(), expected.model.state_dict())
+
+
+def test_changed_data_is_not_resumed(tmp_path):
+    make_trainer(tmp_path, identity="a").fit()
+    with pytest.raises(InputError, match="data changed"):
+        make_trainer(tmp_path, identity="b").fit(resume=True)
+
+
+class Explodes(Objective):
+    """Its second term becomes NaN at a step."""
+
+    card = Card(title="Explodes", paper="-", year=2026, equations="-")
+
+    def __init__(self):
+        super().__init__()
+        self.count = 0
+
+    def forward(self, outputs, batch):
+        self.count += 1
+        fine = an_loss(outputs.logits, batch.target)
+        return {"fine": fine, "bad": fine * 0 + (float("nan") if self.count == 9 else 0.0)}
+
+
+def test_a_nan_loss_names_term_step_and_learning_rate(tmp_path):
+    config = dataclasses.replace(CONFIG, optim=dataclasses.replace(CONFIG.optim, lr=0.02, ema=0.0))
+    with pytest.raises(SpmlError, match=r"term 'bad', step 8, epoch 2, learning rate 0\.02") as caught:
+        make_trainer(tmp_path, config, Explodes()).fit()
+    assert caught.value.exit_code == 1
+    from spml.engine.checkpoint import load_checkpoint
+
+    state = load_checkpoint(tmp_path)
+    assert state["loop"]["epoch"] == 1
+    assert all(torch.isfinite(value).all() for value in state["model"].values())
+
+
+class Remembers(Objective):
+    """Counts how often each sample was seen, and what the passes over the training set gave."""
+
+    card = Card(title="Remembers", paper="-", year=2026, equations="-")
+    needs = Needs(train_pass=True, batch_coupled=True)
+
+    def on_fit_start(self, facts):
+        self.register_buffer("seen", torch.zeros(len(facts.observed), dtype=torch.int64))
+        self.register_buffer("passes", torch.zeros(0))
+        self.facts = facts
+
+    def forward(self, outputs, batch):
+        return {"remembers": an_loss(outputs.logits, batch.target)}
+
+    def after_step(self, outputs, batch):
+        assert not outputs.logits.requires_grad
+        self.seen[batch.index] += 1
+
+    def on_epoch_end(self, progress, train_pass):
+        logits = train_pass()
+        assert logits.shape == (len(self.facts.observed), len(self.facts.classes))
+        self.last = logits
+
+
+def test_memory_and_passes_over_the_training_set():
+    objective = Remembers()
+    make_trainer(objective=objective).fit()
+    assert objective.seen.tolist() == [4] * 100
+    assert torch.isfinite(objective.last).all()
+
+
+class CountsEpochs(Objective):
+    """Its memory differs after every epoch."""
+
+    card = Card(title="Counts epochs", paper="-", year=2026, equations="-")
+
+    def on_fit_start(self, facts):
+        self.register_buffer("epochs", torch.zeros((), dtype=torch.int64))
+
+    def forward(self, outputs, batch):
+        return {"counts": an_loss(outputs.logits, batch.target)}
+
+    def on_epoch_end(self, progress, train_pass):
+        self.epochs += 1
+
+
+def test_the_memory_of_the_best_epoch_is_kept_beside_its_weights(tmp_path):
+    config = dataclasses.replace(
+        CONFIG, epochs=50, patience=3, optim=dataclasses.replace(CONFIG.optim, lr=0.1)
+    )
+    trainer = make_trainer(tmp_path, config, CountsEpochs())
+    loop = trainer.fit()
+    assert loop.best_objective["epochs"] == loop.best_epoch + 1 == len(loop.history) - 3
+    assert trainer.objective.epochs == len(loop.history)
+    again = make_trainer(tmp_path, config, CountsEpochs()).fit(resume=True)
+    assert again.best_objective["epochs"] == loop.best_epoch + 1
+
+
+def _reachable(thing, seen, depth=0):
+    """Everything that can be reached from an object through attributes and containers."""
+    if id(thing) in seen or depth > 8:
+        return
+    seen[id(thing)] = thing
+    children = []
+    if isinstance(thing, dict):
+        children = list(thing.values())
+    elif isinstance(thing, (list, tuple, set)):
+        children = list(thing)
+    elif type(thing).__module__.startswith(("spml", "tests")):
+        slots = [
+            getattr(thing, name, None) for c in type(thing).__mro__ for name in getattr(c, "__slots__", ())
+        ]
+        children = [*vars(thing).values(), *slots] if hasattr(thing, "__dict__") else slots
+    for child in children:
+        _reachable(child, seen, depth + 1)
+
+
+def test_true_labels_can_not_be_reached_from_what_an_objective_is_given():
+    received = []
+
+    class Spy(Remembers):
+        """Keeps all that it is given."""
+
+        def on_fit_start(self, facts):
+            super().on_fit_start(facts)
+            received.append(facts)
+
+        def after_step(self, outputs, batch):
+            received.extend([outputs, batch])
+
+        def on_epoch_end(self, progress, train_pass):
+            received.extend([progress, train_pass()])
+
+    data = make_data()
+    make_trainer(objective=Spy(), data=data).fit()
+    seen = {}
+    for thing in received:
+        _reachable(thing, seen)
+    truth = list(data.truth.values())
+    assert not any(labels is thing for labels in truth for thing in seen.values())
+    for thing in seen.values():
+        if isinstance(thing, ObservedLabels):
+            assert thing.single_positive
+        if isinstance(thing, torch.Tensor) and thing.shape[:1] == (100,):
+            assert not torch.equal(thing.to(torch.int8), torch.from_numpy(data.truth["train"].to_ternary()))
+    # The search itself must find what is there.
+    found = {}
+    _reachable([data], found)
+    assert any(labels is thing for labels in truth for thing in found.values())
+
+
+def test_batches_of_several_processes_make_up_the_batch_of_one():
+    alone = EpochBatches(23, 5, seed=1)
+    parts = [EpochBatches(23, 5, seed=1, rank=rank, world=3) for rank in range(3)]
+    for epoch in (0, 1):
+        for batches in (alone, *parts):
+            batches.epoch = epoch
+        for whole, *shares in zip(alone, *parts, strict=True):
+            assert sorted(whole) == sorted(place for share in shares for place in share)
+            assert [share[0] for share in shares if share] == whole[: len([s for s in shares if s])]
+    assert [alone.rows(batch) for batch in range(5)] == [5, 5, 5, 5, 3]
+
+
+def test_the_order_depends_on_seed_and_epoch_alone():
+    assert epoch_order(50, 1, 2).tolist() == epoch_order(50, 1, 2).tolist()
+    assert epoch_order(50, 1, 2).tolist() != epoch_order(50, 1, 3).tolist()
+    assert epoch_order(50, 1, 2).tolist() != epoch_order(50, 2, 2).tolist()
+    assert sorted(epoch_order(50, 1, 2).tolist()) == list(range(50))
+
+
+def test_a_batch_sampler_starts_in_mid_epoch():
+    batches = EpochBatches(23, 5, seed=1)
+    whole = list(batches)
+    batches.first = 3
+    assert list(batches) == whole[3:]
+    assert len(batches) == 2
+
+
+def test_learning_rate_warms_up_and_falls_to_zero():
+    optim = from_dict({"optim": {"lr": 0.8, "warmup_epochs": 1, "schedule": "cosine"}}).optim
+    rates = [learning_rate(optim, step, 4, 3) for step in range(12)]
+    assert rates[:4] == pytest.approx([0.2, 0.4, 0.6, 0.8])
+    assert rates[4] == pytest.approx(0.8)
+    assert rates[8] == pytest.approx(0.4)
+    assert 0 < rates[11] < 0.05
+    constant = from_dict({"optim": {"lr": 0.8}}).optim
+    assert {learning_rate(constant, step, 4, 3) for step in range(12)} == {0.8}
+
+
+def test_the_optimiser_has_a_rate_for_the_head_and_spares_biases():
+    model = Net()
+    optim = from_dict({"optim": {"lr": 0.1, "head_lr_factor": 10.0, "weight_decay": 0.5}}).optim
+    extra = nn.Parameter(torch.zeros(3, 3))
+    groups = make_optimizer(optim, model, model.head, [{"params": [extra], "lr_factor": 4.0}]).param_groups
+    found = {
+        (group["lr_factor"], group["weight_decay"], tuple(p.shape))
+        for group in groups
+        for p in group["params"]
+    }
+    assert found == {
+        (1.0, 0.5, (16, 12)),
+        (1.0, 0.0, (16,)),
+        (10.0, 0.5, (4, 16)),
+        (10.0, 0.0, (4,)),
+        (4.0, 0.0, (3, 3)),
+    }
+
+
+def test_the_average_of_weights_is_the_exponential_one():
+    model = nn.Linear(1, 1, bias=False)
+    with torch.no_grad():
+        model.weight.fill_(0.0)
+        average = WeightAverage(model, 0.75)
+        for value in (1.0, 2.0):
+            model.weight.fill_(value)
+            average.update(model)
+    assert average.model.weight.item() == pytest.approx(0.75 * 0.25 + 0.25 * 2)
+
+
+def test_records_are_json_and_hold_what_the_tables_need():
+    loop = make_trainer().fit()
+    record = json.loads(json.dumps(loop.history[-1], allow_nan=False))
+    assert {"epoch", "step", "lr", "train/loss", "train/gr", "val/SP", "val/P", "val/A", "val/mAP"} <= set(
+        record
+    )
+    assert record["epoch"] == 4
+    assert record["step"] == 4 * 7
+
+
+def test_the_judge_needs_what_it_is_asked_for():
+    data = make_data()
+    val = data.splits["val"]
+    assert Judge(val, None, "auto", None).metric == "val/SP"
+    assert Judge(val, data.truth["val"], "auto", None).metric == "val/SP"
+    full = Samples(val.ids, val.inputs, data.truth["val"])
+    assert Judge(full, data.truth["val"], "auto", None).metric == "val/mAP"
+    assert Judge(val, data.truth["val"], "oracle", None).describe()["mode"] == "oracle"
+    stated = Judge(val, None, "observed", 3.0).describe()
+    assert (stated["mean_labels"], stated["mean_labels_source"]) == (3.0, "stated")
+    assert [text.split()[0] for text in stated["warnings"]] == ["Only", "K"]
+    assert "warnings" not in Judge(val, data.truth["val"], "oracle", None).describe()
+    with pytest.raises(InputError, match="--select oracle needs"):
+        Judge(val, None, "oracle", None)
+    nothing = ObservedLabels.from_ternary(np.zeros((len(val), 4), np.int8))
+    with pytest.raises(InputError, match="known positive"):
+        Judge(Samples(val.ids, val.inputs, nothing), None, "auto", None)
+
+
+def test_config_is_unchanged_by_training():
+    before = dataclasses.asdict(CONFIG)
+    make_trainer().fit()
+    assert dataclasses.asdict(CONFIG) == before

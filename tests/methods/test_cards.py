@@ -1,0 +1,73 @@
+"""What a card and a docstring say, in pieces."""
+
+from __future__ import annotations
+
+import pytest
+
+from spml.methods.base import Objective
+from spml.methods.cards import arguments, readable, summary
+from spml.methods.registry import hyper_parameters, methods
+
+
+class Documented(Objective):
+    """What it does.
+
+    In two paragraphs: with a colon.
+
+    Args:
+        alpha, beta: two weights,
+            on two lines: with a colon.
+        kind: `one`
+            or `two`.
+    """
+
+    def __init__(self, *, alpha: float = 0.5, beta: float = 1.0, kind: str = "one") -> None:
+        super().__init__()
+
+
+def test_the_arguments_of_a_docstring():
+    assert summary(Documented) == "What it does.\n\nIn two paragraphs: with a colon."
+    assert arguments(Documented) == [
+        (("alpha", "beta"), (0.5, 1.0), "two weights, on two lines: with a colon."),
+        (("kind",), ("one",), "`one` or `two`."),
+    ]
+
+
+def test_a_method_without_hyper_parameters():
+    class Plain(Objective):
+        """What it does."""
+
+    assert summary(Plain) == "What it does."
+    assert arguments(Plain) == []
+
+
+@pytest.mark.parametrize("name", methods())
+def test_every_hyper_parameter_is_explained_once(name):
+    cls = methods()[name]
+    explained = [
+        (key, default)
+        for names, defaults, _ in arguments(cls)
+        for key, default in zip(names, defaults, strict=True)
+    ]
+    assert dict(explained) == hyper_parameters(cls)
+    assert len(explained) == len(hyper_parameters(cls))
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.1, "0.1"),
+        (1.0, "1"),
+        (1e-3, "0.001"),
+        (3, "3"),
+        (True, "true"),
+        (None, "None"),
+        ("linear", "linear"),
+        ((0.0, 2.0), "[0, 2]"),
+        ([0.5, None], "[0.5, None]"),
+        ({"gr": {"q2": 0.5}}, "{gr: {q2: 0.5}}"),
+        ({}, "{}"),
+    ],
+)
+def test_values_are_readable(value, text):
+    assert readable(value) == text

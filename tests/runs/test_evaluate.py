@@ -1,0 +1,366 @@
+"""`spml evaluate` of one run and of several, with and without full labels."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+
+import numpy as np
+import pytest
+from sklearn.metrics import precision_recall_fscore_support
+
+import spml
+from spml.cli.main import main
+from spml.metrics import compare_models
+from tests.faults.test_bad_input import fails
+
+CLASSES = list("abcdefghijkl")
+HIDDEN = ["--data.unlisted", "negative", "--data.observe", "single"]
+
+
+def make_features(path, classes=CLASSES, rows=(200, 60, 160)):
+    """Fully labelled features; the classes are columns of one truth, whatever their order."""
+    generator = np.random.default_rng(0)
+    names = sorted(CLASSES)
+    truth = (generator.random((sum(rows), 12)) < 0.15).astype(np.uint8)
+    truth[np.arange(sum(rows)), generator.integers(0, 12, sum(rows))] = 1
+    matrix = truth @ generator.normal(size=(12, 10)) + generator.normal(size=(sum(rows), 10))
+    columns = [names.index(name) for name in classes if name in names]
+    split = np.repeat(["train", "val", "test"], rows)
+    np.savez(path, X=matrix.astype(np.float32), Y=truth[:, columns], classes=np.array(classes), split=split)
+    return path
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Three runs with the same classes, two of them in another order."""
+    folder = tmp_path_factory.mktemp("compared")
+    data = make_features(folder / "features.npz")
+    turned = make_features(folder / "turned.npz", CLASSES[::-1])
+    for name, path, more in (
+        ("an", data, ["--epochs", "3", "--method", "an"]),
+        ("gr", turned, ["--epochs", "6", "--method", "gr", "--optim.lr", "0.01"]),
+        ("ridge", turned, ["--head", "ridge"]),
+    ):
+        main(["train", str(path), *HIDDEN, *more, "--threads", "1", "--output", str(folder / name)])
+    # What nobody labelled in full: the same test samples with one known label.
+    with np.load(data) as stored:
+        test = stored["split"] == "test"
+        matrix, truth = stored["X"][test], stored["Y"][test]
+    known = np.argmax(truth * np.random.default_rng(1).random(truth.shape), axis=1)
+    np.savez(folder / "known.npz", X=matrix, Y=known, classes=np.array(CLASSES))
+    return folder
+
+
+@pytest.fixture
+def names(folder):
+    return [str(folder / name) for name in ("an", "gr", "ridge")]
+
+
+def test_runs_are_compared_by_observed_labels_by_default(folder, names, tmp_path, capsys):
+    output = tmp_path / "new" / "compared"
+    main(["evaluate", *names, str(folder / "known.npz"), "--mean_labels", "2.6", "--output", str(output)])
+    said = capsys.readouterr().out
+    found = json.loads((output / "comparison.json").read_text())
+    with np.load(folder / "known.npz") as stored:
+        observed = stored["Y"]
+        np.savez(tmp_path / "plain.npz", X=stored["X"])
+    scores = {}
+    for name in names:
+        predicted = spml.load(name).predict(tmp_path / "plain.npz")
+        order = [predicted.classes.index(label) for label in CLASSES]
+        # Probabilities tie where logits do not, so go back.
+        p = predicted.scores[:, order].astype(np.float64)
+        scores[name] = np.log(p / (1 - p))
+    expected = compare_models(scores, observed, 2.6)
+    assert found["labels"] == "observed only"
+    assert found["samples"] == found["samples_with_a_positive"] == 160
+    assert (found["mean_labels"], found["mean_labels_source"]) == (2.6, "stated")
+    assert found["tie_set"] == list(expected.tie_set)
+    for mine, theirs in zip(found["candidates"], expected.candidates, strict=True):
+        assert (mine["run"], mine["in_tie_set"]) == (theirs.name, theirs.tied)
+        values = [mine["SP"], mine["P"], mine["A"], mine["naive_mAP"], *mine["SP_interval"]]
+        assert values == pytest.approx(theirs[1:7], abs=1e-3)
+        assert list(mine["ranks"].values()) == list(theirs[7:11])
+        assert mine["z"] == pytest.approx(theirs.z, abs=0.05)
+    assert found["cross_checks"]["spearman_SP_naive_mAP"] == pytest.approx(expected.spearman_naive)
+    assert found["warnings"] == list(expected.warnings)
+    assert any("K = 2.6 labels per sample are 22%" in warning for warning in found["warnings"])
+    assert "mAP" not in found["candidates"][0]
+
+    rows = list(csv.DictReader((output / "comparison.csv").open()))
+    assert [row["run"] for row in rows] == names
+    for row, mine in zip(rows, found["candidates"], strict=True):
+        assert float(row["SP"]) == mine["SP"]
+        assert float(row["SP_low"]) == mine["SP_interval"][0]
+        assert int(row["rank_naive_mAP"]) == mine["ranks"]["naive_mAP"]
+        assert row["in_tie_set"] == str(int(mine["in_tie_set"]))
+    assert (output / "comparison.png").read_bytes()[:4] == b"\x89PNG"
+
+    lines = said.splitlines()
+    best = max(found["candidates"], key=lambda candidate: candidate["SP"])
+    first = lines[next(n for n, line in enumerate(lines) if line.startswith("run ")) + 1]
+    assert first.startswith(best["run"])
+    assert f"{100 * best['SP']:.2f} (1)" in first
+    assert first.rstrip().endswith("yes")
+    assert f"tie set, {len(found['tie_set'])} of 3: {', '.join(found['tie_set'])}" in lines
+    assert [line for line in lines if line.startswith("warning: ")] == [
+        f"warning: {warning}" for warning in found["warnings"]
+    ]
+    assert "z is not a p-value" in said
+    assert "it is not mAP" in said
+    assert "\x1b" not in said
+    assert sorted(path.name for path in output.parent.iterdir()) == ["compared"]
+
+
+def test_python_finds_the_same_and_the_place_of_the_best_does_not_matter(folder, names):
+    data = str(folder / "known.npz")
+    found = spml.compare(names, data)
+    again = spml.compare([spml.load(name) for name in reversed(names)], data)
+    assert again["tie_set"] == found["tie_set"]
+    for mine, theirs in zip(again["candidates"], reversed(found["candidates"]), strict=True):
+        assert mine["SP"] == pytest.approx(theirs["SP"], abs=1e-12)
+        assert mine["z"] == pytest.approx(theirs["z"], abs=1e-6)
+    assert found["mean_labels_source"] == "default"
+    other = spml.compare(names, data, draws=50, seed=1)
+    assert (other["draws"], other["seed"]) == (50, 1)
+    assert other["candidates"][0]["SP_interval"] != found["candidates"][0]["SP_interval"]
+
+
+def test_observed_does_not_use_the_true_labels(folder, names, tmp_path, capsys):
+    data = folder / "features.npz"
+    main(["evaluate", *names, str(data), *HIDDEN, "--observed", "--output", str(tmp_path / "a.json")])
+    assert "The data is fully labelled; its true labels were not used." in capsys.readouterr().out
+    found = json.loads((tmp_path / "a.json").read_text())
+    assert sorted(tmp_path.iterdir()) == [tmp_path / "a.json"]
+    # Other true labels with the same observed ones give the same.
+    from spml.config import DataConfig
+    from spml.data import open_dataset
+
+    opened = open_dataset(DataConfig(path=str(data), unlisted="negative", observe="single"))
+    known = opened.splits["test"].observed.index
+    with np.load(data) as stored:
+        test = stored["split"] == "test"
+        np.savez(tmp_path / "b.npz", X=stored["X"][test], Y=known, classes=stored["classes"])
+    main(["evaluate", *names, str(tmp_path / "b.npz"), "--output", str(tmp_path / "b.json")])
+    again = json.loads((tmp_path / "b.json").read_text())
+    for key in ("candidates", "tie_set", "cross_checks", "warnings"):
+        assert again[key] == found[key]
+    assert again["notes"] == []
+
+
+def test_one_run_alone(folder, names, tmp_path, capsys):
+    run = tmp_path / "run"
+    shutil.copytree(names[2], run)
+    main(["evaluate", str(run), str(folder / "known.npz")])
+    said = capsys.readouterr().out
+    found = json.loads((run / "evaluation.json").read_text())
+    low, high = found["SP_interval"]
+    assert f"SP-score {100 * found['SP']:.2f} (95 % interval {100 * low:.2f} to {100 * high:.2f})" in said
+    assert "K = 2 labels per sample (assumed" in said
+    assert "tie set" not in said
+    assert found["warnings"] == []
+    assert not {"tie_set", "candidates", "cross_checks", "mAP"} & set(found)
+    assert spml.load(run).evaluate(str(folder / "known.npz")) == found
+    main(["evaluate", str(run), str(folder / "known.npz"), "--output", str(tmp_path / "out")])
+    assert len(json.loads((tmp_path / "out" / "comparison.json").read_text())["candidates"]) == 1
+
+
+def test_one_run_on_few_samples_warns(folder, names, tmp_path, capsys):
+    with np.load(folder / "known.npz") as stored:
+        np.savez(tmp_path / "few.npz", X=stored["X"][:50], Y=stored["Y"][:50], classes=stored["classes"])
+    found = spml.load(names[0]).evaluate(str(tmp_path / "few.npz"))
+    assert [warning[:15] for warning in found["warnings"]] == ["Only 50 samples"]
+
+
+def test_several_runs_on_full_labels_are_each_measured(folder, names, tmp_path, capsys):
+    data = str(folder / "features.npz")
+    main(["evaluate", *names, data, "--data.unlisted", "negative", "--output", str(tmp_path / "all.json")])
+    assert capsys.readouterr().out.count("\nmAP ") == 3
+    found = json.loads((tmp_path / "all.json").read_text())
+    assert list(found["runs"]) == names
+    for name in names:
+        summary = json.loads((folder / name / "summary.json").read_text())
+        assert found["runs"][name]["mAP"] == pytest.approx(summary["test"]["mAP"], abs=1e-9)
+        alone = spml.load(name).evaluate(data, unlisted="negative")
+        assert alone["mAP"] == pytest.approx(found["runs"][name]["mAP"], abs=1e-12)
+    copies = [tmp_path / "one", tmp_path / "two"]
+    for name, copy in zip(names, copies, strict=False):
+        shutil.copytree(name, copy)
+    main(["evaluate", *map(str, copies), "--data.path", data, "--data.unlisted", "negative"])
+    for name, copy in zip(names, copies, strict=False):
+        alone = json.loads((copy / "evaluation.json").read_text())
+        assert alone["mAP"] == found["runs"][name]["mAP"]
+        assert alone["samples"] == 160
+
+
+def test_a_fully_labelled_split_is_measured_by_map_where_training_is_not(tmp_path):
+    make_features(tmp_path / "full.npz")
+    with np.load(tmp_path / "full.npz") as stored:
+        arrays = dict(stored)
+    labels = arrays["Y"].astype(float)
+    training = arrays["split"] == "train"
+    labels[training[:, None] & (labels == 0)] = np.nan
+    np.savez(tmp_path / "mixed.npz", **{**arrays, "Y": labels})
+    settings = {"epochs": 1, "threads": 1, "quiet": True, "output": str(tmp_path / "run")}
+    run = spml.train(tmp_path / "mixed.npz", **settings)
+    summary = json.loads((run.folder / "summary.json").read_text())
+    assert summary["selected"]["metric"] == "val/mAP"
+    assert "warnings" not in summary["selected"]
+    found = run.evaluate(str(tmp_path / "mixed.npz"))
+    assert found["labels"] == "full"
+    assert found["mAP"] == summary["test"]["mAP"]
+    assert run.evaluate(str(tmp_path / "mixed.npz"), split="train")["labels"] == "observed only"
+
+
+# -- the summary of a run --------------------------------------------------------------------------------
+
+
+def test_the_summary_says_what_to_distrust(folder, tmp_path, capsys):
+    summary = json.loads((folder / "an" / "summary.json").read_text())
+    (warning,) = summary["selected"]["warnings"]
+    assert warning.startswith("Only 60 samples have a known positive label")
+    assert "tie_set" not in summary["selected"]
+    data = make_features(tmp_path / "more.npz", rows=(200, 160, 20))
+    output = ["--threads", "1", "--epochs", "1", "--output", str(tmp_path / "run")]
+    capsys.readouterr()
+    main(["train", str(data), *HIDDEN, *output])
+    assert "note: " not in capsys.readouterr().err
+    selected = json.loads((tmp_path / "run" / "summary.json").read_text())["selected"]
+    assert selected["warnings"] == []
+    main(["train", str(data), *HIDDEN, *output, "--overwrite", "--mean_labels", "3"])
+    (warning,) = json.loads((tmp_path / "run" / "summary.json").read_text())["selected"]["warnings"]
+    assert warning.startswith("K = 3 labels per sample are 25% of the 12 classes")
+    assert f"note: {warning}" in capsys.readouterr().err
+
+
+def test_the_summary_counts_the_penalties_in_the_tie_set(folder, tmp_path, capsys):
+    from spml import models
+    from spml.config import DataConfig
+    from spml.data import open_dataset
+
+    path, output = str(make_features(tmp_path / "features.npz", rows=(200, 900, 20))), tmp_path / "ridge"
+    main(["train", path, *HIDDEN, "--head", "ridge", "--threads", "1", "--output", str(output)])
+    selected = json.loads((output / "summary.json").read_text())["selected"]
+    assert f"({selected['tie_set']} in the tie set)" in capsys.readouterr().err
+    data = open_dataset(DataConfig(path=path, unlisted="negative", observe="single"))
+    classifier, _ = models.load_classifier(output)
+    found = models.moments(data.splits["train"], classifier.top)
+    val, scores = data.splits["val"], []
+    for weights in models.ridge(found):
+        models.fill_head(classifier.top.head, weights, found, 2.0)
+        scores.append(classifier.top(val.inputs.fetch(range(len(val)), None)).logits.detach())
+    expected = compare_models(scores, val.observed.index)
+    assert selected["tie_set"] == len(expected.tie_set)
+    assert 1 < selected["tie_set"] < 13
+    run = spml.train(
+        folder / "features.npz", model={"head": "ridge"}, data={"unlisted": "negative"},
+        threads=1, output=str(tmp_path / "full"), quiet=True,
+    )  # fmt: skip
+    assert "tie_set" not in json.loads((run.folder / "summary.json").read_text())["selected"]
+
+
+# -- mistakes --------------------------------------------------------------------------------------------
+
+
+def test_runs_with_other_classes(folder, names, tmp_path, capsys):
+    for number, (classes, message) in enumerate(
+        (
+            ([*CLASSES[:11], "z"], f"{names[0]} knows the class 'l' and"),
+            (CLASSES[:11], f"{names[0]} knows the class 'l' and"),
+        )
+    ):
+        data = tmp_path / f"{number}.npz"
+        with np.load(folder / "features.npz") as stored:
+            arrays = dict(stored)
+        labels = arrays["Y"][:, : len(classes)]
+        np.savez(data, **{**arrays, "Y": labels, "classes": np.array(classes)})
+        output = str(tmp_path / str(number))
+        spml.train(data, epochs=1, threads=1, output=output, quiet=True)
+        said = fails(capsys, "evaluate", names[0], output, folder / "known.npz")
+        assert message in said
+        assert "only runs with the same classes can be compared" in said
+        if number == 1:
+            said = fails(capsys, "evaluate", output, names[0], folder / "known.npz")
+            assert f"{names[0]} knows the class 'l' and {output} does not" in said
+
+
+def test_mistakes_are_named(folder, names, tmp_path, capsys):
+    known, full = folder / "known.npz", folder / "features.npz"
+    assert "name the labelled data" in fails(capsys, "evaluate", *names)
+    assert "name the labelled data" in fails(capsys, "evaluate", names[0])
+    assert f"{names[0]}: is named twice" in fails(capsys, "evaluate", *names, names[0], known)
+    said = fails(capsys, "evaluate", *names, full, "--data.unlisted", "negative", "--observed")
+    assert "every label of the 'test' split is known" in said
+    assert "has no 'val' split, but test" in fails(capsys, "evaluate", *names, known, "--split", "val")
+    assert "--mean_labels" in fails(capsys, "evaluate", *names, known, "--mean_labels", "12")
+    (tmp_path / "file").write_text("kept")
+    said = fails(capsys, "evaluate", *names, known, "--output", tmp_path / "file")
+    assert "is a file; --output must name a .json file or a folder" in said
+    assert (tmp_path / "file").read_text() == "kept"
+    assert "is a file" in fails(capsys, "evaluate", *names, known, "--output", tmp_path / "file" / "below")
+    fails(capsys, "evaluate", names[0], tmp_path / "nothing", known)
+    with pytest.raises(spml.InputError, match="no run to evaluate"):
+        spml.compare([], str(known))
+    nothing = np.full((20, 12), np.nan)
+    nothing[:, 0] = 0
+    np.savez(tmp_path / "nothing.npz", X=np.zeros((20, 10)), Y=nothing, classes=np.array(CLASSES))
+    said = fails(capsys, "evaluate", *names, tmp_path / "nothing.npz")
+    assert "no sample" in said
+    assert "known positive label" in said
+
+
+def test_the_table_on_a_terminal(folder, names, capsys, monkeypatch):
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    main(["evaluate", *names, str(folder / "known.npz")])
+    said = capsys.readouterr().out
+    assert "┃" in said or "│" in said
+
+
+def test_classes_that_the_data_does_not_have_are_left_out(folder, tmp_path, capsys):
+    run, few = str(folder / "gr"), CLASSES[::2]
+    data = make_features(tmp_path / "few.npz", few)
+    main(["evaluate", run, str(data), "--data.unlisted", "negative", "--output", str(tmp_path / "e.json")])
+    assert f"Not in the data, and left out: {', '.join(CLASSES[:0:-2])}." in capsys.readouterr().out
+    found = json.loads((tmp_path / "e.json").read_text())
+    assert sorted(found["classes_not_in_data"]) == CLASSES[1::2]
+    assert list(found["AP"]) == few[::-1]
+    assert found["classes_without_positives"] == []
+    with np.load(data) as stored:
+        test = stored["split"] == "test"
+        truth = stored["Y"][test]
+        np.savez(tmp_path / "plain.npz", X=stored["X"][test])
+    model = spml.load(run)
+    predicted = model.predict(tmp_path / "plain.npz")
+    tags = np.array([[name in labels for name in few] for labels in predicted.labels])
+    for average in ("micro", "macro", "samples"):
+        expected = precision_recall_fscore_support(truth, tags, average=average, zero_division=0)[:3]
+        assert list(found["thresholded"][average].values())[:3] == pytest.approx(expected)
+
+
+def test_data_that_a_run_was_trained_on(folder, tmp_path, capsys):
+    run = str(folder / "an")
+    main(["evaluate", run, str(folder / "features.npz"), *HIDDEN[:2], "--split", "train"])
+    assert "was trained on samples of" in capsys.readouterr().out
+    main(["evaluate", run, str(folder / "features.npz"), *HIDDEN[:2]])
+    assert "was trained on" not in capsys.readouterr().out  # it has a test split of its own
+    with np.load(folder / "features.npz") as stored:
+        np.savez(tmp_path / "all.npz", X=stored["X"], Y=stored["Y"], classes=stored["classes"])
+    trained = spml.train(tmp_path / "all.npz", epochs=1, output=tmp_path / "run", quiet=True)
+    found = trained.evaluate(tmp_path / "all.npz")
+    assert "which it knows: this says little about new ones" in found["warnings"][0]
+    shutil.copy(tmp_path / "all.npz", tmp_path / "copy.npz")
+    assert not any("trained on" in text for text in trained.evaluate(tmp_path / "copy.npz")["warnings"])
+
+
+def test_two_classes_and_no_k(tmp_path):
+    generator = np.random.default_rng(0)
+    truth = generator.integers(0, 2, 120)
+    np.savez(
+        tmp_path / "two.npz", X=np.eye(2, dtype=np.float32)[truth], Y=truth, classes=np.array(["a", "b"])
+    )
+    np.savez(tmp_path / "x.npz", X=np.eye(2, dtype=np.float32)[truth])
+    settings = {"method": "an", "epochs": 10, "optim": {"lr": 0.1}, "quiet": True}
+    run = spml.train(tmp_path / "two.npz", output=tmp_path / "run", **settings)
+    assert run.predict(tmp_path / "x.npz").labels == [["ab"[one]] for one in truth]

@@ -1,0 +1,225 @@
+"""True labels reach evaluators only: a search through all that an objective holds and is given.
+
+The search goes through containers, arrays, tensors and objects of this package. It does not go into
+functions: whoever takes the engine apart through closures and frames finds what runs beside it.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+import torch
+from scipy.sparse import csr_matrix, issparse
+from torch import nn
+
+import spml
+from spml.labels import ObservedLabels
+from spml.losses import an_loss
+from spml.methods import base as objective
+from spml.methods.base import Card, Extra, Needs, Objective
+from spml.methods.registry import create
+from spml.runs import build
+
+N, VAL, C = 60, 30, 4
+CONTAINERS = (dict, list, tuple, set, frozenset)
+
+
+def reachable(start):
+    """Everything that can be reached from an object."""
+    seen, waiting = {}, [start]
+    while waiting:
+        thing = waiting.pop()
+        if id(thing) in seen or isinstance(thing, type):
+            continue
+        seen[id(thing)] = thing
+        if isinstance(thing, np.ndarray):
+            waiting += [thing.base, *(thing.flat if thing.dtype == object else ())]
+        elif isinstance(thing, torch.Tensor):
+            waiting += [thing.__dict__, thing.grad if thing.is_leaf else None]
+        elif (
+            isinstance(thing, (*CONTAINERS, nn.Module))
+            or issparse(thing)
+            or type(thing).__module__.startswith(("spml", "tests"))
+        ):
+            waiting += gc.get_referents(thing)
+    return seen.values()
+
+
+def arrays(thing) -> Iterator[np.ndarray]:
+    """An object as numbers, if it can be understood as such."""
+    if isinstance(thing, torch.Tensor):
+        # What a view leaves out is still there.
+        whole = torch.empty(0, dtype=thing.dtype).set_(thing.detach().untyped_storage())
+        yield from (thing.detach().numpy(), whole.numpy())
+    elif issparse(thing):
+        yield thing.toarray()
+    elif isinstance(thing, ObservedLabels):
+        yield thing.to_ternary()
+    elif isinstance(thing, (bytes, bytearray)):
+        yield np.frombuffer(thing, np.uint8)
+    elif isinstance(thing, (np.ndarray, list, tuple)):
+        try:
+            yield np.asarray(thing)
+        except (ValueError, RuntimeError):  # rows of different lengths
+            return
+    elif isinstance(thing, (set, frozenset)) and all(isinstance(entry, (int, tuple)) for entry in thing):
+        yield np.asarray(sorted(thing))
+
+
+def tells(array: np.ndarray, truth: np.ndarray) -> bool:
+    """Whether an array holds the true labels: as a matrix, somewhere in it, or as places of the positives."""
+    if array.dtype.kind not in "biuf":
+        return False
+    rows, columns = np.nonzero(truth)
+    for places in (columns, np.flatnonzero(truth)):
+        if array.ndim == 1 and places.astype(float).tobytes() in array.astype(float).tobytes():
+            return True
+    if array.ndim == 2 and array.shape[1] == 2 and np.array_equal(array, np.stack([rows, columns], 1)):
+        return True
+    positive = array > 0
+    shapes = [positive.ravel()]
+    if positive.ndim == 2:
+        for matrix in (positive, positive.T):
+            shapes += [matrix[:, c : c + truth.shape[1]] for c in range(matrix.shape[1] - truth.shape[1] + 1)]
+    return any(truth.tobytes() in np.ascontiguousarray(shape).tobytes() for shape in shapes)
+
+
+def leaks(start, truths) -> list[object]:
+    """What tells the true labels of a split."""
+    return [
+        thing
+        for thing in reachable(start)
+        if any(tells(array, truth) for array in arrays(thing) for truth in truths)
+    ]
+
+
+class Spy(Objective):
+    """Needs all that there is, and keeps all that it is given."""
+
+    card = Card(title="Spy", paper="-", year=2026, equations="-", head="gaussian")
+    needs = Needs(train_pass=True, batch_coupled=True, views=("weak", "strong"), latent=True)
+    instances: list[Spy]
+
+    def on_fit_start(self, facts):
+        self.kept = [facts]
+        Spy.instances.append(self)
+
+    def extra_inputs(self, inputs, outputs, batch):
+        self.kept += [inputs, outputs, batch]
+        return Extra(inputs)
+
+    def forward(self, outputs, batch):
+        self.kept += [outputs, batch]
+        return {"spy": an_loss(outputs.logits, batch.target)}
+
+    def after_step(self, outputs, batch):
+        self.kept += [outputs, batch]
+
+    def on_epoch_end(self, progress, train_pass):
+        self.kept += [progress, train_pass()]
+
+
+@pytest.fixture
+def data(tmp_path):
+    """A file with full labels, most of which are hidden from training, and these labels."""
+    generator = np.random.default_rng(0)
+    truth = generator.random((N + VAL, C)) < 0.4
+    truth[np.arange(N + VAL), generator.integers(0, C, N + VAL)] = True
+    features = truth @ generator.normal(size=(C, 6)) + generator.normal(size=(N + VAL, 6))
+    split = np.repeat(["train", "val"], [N, VAL])
+    path = tmp_path / "data.npz"
+    np.savez(path, X=features.astype(np.float32), Y=truth.astype(np.int8), split=split)
+    return path, (truth[:N], truth[N:])
+
+
+def train(path, method, **hp):
+    spml.train(
+        path,
+        method=method,
+        hp=hp,
+        data={"unlisted": "negative", "observe": "single"},
+        mean_labels=1.7,
+        epochs=2,
+        batch_size=16,
+        output=str(path.with_name("run")),
+        overwrite=True,
+        quiet=True,
+    )
+
+
+def test_no_objective_can_reach_the_true_labels(data, monkeypatch):
+    path, truths = data
+    monkeypatch.setattr(Spy, "instances", [], raising=False)
+    monkeypatch.setitem(objective._REGISTRY, "spy", Spy)
+    train(path, "spy")
+    (spy,) = Spy.instances
+    assert len(spy.kept) > 30
+    assert any(labels.single_positive for labels in reachable(spy) if isinstance(labels, ObservedLabels))
+    assert leaks(spy, truths) == []
+
+
+@pytest.mark.parametrize(
+    ("method", "hp"),
+    [
+        ("em_apl", {"warmup": 0}),
+        ("ll_cp", {"percent": 5}),
+        ("en", {}),
+        ("role", {}),
+        ("smile", {}),
+        ("mime", {"warmup": 0, "theta": 0.5}),
+        ("combine", {"memory": {"ema": {"warmup": 0}, "correction": {"rate": 0.1}}}),
+    ],
+)
+def test_no_memory_holds_the_true_labels(data, monkeypatch, method, hp):
+    path, truths = data
+    made = []
+    monkeypatch.setattr(build, "create", lambda *given: made.append(create(*given)) or made[-1])
+    train(path, method, **hp)
+    assert leaks(made, truths) == []
+
+
+def in_a_larger_array(truth):
+    whole = np.zeros((N + 5, C + 3), np.float32)
+    whole[2:-3, 1:-2] = 0.9 * truth
+    return whole
+
+
+LEAKS = {
+    "matrix": lambda truth: torch.from_numpy(truth),
+    "ternary": lambda truth: np.where(truth, 1, -1).astype(np.int8),
+    "soft, transposed": lambda truth: torch.from_numpy(np.where(truth, 3.0, -3.0)).T,
+    "in a larger array": in_a_larger_array,
+    "a row of a tensor": lambda truth: torch.from_numpy(truth.astype(np.float32))[7],
+    "a row of an array": lambda truth: truth[7],
+    "flat": lambda truth: truth.ravel().tolist(),
+    "lists": lambda truth: {"a": ("b", truth.tolist())},
+    "bytes": lambda truth: truth.tobytes(),
+    "columns": lambda truth: np.nonzero(truth)[1],
+    "places": lambda truth: {(int(r), int(c)) for r, c in np.argwhere(truth)},
+    "observed labels": lambda truth: [ObservedLabels.from_multi_hot(truth)],
+    "full labels": lambda truth: ObservedLabels.from_multi_hot(truth, unlisted="negative"),
+    "sparse": csr_matrix,
+    "parameter": lambda truth: nn.ParameterList([nn.Parameter(torch.from_numpy(truth.astype(np.float32)))]),
+}
+
+
+@pytest.mark.parametrize("form", LEAKS)
+def test_the_search_finds_a_leak_of_any_form(data, monkeypatch, form):
+    path, truths = data
+
+    class Leak(Spy):
+        """Has got hold of the true labels of the training set."""
+
+        def on_fit_start(self, facts):
+            super().on_fit_start(facts)
+            self.hidden = LEAKS[form](truths[0])
+
+    monkeypatch.setattr(Spy, "instances", [], raising=False)
+    monkeypatch.setitem(objective._REGISTRY, "spy", Leak)
+    train(path, "spy")
+    assert leaks(Spy.instances[0], truths)
+    del Spy.instances[0].hidden
+    assert leaks(Spy.instances[0], truths) == []

@@ -1,0 +1,355 @@
+"""Every registered method passes the contract, and the contract fails for methods that break it."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from spml.losses import an_loss
+from spml.methods.base import Batch, Card, Extra, Needs, Objective
+from spml.methods.memory import LabelMemory, known_first
+from spml.methods.registry import methods
+from spml.testing import cases, check_objective, checks
+from spml.testing.losses import Frozen
+
+VARIANTS = [
+    ("combine", {"weights": {"gr": 1.0, "ll_cp": 0.5, "role": 0.1}, "hp": {"gr": {"q2": 0.5}}}),
+    ("combine", {"weights": {"an": 1.0}, "memory": {"apl": {"warmup": 1}, "large_loss": {"percent": 5}}}),
+    ("combine", {"weights": {"gr": 1.0, "zlpr": 0.1}, "memory": {"ema": {"positive": 0.6, "negative": 0.4}}}),
+    (
+        "combine",
+        {"weights": {"em": 1.0}, "memory": {"confident": {"theta": 0.8}, "correction": {"rate": 0.1}}},
+    ),
+    ("combine", {"weights": {"em": 1.0, "ll_cp": 1.0}, "memory": {"expected_negatives": {}}}),
+    ("combine", {"weights": {"lasd": 1.0, "ignore": 0.5, "mime": 0.5}, "memory": {"apl": {"warmup": 1}}}),
+    ("smile", {"mu": 0.0, "bias": True}),
+    ("smile", {"mu": 1.0, "decay": 0.0, "rate": 0.2}),
+    ("mime", {"beta": 0.1, "theta": 0.6, "warmup": 0}),
+    ("gr", {"k": "learned", "v": "learned"}),
+    ("gr", {"k": "scar", "v": "one"}),
+    ("gr", {"k": "step", "tau": 0.6, "schedule": "cosine"}),
+    ("gr", {"k": "constant", "q1": 0.01, "q3": [1, 1.5], "schedule": "exponential"}),
+    ("gr", {"w": [0, 10], "b": [-2, -8], "timing": "paper"}),
+    ("bce", {"swap": 0.1}),
+    ("n_ls", {"swap": 0.3}),
+    ("wan", {"weight": 0.2}),
+    ("focal", {"gamma": 1.5, "margin": 1.0, "detach_weights": True}),
+    ("asl", {"gamma_pos": 1, "clip": 0.0, "detach_weights": False}),
+    ("hill", {"margin": 0.0, "gamma": 0.0}),
+    ("splc", {"warmup": 5}),
+    ("lasd", {"disambiguation": False}),
+    ("lasd", {"leverage": False, "tau": 0.6}),
+    ("lasd", {"weight_neg": 0.2, "gamma_pos": 1}),
+    ("lasd", {"consistency": 0}),
+    ("plc", {"weight": 0.5, "tau": 0.8}),
+    ("ignore", {"warmup": 5}),
+    ("ignore", {"threshold": 0.5, "weight_views": 0}),
+    ("boostlu", {"percent": 5}),
+    ("en", {"decay": 0.0}),
+    ("csl", {"topk": 3, "prior_threshold": 0.3, "clip": 0.05}),
+    ("csl", {"mode": "ignore_normalize_classes"}),
+    ("csl", {"mode": "ignore"}),
+    ("csl", {"mode": "negative"}),
+    ("vlpl", {"beta_neg": 0.5}),
+    ("gpr", {"reg": 0, "w": [0, 10], "b": [-2, -8], "schedule": "cosine"}),
+    ("epr", {"norm": "samples", "weight": 0.5}),
+    ("role", {"weight": 0.2, "lr_factor": 1.0}),
+    ("ll_r", {"percent": 5}),
+    ("ll_ct", {"percent": 5}),
+    ("ll_cp", {"percent": 5}),
+    ("ll_cp", {"percent": 5, "strict": True}),
+    ("em_apl", {"predictions": "training", "warmup": 0}),
+    ("opml", {"alpha": 0.3, "beta": 2.0}),
+    ("opml_sp", {"smoothing": "none", "rank_weight": 0.0, "correction": 0.0}),
+    ("opml_sp", {"smoothing": "constant", "share": 0.3, "rank": "singular", "delta": 0.1}),
+    ("opml_sp", {"smoothing": "score", "gamma": 2.0, "rank_weight": 0.01}),
+    ("show", {"rho": 1.0, "weight": 1.0, "momentum": 0.1}),
+    ("pumlc", {"gamma": 0.85, "alpha": 2.0}),
+    ("pumlc", {"mix": 0}),
+]
+
+
+ALL = [
+    pytest.param(run, id=f"{name}{hp or ''}-{check}")
+    for name, hp in [*((name, {}) for name in methods()), *VARIANTS]
+    for check, run in checks(name, **hp)
+]
+
+
+@pytest.mark.parametrize("run", ALL)
+def test_contract(run):
+    run()
+
+
+class Good(Objective):
+    """A method from outside the package."""
+
+    card = Card(
+        title="Good", paper="nobody", year=2026, equations="none", formula="L = mean of [l+ on P, l- on U]"
+    )
+
+    def forward(self, outputs, batch):
+        return {"good": an_loss(outputs.logits, batch.target)}
+
+
+class Leaky(Good):
+    """Counts its calls."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("calls", torch.zeros(()))
+
+    def forward(self, outputs, batch):
+        self.calls += 1
+        return super().forward(outputs, batch)
+
+
+class Random(Good):
+    """Uses the global random state."""
+
+    def forward(self, outputs, batch):
+        return {"random": super().forward(outputs, batch)["good"] * torch.rand(())}
+
+
+class WrongGradient(Good):
+    """Its gradient is twice what it should be."""
+
+    def forward(self, outputs, batch):
+        loss = super().forward(outputs, batch)["good"]
+        return {"wrong": 2 * loss - loss.item()}
+
+
+class Forgetful(Good):
+    """Keeps what it has learned outside of its state."""
+
+    def on_fit_start(self, facts):
+        self.factor = 1.0
+
+    def after_step(self, outputs, batch):
+        self.factor = 2.0
+
+    def forward(self, outputs, batch):
+        return {"forgetful": super().forward(outputs, batch)["good"] * self.factor}
+
+
+class Contrary(Good):
+    """Takes known negatives for positives."""
+
+    def forward(self, outputs, batch):
+        target = batch.target
+        if target.ndim == 2:
+            target = target.abs()
+        return super().forward(outputs, Batch(target, batch.index))
+
+
+class Naive(Good):
+    """Takes logarithms of probabilities."""
+
+    def forward(self, outputs, batch):
+        p = torch.sigmoid(outputs.logits)
+        one_hot = torch.zeros_like(p, dtype=torch.bool)
+        if batch.target.ndim == 1:
+            one_hot.scatter_(1, batch.target[:, None], True)
+        else:
+            one_hot = batch.target == 1
+        return {"naive": torch.where(one_hot, -p.log(), -(1 - p).log()).sum() / max(p.numel(), 1)}
+
+
+class ByPosition(Good):
+    """Weighs classes by their position."""
+
+    def forward(self, outputs, batch):
+        each = an_loss(outputs.logits, batch.target, reduction="none")
+        return {"by position": (each * torch.arange(1, each.shape[1] + 1)).sum()}
+
+
+class Greedy(Good):
+    """Has a memory that it writes to, past the memory's own care for known labels."""
+
+    def on_fit_start(self, facts):
+        self.memory = LabelMemory(facts.observed)
+
+    def after_step(self, outputs, batch):
+        self.memory.inferred[batch.index] = (outputs.logits > 0).to(self.memory.inferred.dtype)
+
+
+class Trusting(Good):
+    """Believes its first prediction more than what is known."""
+
+    def on_fit_start(self, facts):
+        self.register_buffer("said", torch.zeros(len(facts.observed), len(facts.classes)))
+
+    def forward(self, outputs, batch):
+        said = self.said[batch.index]
+        target = known_first(batch.target, torch.zeros_like(said, dtype=torch.int8))
+        return super().forward(
+            outputs, Batch(torch.where(said == 0, target, said.to(torch.int8)), batch.index)
+        )
+
+    def after_step(self, outputs, batch):
+        self.said[batch.index] = outputs.logits.sign().to(self.said.dtype)
+
+
+class WritesTargets(Good):
+    """Adds what it infers to the labels of the batch."""
+
+    def after_step(self, outputs, batch):
+        if batch.target.ndim == 1:
+            batch.target.copy_(outputs.logits.argmax(1))
+        else:
+            batch.target.copy_((outputs.logits > 0).to(torch.int8))
+
+
+class WritesObserved(Good):
+    """Adds what it infers to the labels of the data set."""
+
+    def on_fit_start(self, facts):
+        self.observed = facts.observed
+
+    def on_epoch_end(self, progress, train_pass):
+        index = self.observed.index
+        if index is not None:
+            object.__setattr__(self.observed, "_index", (index + 1) % self.observed.num_classes)
+
+
+class WritesLogits(Good):
+    """Clips the logits where they are."""
+
+    def after_step(self, outputs, batch):
+        outputs.logits.clamp_(-1, 1)
+
+
+class ByForm(Good):
+    """Remembers samples only if their labels are indices."""
+
+    def on_fit_start(self, facts):
+        self.register_buffer("seen", torch.zeros(len(facts.observed)))
+
+    def after_step(self, outputs, batch):
+        if batch.target.ndim == 1:
+            self.seen[batch.index] += 1
+
+
+class ForgetfulBetweenEpochs(Good):
+    """Keeps what it has learned in an epoch outside of its state."""
+
+    def on_fit_start(self, facts):
+        self.factor = 1.0
+
+    def on_epoch_end(self, progress, train_pass):
+        self.factor += 1
+
+    def forward(self, outputs, batch):
+        return {"forgetful": super().forward(outputs, batch)["good"] * self.factor}
+
+
+class Extras(Good):
+    """Needs all that an objective can need."""
+
+    needs = Needs(views=("weak", "strong"), class_maps=True, latent=True, train_pass=True)
+
+    def extra_inputs(self, inputs, outputs, batch):
+        assert inputs.dtype == torch.uint8
+        assert outputs.class_maps.shape[:2] == outputs.logits.shape
+        partner = torch.randperm(len(inputs), generator=torch.Generator().manual_seed(batch.seed))
+        return Extra(inputs // 2 + inputs[partner] // 2, torch.sigmoid(outputs.logits))
+
+    def forward(self, outputs, batch):
+        weak, strong, extra = (torch.sigmoid(part) for part in (*outputs.views, outputs.extra))
+        good = super().forward(outputs, batch)["good"]
+        assert outputs.class_maps is None
+        drawn = (extra - outputs.extra_target).square().sum() + (weak - strong).square().sum()
+        code = sum(part.square().sum() for part in outputs.latent)
+        return {"good": good, "drawn": drawn / max(len(weak), 1), "code": code / max(len(weak), 1)}
+
+
+class RandomExtras(Extras):
+    """Draws its further inputs without the seed of the step."""
+
+    def extra_inputs(self, inputs, outputs, batch):
+        return Extra(inputs[torch.randperm(len(inputs))], outputs.logits)
+
+
+class LeaningExtras(Extras):
+    """Hides a factor of the further forward pass from autograd."""
+
+    def forward(self, outputs, batch):
+        extra = torch.sigmoid(outputs.extra)
+        return super().forward(outputs, batch) | {"leaning": (extra.data * extra).sum()}
+
+
+class WithoutFormula(Good):
+    """Does not say what it computes."""
+
+    card = Card(title="Without formula", paper="nobody", year=2026, equations="none")
+
+
+class Undocumented(Good):
+    """Has a hyper-parameter that it does not mention."""
+
+    def __init__(self, *, strength: float = 1.0):
+        super().__init__()
+
+
+@pytest.mark.parametrize("method", [Good, Extras])
+def test_a_good_method_from_outside_passes(method):
+    check_objective(method)
+
+
+@pytest.mark.parametrize(
+    ("method", "message"),
+    [
+        (Leaky, "forward changed the state 'calls'"),
+        (Random, "two calls|random state"),
+        (WrongGradient, "numerical"),
+        (Forgetful, "state is incomplete"),
+        (Contrary, "raises the logit of a known negative"),
+        (Naive, "the loss is inf|not finite|nan"),
+        (ByPosition, "reordered classes"),
+        (Greedy, "memory holds something where a label is known"),
+        (Trusting, "after some epochs the gradient lowers a known positive"),
+        (WritesTargets, "target of a batch was written to"),
+        (WritesObserved, "unknown label became a known one"),
+        (WritesLogits, "logits were written to"),
+        (ByForm, "labels as a matrix against indices: 'seen'"),
+        (ForgetfulBetweenEpochs, "state is incomplete"),
+        (RandomExtras, "extra_inputs gave two different ones"),
+        (LeaningExtras, r"gradient \(extra\) against a numerical one"),
+        (Undocumented, "not in the docstring: strength"),
+        (WithoutFormula, "the card has no formula"),
+    ],
+)
+def test_the_contract_fails_for_a_method_that_breaks_it(method, message):
+    with pytest.raises(AssertionError, match=message):
+        check_objective(method)
+
+
+def test_the_numerical_gradient_follows_the_surrogate():
+    """A method that detaches a factor passes; one whose factor carries gradient but is not followed fails."""
+
+    class Weighted(Good):
+        """A detached weight."""
+
+        def forward(self, outputs, batch):
+            return {"weighted": (outputs.logits.detach() * outputs.logits).sum()}
+
+    run = dict(checks(Weighted))["gradient equals numerical one"]
+    run()
+
+    class Broken(Good):
+        """Hides a factor from autograd without detaching it."""
+
+        def forward(self, outputs, batch):
+            return {"broken": (outputs.logits.data * outputs.logits).sum()}
+
+    with pytest.raises(AssertionError, match="numerical"):
+        dict(checks(Broken))["gradient equals numerical one"]()
+
+
+def test_frozen_weights_inside_losses_are_seen_by_the_contract():
+    """The unified framework detaches with `detach()`: the tape of the contract must not be empty for GR."""
+    case = cases.make_case(methods()["gr"])
+    tape: list[torch.Tensor] = []
+    with Frozen(tape, replay=False):
+        cases.total(case.started(), cases.logits_and_features(), case.batch())
+    assert tape
