@@ -232,7 +232,7 @@ def test_a_method_of_another_package_is_found_by_its_entry_point(tmp_path):
     """A package that is only on the path, as pip would install it."""
     (tmp_path / "their_method.py").write_text(
         "from spml.losses import an_loss\n"
-        "from spml.objective import Card, Objective, register\n"
+        "from spml.methods import Card, Objective, register\n"
         "@register('theirs')\n"
         "class Theirs(Objective):\n"
         "    '''Theirs.'''\n"
@@ -247,7 +247,7 @@ def test_a_method_of_another_package_is_found_by_its_entry_point(tmp_path):
     script = (
         f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
         "import spml\n"
-        "from spml.objective import methods\n"
+        "from spml.methods import methods\n"
         "assert 'theirs' in methods()\n"
         "spml.check_objective('theirs')\n"
     )

@@ -37,7 +37,7 @@ def test_memory_is_kept_from_step_to_step():
 def test_the_peak_is_counted_without_what_was_given_back():
     code = (
         "import torch\n"
-        "from spml.process_memory import *\n"
+        "from spml.engine.process_memory import *\n"
         "keep_freed_memory()\n"
         "print(peak_memory())\n"
         "torch.ones(2**26)\n"

@@ -14,7 +14,7 @@ import spml
 from spml.config import Config, ModelConfig
 from spml.data import Dataset
 from spml.errors import InputError
-from spml.methods import base as objective
+from spml.methods import registry
 from spml.methods.base import Card, Needs, Objective
 from spml.methods.registry import find
 from spml.models import build_backbone, describe_backbone
@@ -161,7 +161,7 @@ class Needy(Objective):
 def test_what_does_not_suit_is_refused_before_anything_is_written(
     changes: dict[str, Any], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(objective._REGISTRY, "needy", Needy)
+    monkeypatch.setitem(registry._REGISTRY, "needy", Needy)
     rng = np.random.default_rng(0)
     vectors = rng.normal(size=(40, 5)).astype(np.float32)
     np.savez(tmp_path / "x.npz", X=vectors, Y=np.eye(4, dtype=np.uint8)[rng.integers(0, 4, 40)])

@@ -18,7 +18,7 @@ from torch import nn
 import spml
 from spml.labels import ObservedLabels
 from spml.losses import an_loss
-from spml.methods import base as objective
+from spml.methods import registry
 from spml.methods.base import Card, Extra, Needs, Objective
 from spml.methods.registry import create
 from spml.runs import build
@@ -153,7 +153,7 @@ def train(path, method, **hp):
 def test_no_objective_can_reach_the_true_labels(data, monkeypatch):
     path, truths = data
     monkeypatch.setattr(Spy, "instances", [], raising=False)
-    monkeypatch.setitem(objective._REGISTRY, "spy", Spy)
+    monkeypatch.setitem(registry._REGISTRY, "spy", Spy)
     train(path, "spy")
     (spy,) = Spy.instances
     assert len(spy.kept) > 30
@@ -218,7 +218,7 @@ def test_the_search_finds_a_leak_of_any_form(data, monkeypatch, form):
             self.hidden = LEAKS[form](truths[0])
 
     monkeypatch.setattr(Spy, "instances", [], raising=False)
-    monkeypatch.setitem(objective._REGISTRY, "spy", Leak)
+    monkeypatch.setitem(registry._REGISTRY, "spy", Leak)
     train(path, "spy")
     assert leaks(Spy.instances[0], truths)
     del Spy.instances[0].hidden

@@ -26,12 +26,12 @@ from ..data.matrix import FeatureMatrix
 from ..decisions.selection import Judge
 from ..engine import Interrupted, Trainer, make_fabric, predict_logits
 from ..engine.process_memory import count_peak_anew, give_back_freed_memory, peak_memory
-from ..engine.solve import solve
 from ..errors import InputError, SpmlError, unexpected
 from ..files import sha256_file
 from ..metrics import mean_average_precision
 from ..runs.build import make_top, start_objective
 from ..runs.resolve import check_maps, check_mean_labels, with_data, with_defaults
+from ..runs.solve import solve
 from ..runs.summary import versions
 from .bootstrap import bootstrap_draws, bootstrap_map
 from .features import shared

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -28,20 +28,6 @@ def default_mean_labels(classes: int) -> float:
     for every sample.
     """
     return min(2.0, classes / 2)
-
-
-class Judging(Protocol):
-    """What scores a model's logits on the validation samples.
-
-    Attributes:
-        metric: by which epochs are compared, one of the keys of what a call gives.
-    """
-
-    metric: str
-
-    def __call__(self, scores: npt.NDArray[np.float32]) -> dict[str, float]:
-        """Validation metrics of logits (N, C)."""
-        ...
 
 
 class Judge:

@@ -12,15 +12,15 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
 from ..config import Config
 from ..data import Dataset, Samples
-from ..decisions.selection import Judging
 from ..errors import InputError, SpmlError
 from ..losses import weight_penalty_loss
 from ..methods.base import Batch, Objective, Outputs, Progress
@@ -45,6 +45,20 @@ class Interrupted(SpmlError):
     """Training was stopped by the user; a checkpoint holds everything."""
 
     exit_code = 130
+
+
+class Judging(Protocol):
+    """What scores a model's logits on the validation samples.
+
+    Attributes:
+        metric: by which epochs are compared, one of the keys of what a call gives.
+    """
+
+    metric: str
+
+    def __call__(self, scores: npt.NDArray[np.float32]) -> dict[str, float]:
+        """Validation metrics of logits (N, C)."""
+        ...
 
 
 class TrainingStep(nn.Module):

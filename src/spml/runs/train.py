@@ -18,7 +18,6 @@ from ..decisions.selection import Judge
 from ..engine import Trainer, make_fabric, predict_logits
 from ..engine.checkpoint import has_checkpoint
 from ..engine.process_memory import give_back_freed_memory, peak_memory
-from ..engine.solve import Fitted, shown, solve
 from ..errors import InputError
 from ..files import remove_leftovers, write_rows, write_text
 from ..methods.base import Objective
@@ -26,6 +25,7 @@ from . import folder as runfolder
 from .build import make_top, start_objective
 from .console import Console
 from .resolve import check_maps, check_mean_labels, never_infers, with_data, with_defaults
+from .solve import Fitted, shown, solve
 from .start import Start, read_start
 from .summary import Finished, write_results
 

@@ -21,6 +21,7 @@ from .delimited import read_lines, shorten
 from .documents import class_name
 from .features import MAX_WIDTH
 from .marks import BAD, BLANK, MARKS, meaning
+from .registry import register_reader
 
 _ENTRY = re.compile(r"""\s*(\d{1,9})\s+(?:'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)"|([^,'"]*))\s*(?:,|$)""")
 _DENSE = 1 / 3  # share of entries that are not 0 above which a dense array is smaller
@@ -52,6 +53,7 @@ class _Rows:
         self.label_ends.append(len(self.label_columns))
 
 
+@register_reader("arff", "an ARFF file", recognises=lambda source: source.suffix == ".arff")
 def read_arff(path: Path, config: DataConfig) -> Records:
     """Read features and labels; NAME-train.arff is read together with NAME-test.arff if that is beside it.
 

@@ -31,6 +31,7 @@ from .documents import (
 )
 from .entries import Entries, in_both, joined, label_entries, objects_of
 from .places import find_files, find_folder, images_folder
+from .registry import register_reader
 
 KEYS = ("images", "annotations", "categories")
 PREFIX = "instances_"
@@ -71,7 +72,10 @@ def is_coco_folder(path: Path) -> bool:
     return any(path.glob(PATTERN))
 
 
-def read_coco(path: Path, config: DataConfig, document: Any) -> Records:
+@register_reader(
+    "coco", "COCO JSON", recognises=lambda source: source.suffix == ".json" and is_coco(source.document)
+)
+def read_coco(path: Path, config: DataConfig) -> Records:
     """Read one file; images are looked up beside it and in the folders that are usual (`_folders`).
 
     A category is a known positive of an image that has an annotation of it, crowds included, and a known
@@ -86,11 +90,17 @@ def read_coco(path: Path, config: DataConfig, document: Any) -> Records:
     Raises:
         InputError: the document is not as COCO's format says, or an image is missing; names the entry.
     """
+    document = load_json(path)
     part = _part(path, document, config)
     ids = [file.relative_to(part.root).as_posix() for file in part.files]
     return _records(str(path), path.stem.removeprefix(PREFIX), [part], ids, None, config)
 
 
+@register_reader(
+    "coco_folder",
+    "a folder with COCO annotations",
+    recognises=lambda source: source.is_folder and is_coco_folder(source.path),
+)
 def read_coco_folder(path: Path, config: DataConfig) -> Records:
     """Read all annotations/instances_NAME.json of a folder; NAME is the split, such as train2017.
 

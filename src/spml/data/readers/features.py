@@ -21,6 +21,7 @@ from ..records import Records
 from ..splits import SPELLINGS, split_name
 from .delimited import shorten
 from .places import find_files, images_folder
+from .registry import register_reader
 
 Arrays = dict[str, npt.NDArray[Any]]
 MAX_WIDTH = 10_000_000  # rows become dense in a batch
@@ -42,6 +43,7 @@ _KEYS = (
 )
 
 
+@register_reader("features", "a feature file", recognises=lambda source: source.suffix == ".npz")
 def read_features(path: Path, config: DataConfig) -> Records:
     """Read features and labels: `path` holds both, or is one of NAME_X.npz and NAME_Y.npz.
 

@@ -13,8 +13,10 @@ from ..images import SUFFIXES
 from ..records import Records
 from ..safe import CONTROL, is_special, refuse_leaving_link, shown
 from ..splits import split_name
+from .registry import register_reader
 
 
+@register_reader("folder", "an image folder", recognises=lambda source: source.is_folder, priority=-1)
 def read_folder(path: Path, config: DataConfig) -> Records:
     """Read `path/CLASS/**/image`, or `path/SPLIT/CLASS/**/image` if all folders are named as splits.
 
@@ -25,6 +27,8 @@ def read_folder(path: Path, config: DataConfig) -> Records:
         InputError: nothing to read, a class without images, split and class folders side by side, or a link
             that leads elsewhere.
     """
+    if inner := next(path.glob("*/Annotations/[!.]*.xml"), None):
+        raise InputError(f"{path}: holds a PASCAL VOC folder. Did you mean {inner.parents[1]}?")
     tops = _folders(path)
     splits = {top: split_name(top.name) for top in tops}
     found = set(splits.values()) - {None}

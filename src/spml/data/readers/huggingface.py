@@ -24,6 +24,7 @@ from ..splits import SPELLINGS, split_name
 from .arrow import cells, require_pyarrow
 from .delimited import shorten
 from .documents import LIST, OBJECT, TEXT, class_name, load_json, of_kind, optional, require
+from .registry import register_reader
 
 SPLITS, INFO, STATE = "dataset_dict.json", "dataset_info.json", "state.json"
 _LISTS = ("Sequence", "List", "LargeList")
@@ -46,6 +47,12 @@ def is_huggingface(path: Path) -> bool:
     return is_file(path / SPLITS) or (is_file(path / INFO) and is_file(path / STATE))
 
 
+@register_reader(
+    "huggingface",
+    "a Hugging Face data set",
+    recognises=lambda source: source.is_folder and is_huggingface(source.path),
+    priority=2,
+)
 def read_huggingface(path: Path, config: DataConfig) -> Records:
     """Read a folder that holds one data set, or one per split.
 

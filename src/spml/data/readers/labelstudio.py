@@ -14,9 +14,10 @@ from ..images import SUFFIXES
 from ..records import Records
 from ..safe import CONTROL, shown
 from ..splits import split_name
-from .documents import LIST, OBJECT, TEXT, class_name, of_kind, optional, require
+from .documents import LIST, OBJECT, TEXT, class_name, load_json, of_kind, optional, require
 from .entries import Entries, label_entries
 from .places import find_files, find_folder, images_folder
+from .registry import register_reader
 
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://|data:")
 _SERVED = re.compile(r"(?:https?://[^/]*)?/data/(local-files|upload)/(.*)", re.DOTALL)
@@ -41,7 +42,12 @@ def is_label_studio(document: Any) -> bool:
     )
 
 
-def read_label_studio(path: Path, config: DataConfig, document: Any) -> Records:
+@register_reader(
+    "labelstudio",
+    "a Label Studio export",
+    recognises=lambda source: source.suffix == ".json" and is_label_studio(source.document),
+)
+def read_label_studio(path: Path, config: DataConfig) -> Records:
     """Read an export; images are looked up beside the file, in `images`, or in `config.images`.
 
     Known positives of a task are the choices and the labels of regions that any annotator gave; annotations
@@ -59,6 +65,7 @@ def read_label_studio(path: Path, config: DataConfig, document: Any) -> Records:
         InputError: the document is not as described, an image is missing or at an address of the web; names
             the task, counted from 0.
     """
+    document = load_json(path)
     source = str(path)
     if not is_label_studio(document):
         raise InputError(f"{source}: is no list of tasks, as Label Studio exports them as `JSON`.")

@@ -22,6 +22,7 @@ from ..records import Records
 from ..safe import inside, shown
 from .documents import load_json
 from .places import images_folder
+from .registry import register_reader
 
 FORMAT = "spml benchmark 1"
 PARTS = ("train", "test")  # of the official data; validation rows are some of `train`
@@ -46,6 +47,12 @@ def digest(content: dict[str, Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+@register_reader(
+    "manifest",
+    "a benchmark",
+    recognises=lambda source: source.suffix == ".json" and is_manifest(source.path),
+    priority=1,
+)
 def read_manifest(path: Path, config: DataConfig) -> Records:
     """Read a benchmark; images are looked up below the folder of the manifest, or below `config.images`.
 

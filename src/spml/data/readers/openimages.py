@@ -19,6 +19,7 @@ from .delimited import QUOTES, read_lines, shorten
 from .documents import class_name
 from .entries import Entries, in_both, label_entries
 from .places import images_folder
+from .registry import register_reader
 
 COLUMNS = ("imageid", "labelname", "confidence")
 DESCRIPTIONS = "class-descriptions.csv"
@@ -39,6 +40,11 @@ def is_openimages(path: Path) -> bool:
     return {*COLUMNS} <= {cell.strip().lower() for cell in header}
 
 
+@register_reader(
+    "openimages",
+    "an OpenImages label file",
+    recognises=lambda source: source.suffix in (".csv", ".tsv") and is_openimages(source.path),
+)
 def read_openimages(path: Path, config: DataConfig) -> Records:
     """Read a label file; the image of ImageID is ImageID.jpg.
 

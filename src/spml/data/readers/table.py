@@ -22,6 +22,7 @@ from .documents import class_name
 from .listed import ListedFiles, text
 from .parquet import open_parquet
 from .places import images_folder
+from .registry import register_reader
 from .wide import read_wide
 
 SEPARATORS = {";": "semicolons", "|": "bars", ",": "commas", " ": "spaces"}
@@ -34,6 +35,10 @@ class _Row(NamedTuple):
     cell: str | list[str]  # a list if the file has lists
 
 
+SUFFIXES = (".csv", ".tsv", ".parquet")
+
+
+@register_reader("table", "a table", recognises=lambda source: source.suffix in SUFFIXES, priority=-1)
 def read_table(path: Path, config: DataConfig) -> Records:
     """Read a CSV, TSV or Parquet file; files are looked up relative to its folder, or `config.images`.
 

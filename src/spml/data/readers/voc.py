@@ -18,6 +18,7 @@ from ..splits import SPLITS
 from .documents import class_name
 from .entries import Entries, label_entries, objects_of
 from .places import find_files, images_folder
+from .registry import register_reader
 
 MAX_BYTES = 1 << 22  # of one XML file; those of VOC have some thousand
 MAX_LIST = 1 << 28
@@ -47,6 +48,12 @@ def is_voc(path: Path) -> bool:
     return any((path / "Annotations").glob("[!.]*.xml"))
 
 
+@register_reader(
+    "voc",
+    "a PASCAL VOC folder",
+    recognises=lambda source: source.is_folder and is_voc(source.path),
+    priority=1,
+)
 def read_voc(path: Path, config: DataConfig) -> Records:
     """Read a folder such as VOCdevkit/VOC2012.
 

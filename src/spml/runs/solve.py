@@ -14,11 +14,12 @@ from torch import Tensor, nn
 from .. import models
 from ..config import Config
 from ..data import Samples
-from ..decisions.selection import Judge, Judging
+from ..decisions.selection import Judge
+from ..engine.lbfgs_path import solve_path
+from ..engine.loop import Judging
 from ..errors import SpmlError
 from ..methods.base import Objective
 from ..metrics import compare_ranks
-from .lbfgs_path import solve_path
 
 
 class Fitted(NamedTuple):
