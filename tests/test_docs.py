@@ -230,7 +230,8 @@ def test_the_page_on_data(tmp_path, monkeypatch, capsys):
 
 def test_every_format_that_is_read_is_on_the_page():
     headings = {
-        "arff": "ARFF", "coco": "COCO JSON", "coco_folder": "COCO JSON", "features": "NumPy", "folder": "Folder per class",
+        "arff": "ARFF", "coco": "COCO JSON", "coco_folder": "COCO JSON",
+        "features": "NumPy", "folder": "Folder per class",
         "huggingface": "Hugging Face", "labelstudio": "Label Studio", "manifest": "The benchmarks",
         "openimages": "OpenImages", "table": "CSV: several labels", "voc": "PASCAL VOC",
     }  # fmt: skip
