@@ -243,7 +243,7 @@ def test_an_unforeseen_error_with_the_data_leaves_the_other_data(tmp_path, monke
             raise MemoryError("too large")
         return open_dataset(config, **rest)
 
-    monkeypatch.setattr("spml.bench.run.open_dataset", breaking)
+    monkeypatch.setattr("spml.runs.resolve.open_dataset", breaking)
     problems = work(job)
     assert len(problems) == 3  # each names its series
     assert problems[0].exit_code == 1
@@ -278,7 +278,7 @@ def test_validation_samples_without_full_labels(tmp_path):
     np.savez(tmp_path / "toy.npz", **arrays | {"Y": labels})
     ((problem, code),) = work(job)
     assert code == 2
-    assert "to select by oracle, audit:20 takes fully labelled validation samples" in problem
+    assert "selection by oracle, audit:20 needs fully labelled validation samples" in problem
     path = Path(job.path)
     path.write_text(job.text.replace('modes: [oracle, observed, "audit:20"]', "modes: [observed]"))
     job = replace(job, text=path.read_text())
@@ -315,7 +315,7 @@ def test_pseudo_labels_belong_to_what_a_run_is_known_by(tmp_path):
     job = job_in(tmp_path, text.replace("hp.alpha: [0.05, 0.1, 0.2]", "").replace("trials: 3", "trials: 1"))
     ((problem, code),) = work(job)
     assert code == 2
-    assert f"{tmp_path / 'pseudo.npz'}: no pseudo-labels can be read" in problem
+    assert f"{tmp_path / 'pseudo.npz'}: the pseudo-labels can't be read" in problem
     save(0)
     assert work(job) == []
     check_data(job)

@@ -22,7 +22,7 @@ from spml.data.matrix import ImageArray
 from spml.decisions.selection import Judge
 from spml.engine import Trainer
 from spml.engine.loader import EpochBatches, make_loader
-from spml.engine.loop import TrainingStep
+from spml.engine.step import TrainingStep
 from spml.methods.base import Card, Facts, Needs, Objective, Outputs, Progress
 from spml.methods.registry import create, methods, register
 from tests.engine.test_loop import make_data

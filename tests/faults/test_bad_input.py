@@ -73,7 +73,7 @@ def train_fails(capsys, tmp_path, *arguments, code=2):
 
 
 def test_nothing_named(capsys, tmp_path):
-    assert "nothing to learn from" in train_fails(capsys, tmp_path)
+    assert "no data: name a folder" in train_fails(capsys, tmp_path)
 
 
 def test_missing_file(capsys, tmp_path):

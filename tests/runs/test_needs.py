@@ -17,20 +17,39 @@ from spml.errors import InputError
 from spml.methods import registry
 from spml.methods.base import Card, Needs, Objective
 from spml.methods.registry import find
-from spml.models import build_backbone, describe_backbone
-from spml.runs.resolve import check_maps, check_needs, with_data
+from spml.models import describe_backbone
+from spml.runs.build import make_backbone
+from spml.runs.resolve import Resolved, resolve
 from tests.models.conftest import FEATURES, GREY, PHOTOS
 
 NOTHING, MAPS, LATENT = Needs(), Needs(class_maps=True), Needs(latent=True)
 
 
-def resolved(model: ModelConfig, data: Dataset = PHOTOS, method: str = "an") -> Config:
-    return with_data(Config(method=method, model=model), data, describe_backbone(model, data))
+class Demanding(find("an")):  # type: ignore[misc]
+    """A method whose needs a test sets."""
 
 
-def refusal(config: Config, needs: Needs) -> str:
+@pytest.fixture(autouse=True)
+def demanding(monkeypatch: pytest.MonkeyPatch) -> None:
+    find("an")  # all methods are registered
+    monkeypatch.setitem(registry._REGISTRY, "an", Demanding)
+    monkeypatch.setattr(Demanding, "needs", NOTHING)
+
+
+def resolved(model: ModelConfig, data: Dataset = PHOTOS, needs: Needs = NOTHING) -> Resolved:
+    Demanding.needs = needs
+    config = Config(method="an", model=model)
+    config.data.path = "data"
+    return resolve(config, lambda settings, start: (data, describe_backbone(settings.model, data)))
+
+
+def settled(model: ModelConfig, data: Dataset = PHOTOS, needs: Needs = NOTHING) -> Config:
+    return resolved(model, data, needs).config
+
+
+def refusal(model: ModelConfig, data: Dataset, needs: Needs) -> str:
     with pytest.raises(InputError) as caught:
-        check_needs(config, needs)
+        resolved(model, data, needs)
     return str(caught.value)
 
 
@@ -42,26 +61,23 @@ def card_with_a_head(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("card_with_a_head")
 def test_the_card_chooses_the_head_unless_the_user_does() -> None:
-    assert resolved(ModelConfig()).model.head == "boosted_cam"
-    assert resolved(ModelConfig(head="mlp")).model.head == "mlp"
-    again = resolved(resolved(ModelConfig()).model)
+    assert settled(ModelConfig()).model.head == "boosted_cam"
+    assert settled(ModelConfig(head="mlp")).model.head == "mlp"
+    again = settled(settled(ModelConfig()).model)
     assert (again.model.head, again.model.frozen) == ("boosted_cam", "no")
 
 
 def test_a_card_without_a_head_means_a_linear_one() -> None:
     assert Card("", "", 0, "").head == "linear"
-    assert resolved(ModelConfig()).model.head == "linear"
+    assert settled(ModelConfig()).model.head == "linear"
 
 
-def test_auto_freezes_a_pretrained_backbone_unless_its_maps_are_needed(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    assert resolved(ModelConfig()).model.frozen == "yes"
-    assert resolved(ModelConfig(head="gaussian")).model.frozen == "yes"
-    boosted = resolved(ModelConfig(head="boosted_cam"))
+def test_auto_freezes_a_pretrained_backbone_unless_its_maps_are_needed() -> None:
+    assert settled(ModelConfig()).model.frozen == "yes"
+    assert settled(ModelConfig(head="gaussian")).model.frozen == "yes"
+    boosted = settled(ModelConfig(head="boosted_cam"))
     assert (boosted.model.frozen, boosted.optim.lr) == ("no", 1e-4)
-    monkeypatch.setattr(find("an"), "needs", MAPS)
-    assert resolved(ModelConfig()).model.frozen == "no"
+    assert settled(ModelConfig(), needs=MAPS).model.frozen == "no"
 
 
 @pytest.mark.parametrize(
@@ -69,16 +85,16 @@ def test_auto_freezes_a_pretrained_backbone_unless_its_maps_are_needed(
     [("boosted_cam", NOTHING, "head 'boosted_cam' (method 'an')"), ("linear", MAPS, "method 'an'")],
 )
 def test_maps_need_a_backbone_that_is_trained(head: Any, needs: Needs, who: str) -> None:
-    frozen = refusal(resolved(ModelConfig(head=head, frozen="yes")), needs)
+    frozen = refusal(ModelConfig(head=head, frozen="yes"), PHOTOS, needs)
     assert frozen.startswith(who)
     assert "--model.frozen is 'yes'" in frozen
-    assert "say --model.frozen no" in frozen
-    vectors = refusal(resolved(ModelConfig(head=head), FEATURES), needs)
+    assert "pass --model.frozen no" in frozen
+    vectors = refusal(ModelConfig(head=head), FEATURES, needs)
     assert vectors.startswith(who)
     assert "feature vectors" in vectors
     assert "give the images" in vectors
-    check_needs(resolved(ModelConfig(head=head, frozen="no")), needs)
-    check_needs(resolved(ModelConfig(head=head), GREY), needs)
+    assert settled(ModelConfig(head=head, frozen="no"), PHOTOS, needs).model.frozen == "no"
+    assert settled(ModelConfig(head=head), GREY, needs).model.frozen == "no"
 
 
 @pytest.mark.parametrize(
@@ -87,31 +103,31 @@ def test_maps_need_a_backbone_that_is_trained(head: Any, needs: Needs, who: str)
 )
 def test_maps_need_a_backbone_that_has_them(head: Any, needs: Needs, who: str) -> None:
     for name, fits in (("resnet18", True), ("test_vit", False)):
-        model = ModelConfig(name, weights="random", head=head)
-        backbone = build_backbone(describe_backbone(model, PHOTOS), model)
-        check_maps(resolved(ModelConfig(name, weights="random")), NOTHING, backbone)
+        plain = ModelConfig(name, weights="random")
+        assert make_backbone(resolved(plain), print).num_features > 0
+        run = resolved(replace(plain, head=head), needs=needs)
         if fits:
-            check_maps(resolved(model), needs, backbone)
+            assert make_backbone(run, print).num_features == 512
             continue
         with pytest.raises(InputError) as caught:
-            check_maps(resolved(model), needs, backbone)
+            make_backbone(run, print)
         assert str(caught.value).startswith(f"{who} needs a feature map, but backbone test_vit")
         assert "--model.backbone resnet50" in str(caught.value)
 
 
 def test_a_random_code_needs_its_head() -> None:
     for data in (FEATURES, GREY, PHOTOS):
-        message = refusal(resolved(ModelConfig(head="mlp"), data), LATENT)
+        message = refusal(ModelConfig(head="mlp"), data, LATENT)
         assert "method 'an'" in message
         assert "--model.head is 'mlp'" in message
-        assert "say --model.head gaussian" in message
-        check_needs(resolved(ModelConfig(head="gaussian"), data), LATENT)
+        assert "pass --model.head gaussian" in message
+        assert settled(ModelConfig(head="gaussian"), data, LATENT).model.head == "gaussian"
 
 
 def test_views_and_further_passes_suit_every_model() -> None:
     needs = Needs(views=("weak", "strong"), train_pass=True, batch_coupled=True)
     for data in (FEATURES, GREY, PHOTOS):
-        check_needs(resolved(ModelConfig(), data), needs)
+        assert settled(ModelConfig(), data, needs).model.head == "linear"
 
 
 # -- whole runs ------------------------------------------------------------------------------------------
@@ -148,7 +164,7 @@ class Needy(Objective):
     ("changes", "words"),
     [
         ({"model": {"head": "boosted_cam"}}, "the data holds feature vectors"),
-        ({"method": "needy"}, "say --model.head gaussian"),
+        ({"method": "needy"}, "pass --model.head gaussian"),
         (
             {
                 "source": "digits",

@@ -21,7 +21,7 @@ from spml.losses import an_loss
 from spml.methods import registry
 from spml.methods.base import Card, Extra, Needs, Objective
 from spml.methods.registry import create
-from spml.runs import build
+from spml.runs import resolve
 
 N, VAL, C = 60, 30, 4
 CONTAINERS = (dict, list, tuple, set, frozenset)
@@ -176,7 +176,7 @@ def test_no_objective_can_reach_the_true_labels(data, monkeypatch):
 def test_no_memory_holds_the_true_labels(data, monkeypatch, method, hp):
     path, truths = data
     made = []
-    monkeypatch.setattr(build, "create", lambda *given: made.append(create(*given)) or made[-1])
+    monkeypatch.setattr(resolve, "create", lambda *given: made.append(create(*given)) or made[-1])
     train(path, method, **hp)
     assert leaks(made, truths) == []
 

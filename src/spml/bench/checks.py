@@ -9,7 +9,7 @@ from ..data.hiding import check_observe
 from ..errors import InputError, nearest
 from ..methods.registry import create
 from ..models import CLOSED_FORM
-from ..runs.resolve import never_infers
+from ..runs.resolve import missed_warmup
 from .document import Document, Where
 from .nesting import merged, nested
 from .space import Space, grid_size
@@ -75,7 +75,7 @@ def _check_settings(spec: Spec, candidate: Candidate, where: Where, document: Do
                     config = from_dict(settings)
                     check(config)
                     check_observe(config.data)
-                    if config.method and (note := never_infers(config, create(config.method, config.hp))):
+                    if config.method and (note := missed_warmup(config, create(config.method, config.hp))):
                         raise InputError(note)
                 except (InputError, ValueError) as error:
                     raise document.error(where, f"candidate {candidate.name!r}: {error}") from error

@@ -1,45 +1,202 @@
-"""What a run starts from: the objective that has seen the observed labels, the head on its features."""
+"""Build a run that is ready to be fitted: objective, backbone, head. Shared by `spml train` and `bench`."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
+from torch import nn
 
 from .. import models
 from ..config import LBFGS, Config
-from ..data import Dataset
+from ..data import Dataset, cached_features
+from ..data.matrix import FeatureMatrix
 from ..decisions.selection import default_mean_labels
+from ..engine import Trainer, predict_logits
+from ..engine.checkpoint import has_checkpoint
 from ..engine.lbfgs_path import check_solvable
+from ..engine.loop import Judging
+from ..errors import InputError
 from ..methods.base import Facts, Objective
-from ..methods.registry import create
-from .resolve import check_needs
+from .resolve import Resolved
+from .solve import Fitted, solve
 
 
-def start_objective(config: Config, data: Dataset) -> Objective:
-    """The method of a run, started on the observed labels of its training samples.
+def start_objective(run: Resolved, data: Dataset) -> Objective | None:
+    """Start the method of a run on the observed labels of its training samples.
 
     Raises:
-        InputError: hyper-parameters out of their domain; data or model do not give what the method needs, or
-            L-BFGS can't minimise it.
+        InputError: The data does not give what the method needs, or L-BFGS can't minimise its loss.
     """
-    train = data.splits["train"]
-    objective = create(config.method, config.hp)
-    check_needs(config, objective.needs)
-    torch.manual_seed(config.seed)  # an objective may draw its start
+    objective, config, train = run.objective, run.config, data.splits["train"]
+    if objective is None:
+        return None
+    torch.manual_seed(config.seed)  # an objective may start from random numbers
     objective.on_fit_start(Facts(train.observed, train.ids, data.classes, config.mean_labels))
     if config.optim.name == LBFGS:
         check_solvable(objective, config.method, train, config.epochs)
     return objective
 
 
-def make_top(config: Config, data: Dataset, num_features: int) -> tuple[models.Top, dict[str, Any]]:
-    """A new top with its features standardised and its head at its start, and where that start came from.
+def make_backbone(run: Resolved, report: Callable[[str], None]) -> models.Backbone:
+    """Make the backbone of a run with the weights that it starts from.
+
+    Raises:
+        InputError: The weights can't be read or downloaded, or the backbone lacks a feature map that the run
+            needs, or it gives too many features for a head that is solved.
+    """
+    torch.manual_seed(run.config.seed)
+    if run.start:
+        backbone = run.start.backbone(run.spec)
+    else:
+        backbone = models.build_backbone(run.spec, run.config.model, report=report)
+    if run.needs_maps:
+        try:
+            backbone.check_maps()
+        except InputError as error:
+            raise InputError(f"{run.needs_maps} needs a feature map, but {error}") from error
+    if run.solved:
+        models.check_width(backbone.num_features)
+    return backbone
+
+
+class Build:
+    """Model, objective and data of one run, ready to be fitted.
 
     Args:
-        config: complete (`with_data`).
-        data: as the top takes it: features, or images of a backbone that is trained.
-        num_features: D.
+        run: Resolved run.
+        data: Data as the trained part takes it: features if the backbone is frozen.
+        objective: Started method; None for a head in closed form.
+        backbone: Backbone of the model. May be None if it is frozen, where only the top is trained.
+        fabric: Lightning Fabric.
+
+    Attributes:
+        top: Part of the model from features to logits.
+        classifier: Whole model; None without a backbone.
+        trained: Module that is trained: the top on features, or the whole classifier.
+        head_bias: Start of the head's bias, for the summary.
+    """
+
+    def __init__(
+        self,
+        run: Resolved,
+        data: Dataset,
+        objective: Objective | None,
+        backbone: models.Backbone | None,
+        fabric: Any,
+    ) -> None:
+        self.run, self.data, self.objective, self.fabric = run, data, objective, fabric
+        if run.start:
+            self.top = run.start.classifier.top
+            self.head_bias: dict[str, Any] = {"start": "init_from"}
+            self.top.scores = run.config.model.scores  # depends on the method, not on what was learned
+        else:
+            width = backbone.num_features if backbone else _width(data)
+            self.top, self.head_bias = make_top(run.config, data, width)
+        self.top.to(fabric.device)
+        self.classifier = None
+        if backbone is not None:
+            self.classifier = models.Classifier(backbone, self.top, frozen=run.frozen).to(fabric.device)
+        trained = self.top if run.frozen else self.classifier
+        assert trained is not None
+        self.trained: nn.Module = trained
+        self._workers = 0 if run.frozen else run.config.data.workers
+
+    def fit(
+        self,
+        judge: Judging,
+        *,
+        folder: Path | None = None,
+        resume: bool = False,
+        identity: str = "",
+        report: Callable[[str], None] = lambda line: None,
+        on_epoch: Callable[[Trainer], None] = lambda trainer: None,
+        on_step: Callable[[int], None] = lambda samples: None,
+    ) -> Fitted:
+        """Train the model, or solve its head. The model has the best weights afterwards.
+
+        Args:
+            judge: Scores the validation samples.
+            folder: Folder for checkpoints; None = no checkpoints are written.
+            resume: Go on from the last checkpoint, if there is one.
+            identity: Fingerprint of the data, kept in checkpoints.
+            report: Called with a line for each penalty of a head that is solved.
+            on_epoch, on_step: As in `Trainer`.
+
+        Raises:
+            SpmlError: Training diverged, or a file could not be written.
+            InputError: The data does not suit a head that is solved, or the checkpoint does not fit.
+        """
+        config = self.run.config
+        if self.objective is None or self.run.solved:
+            return solve(
+                config,
+                self.objective,
+                self.top,
+                self.data.splits["train"],
+                judge,
+                mean_labels=self.head_bias["mean_labels"],
+                predict=lambda: self.predict("val"),
+                report=report,
+            )
+        trainer = Trainer(
+            config,
+            self.fabric,
+            self.trained,
+            self.top.head,
+            self.objective,
+            self.data,
+            judge,
+            folder=folder,
+            workers=self._workers,
+            identity=identity,
+            on_epoch=on_epoch,
+            on_step=on_step,
+        )
+        # A run that was killed before its first checkpoint starts from the beginning.
+        state = trainer.fit(resume and folder is not None and has_checkpoint(folder))
+        return Fitted(
+            state.history, state.best_epoch, state.seconds, len(state.history), state.best_objective
+        )
+
+    def predict(self, split: str, model: nn.Module | None = None) -> npt.NDArray[np.float32]:
+        """Compute the logits (N, C) of a split, with the trained module or another one."""
+        return predict_logits(
+            self.trained if model is None else model,
+            self.data.splits[split],
+            self.fabric,
+            batch_size=4 * self.run.config.batch_size,
+            workers=self._workers,
+        )
+
+
+@contextmanager
+def _no_progress(label: str, total: int) -> Iterator[Callable[[int], None]]:
+    yield lambda done: None
+
+
+def _width(data: Dataset) -> int:
+    inputs = data.splits["train"].inputs
+    assert isinstance(inputs, FeatureMatrix)
+    return inputs.width
+
+
+def make_top(config: Config, data: Dataset, num_features: int) -> tuple[models.Top, dict[str, Any]]:
+    """Make a new top with its features standardised and its head at its start.
+
+    Args:
+        config: Complete settings.
+        data: Data as the top takes it: features, or images of a backbone that is trained.
+        num_features: Number of features D.
+
+    Returns:
+        The top, and where the bias of its head came from, for the summary.
     """
     observed = data.splits["train"].observed
     torch.manual_seed(config.seed)
@@ -64,3 +221,46 @@ def make_top(config: Config, data: Dataset, num_features: int) -> tuple[models.T
         if config.mean_labels is None and observed.full:
             mean_labels, source = float(observed.positives_per_sample().mean()), "training labels"
     return top, {"start": start, "mean_labels": mean_labels, "source": source}
+
+
+def frozen_features(
+    run: Resolved,
+    data: Dataset,
+    backbone: models.Backbone,
+    folder: Path,
+    *,
+    report: Callable[[str], None],
+    progress: Callable[[str, int], AbstractContextManager[Callable[[int], None]]] = _no_progress,
+    barrier: Callable[[], None] = lambda: None,
+    first: bool = True,
+) -> Dataset:
+    """Replace images by the features of a frozen backbone, which are computed once and kept in `folder`.
+
+    Args:
+        run: Resolved run.
+        data: Images.
+        backbone: Frozen backbone, on the device that computes.
+        folder: Folder of the cache.
+        report: Called with a line for each split.
+        progress: Makes a progress bar for a split, given its label and number of samples.
+        barrier: Waits for the other processes. One process computes, the others read what it wrote.
+        first: Whether this is the process that computes.
+    """
+    splits = {}
+    for name, samples in data.splits.items():
+        with progress(f"features of {name}", len(samples)) as advance:
+            for turn in (True, False):
+                if turn == first:
+                    inputs = cached_features(
+                        backbone,
+                        samples.inputs,
+                        folder,
+                        key=backbone.key(),
+                        batch_size=run.config.batch_size,
+                        workers=run.config.data.workers,
+                        report=report,
+                        progress=advance,
+                    )
+                barrier()
+        splits[name] = replace(samples, inputs=inputs)
+    return replace(data, splits=splits)

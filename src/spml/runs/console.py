@@ -1,4 +1,4 @@
-"""What a run tells while it works: a progress bar on a terminal, plain lines elsewhere."""
+"""Progress of a run: a bar on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any, TextIO
 
 
 class Console:
-    """Lines and progress on a stream.
+    """Lines and progress bars on a stream.
 
     Args:
-        stream: where to write; standard error by default, so that standard output holds results only.
-        silent: write nothing (other processes than the first, tests).
+        stream: Stream to write to; standard error by default, so that standard output holds results only.
+        silent: Write nothing (for tests, and for all processes but the first).
     """
 
     def __init__(self, stream: TextIO | None = None, silent: bool = False) -> None:
@@ -24,11 +24,11 @@ class Console:
 
     @property
     def terminal(self) -> bool:
-        """Whether it shows progress bars."""
+        """Whether progress bars are shown."""
         return self._terminal
 
     def line(self, text: str) -> None:
-        """One line of text, above the progress bar if there is one."""
+        """Print one line, above the progress bar if there is one."""
         if self._silent:
             return
         if self._bar is not None:
@@ -38,8 +38,8 @@ class Console:
 
     @contextmanager
     def progress(self, total: int, label: str) -> Iterator[Callable[[int], None]]:
-        """A bar towards `total`; gives a function that is told how many more are done."""
-        if not self._terminal:
+        """Show a progress bar. Yields a callback that advances it; with a total of 0 there is no bar."""
+        if not self._terminal or not total:
             yield lambda done: None
             return
         from rich.console import Console as RichConsole

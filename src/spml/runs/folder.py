@@ -1,4 +1,4 @@
-"""The folder of a run: which files it holds, when it may be written to."""
+"""The folder of a run: its files, and when it may be written to."""
 
 from __future__ import annotations
 
@@ -27,27 +27,27 @@ def holds_run(folder: Path) -> bool:
 
 
 def check_free(folder: Path, *, resume: bool, overwrite: bool) -> None:
-    """Check that a run may be written to `folder`.
+    """Check that a run may be written to a folder.
 
     Raises:
-        InputError: it holds a run and neither `resume` nor `overwrite` was said, it holds none to resume, or
-            it is a file.
+        InputError: The folder holds a run and neither `resume` nor `overwrite` is set, or it holds no run to
+            resume, or it is a file.
     """
     check_folder(folder)
     if resume and not holds_run(folder):
         raise InputError(f"{folder}: holds no run to resume. Start one without --resume.")
     if holds_run(folder) and not resume and not overwrite:
         raise InputError(
-            f"{folder}: already holds a run. Go on with it (--resume), replace it (--overwrite), or name "
+            f"{folder}: already holds a run. Continue it (--resume), replace it (--overwrite), or name "
             "another folder (--output)."
         )
 
 
 def clear(folder: Path) -> None:
-    """Make the folder and remove the files of an earlier run from it; other files stay.
+    """Make the folder, and remove the files of an earlier run from it; other files stay.
 
     Raises:
-        InputError: it can't be made.
+        InputError: The folder can't be made.
     """
     make_folder(folder)
     for name in _FILES:
@@ -56,5 +56,5 @@ def clear(folder: Path) -> None:
 
 
 def write_lines(path: Path, records: list[dict[str, Any]]) -> None:
-    """One JSON object per line, whole or not at all."""
+    """Write one JSON object per line, whole or not at all."""
     write_text(path, "".join(json.dumps(record, allow_nan=False) + "\n" for record in records))

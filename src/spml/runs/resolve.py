@@ -1,136 +1,273 @@
-"""What the user left open, filled in, so that config.yaml repeats the run."""
+"""Settle every setting of a run in one visit, so that config.yaml is complete and repeats the run."""
 
 from __future__ import annotations
 
 import os
-from dataclasses import asdict, replace
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from .. import models
 from ..config import LBFGS, Config, DataConfig, ModelConfig, OptimConfig, check
-from ..data import Dataset
+from ..data import Dataset, open_dataset
 from ..errors import InputError
 from ..methods.base import Needs, Objective
-from ..methods.registry import find
+from ..methods.registry import create, find
 from . import recipes
+from .init_from import Start, read_start
 
 
-def with_defaults(config: Config) -> Config:
-    """Settings that can be filled in and checked before the data is read: method and folder.
+class Resolved(NamedTuple):
+    """A run whose settings are complete.
+
+    Attributes:
+        config: Complete settings.
+        spec: Backbone, and how its inputs are prepared.
+        data: Data set, opened for this backbone.
+        objective: Method with its hyper-parameters, not started yet; None for a head in closed form.
+        start: Finished run that this one starts from, if there is one.
+        notes: Remarks for the user.
+    """
+
+    config: Config
+    spec: models.BackboneSpec
+    data: Dataset
+    objective: Objective | None
+    start: Start | None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def frozen(self) -> bool:
+        """Whether only the head is trained, on features that are computed once."""
+        return self.config.model.frozen == "yes"
+
+    @property
+    def solved(self) -> bool:
+        """Whether the head is solved instead of trained."""
+        return self.objective is None or self.config.optim.name == LBFGS
+
+    @property
+    def needs_maps(self) -> str:
+        """What needs the feature map of the backbone, for messages; empty if nothing does."""
+        needs = self.objective.needs if self.objective else Needs()
+        return _needs_maps(self.config.method, self.config.model.head, needs)
+
+
+Opener = Callable[[Config, "Start | None"], tuple[Dataset, models.BackboneSpec]]
+"""Opens the data of a configuration for the backbone that it names, or for that of the run to start from."""
+
+
+def resolve(config: Config, open_data: Opener) -> Resolved:
+    """Complete and check the settings of a run.
+
+    Args:
+        config: Settings as the user stated them.
+        open_data: Opens the data; called after everything that can be checked without it.
 
     Raises:
-        InputError: no data named, an unknown method, a setting outside its domain, or one that a head in
-            closed form has no use for; a run that is to start from itself.
+        InputError: A setting is outside its domain or does not go together with another one, with the data,
+            with the backbone or with the method.
     """
+    config = _with_method(config)
+    _check_without_data(config)
+    start = read_start(Path(config.init_from)) if config.init_from else None
+    data, spec = open_data(config, start)
+    check_mean_labels(config.mean_labels, len(data.classes))
+    objective = create(config.method, config.hp) if config.method else None
+    needs = objective.needs if objective else Needs()
+    if start:
+        config = replace(config, model=start.model_settings(config.model))
+    model = _model_settings(config, spec, data, needs)
+    optim = _optim_settings(config, spec, model)
+    config = replace(config, data=_data_settings(config.data, spec, data), model=model, optim=optim)
+    _check_needs(config, needs)
+    remark = missed_warmup(config, objective) if objective else ""
+    return Resolved(config, spec, data, objective, start, (remark,) if remark else ())
+
+
+def open_for_backbone(
+    config: Config, start: Start | None = None, report: Callable[[str], None] = lambda line: None
+) -> tuple[Dataset, models.BackboneSpec]:
+    """Open the data of a run with images of the size that its backbone takes.
+
+    Args:
+        config: Settings; only those of data and model are used.
+        start: Finished run whose backbone is used instead of the one that `config` names.
+        report: Called with a line before something that takes long.
+
+    Raises:
+        InputError: The data can't be opened, or the backbone does not suit it.
+    """
+    data = open_dataset(config.data, report=report)
+    if start:
+        start.check(data)
+        spec = start.spec(config.data.size)
+    else:
+        spec = models.describe_backbone(config.model, data, size=config.data.size)
+    return data.resized(config.data.size or spec.size, spec.interpolation), spec
+
+
+def run_folder(config: Config) -> Path:
+    """Folder of a run: as stated, or named after data and method."""
+    if config.output:
+        return Path(config.output)
+    config = _with_method(config)
+    name = Path(config.data.path).resolve().stem or "run"
+    continued = "-continued" if config.init_from else ""
+    return Path(f"runs/{name}-{config.method or config.model.head}{continued}")
+
+
+def check_mean_labels(mean_labels: float | None, classes: int) -> None:
+    """Refuse a mean number of labels per sample K that is impossible for this number of classes.
+
+    Raises:
+        InputError: K does not lie between 0 and the number of classes.
+    """
+    if mean_labels is not None and not 0 < mean_labels < classes:
+        raise InputError(
+            f"--mean_labels is the mean number of labels per sample, between 0 and the {classes} classes, "
+            f"got {mean_labels:g}. State another value, or leave it out if you do not know it."
+        )
+
+
+def missed_warmup(config: Config, objective: Objective) -> str:
+    """A remark if training ends before the warm-up of the method does; empty otherwise."""
+    if config.optim.name == LBFGS or objective.warmup < config.epochs:
+        return ""
+    return (
+        f"method {config.method!r} infers nothing before epoch {objective.warmup + 1} (hp.warmup is "
+        f"{objective.warmup}), and epochs is {config.epochs}: train longer, or set a shorter warmup"
+    )
+
+
+# -- checks that need no data ----------------------------------------------------------------------------
+
+
+def _with_method(config: Config) -> Config:
+    if config.method or config.model.head in models.CLOSED_FORM:
+        return config
+    return replace(config, method=recipes.read("default")["method"])
+
+
+def _check_without_data(config: Config) -> None:
     if not config.data.path:
         raise InputError(
-            "nothing to learn from: name a folder with one sub-folder per class, a CSV file, a .npz feature "
-            "file, or `digits`."
+            "no data: name a folder with one sub-folder per class, a CSV file, a .npz feature file, or "
+            "`digits`."
         )
-    method: str = config.method
+    if config.method and config.model.head not in models.CLOSED_FORM:
+        find(config.method)
+    check(config)
     if config.model.head in models.CLOSED_FORM:
         _check_closed_form(config)
-    else:
-        method = method or recipes.read("default")["method"]
-        find(method)
-    name = Path(config.data.path).resolve().stem or "run"
-    name = f"runs/{name}-{method or config.model.head}" + ("-continued" if config.init_from else "")
-    config = replace(config, method=method, output=config.output or name)
-    if config.init_from and Path(config.init_from).resolve() == Path(config.output).resolve():
+    if config.init_from and config.output and _same_folder(config.init_from, config.output):
         raise InputError(
             f"{config.output}: can't be both the run to start from (--init_from) and the folder of the new "
             "run (--output): name another --output."
         )
-    check(config)
-    return config
+
+
+def _same_folder(first: str, second: str) -> bool:
+    return Path(first).resolve() == Path(second).resolve()
 
 
 def _check_closed_form(config: Config) -> None:
     head = f"--model.head {config.model.head}"
     if config.method or config.hp:
-        named = f"--method {config.method}" if config.method else "--hp"
+        option = f"--method {config.method}" if config.method else "--hp"
         raise InputError(
-            f"{head} is solved without any method, but {named} is given: leave out one of the two."
+            f"{head} is solved without a method, but {option} is given: leave out one of the two."
         )
     if config.init_from:
         raise InputError(
-            f"{head} is solved anew and starts from nothing, but --init_from {config.init_from} is given: "
-            "leave out --model.head to train the head of that run further."
+            f"{head} is solved from scratch, but --init_from {config.init_from} is given: leave out "
+            "--model.head to train the head of that run further."
         )
 
 
-def with_data(config: Config, data: Dataset, spec: models.BackboneSpec) -> Config:
-    """Settings that depend on data, backbone and method: image size, head, learning rates, workers.
+# -- what data, backbone and method decide ---------------------------------------------------------------
 
-    Raises:
-        InputError: a head that is solved on images whose backbone is to be trained, or was not; settings that
-            such a head has no use for.
-    """
-    needs, model = Needs(), ModelConfig(**asdict(config.model))
-    pretrained = spec.weights in ("pretrained", "file")
+
+def _data_settings(config: DataConfig, spec: models.BackboneSpec, data: Dataset) -> DataConfig:
+    workers = config.workers
+    if not data.decoded:
+        workers = 0
+    elif workers < 0:
+        workers = min(os.cpu_count() or 1, 8)
+    return replace(config, size=config.size or spec.size, workers=workers)
+
+
+def _model_settings(config: Config, spec: models.BackboneSpec, data: Dataset, needs: Needs) -> ModelConfig:
+    model = config.model
     if config.method:
-        objective = find(config.method)
-        card, needs = objective.card, objective.needs
-        model.head = card.head if model.head == "auto" else model.head  # type: ignore[assignment]
-        model.scores = card.scores if model.scores == "auto" else model.scores  # type: ignore[assignment]
-        model.head_bias = card.head_bias if model.head_bias == "auto" else model.head_bias  # type: ignore[assignment]
-    solved = config.method and config.optim.name == LBFGS
-    if solved:
+        card = find(config.method).card
+        from_card = {name: getattr(card, name) for name in ("head", "scores", "head_bias")}
+        model = replace(
+            model, **{name: value for name, value in from_card.items() if getattr(model, name) == "auto"}
+        )
+    minimised = bool(config.method) and config.optim.name == LBFGS
+    if minimised:
         _check_lbfgs(config, model.head)
-    if data.kind == "image" and (solved or not config.method):
-        head = "" if solved else config.model.head
-        _check_frozen(config.model, spec, pretrained, head)
-    frozen = config.model.frozen
+    if data.kind == "image" and (minimised or not config.method):
+        _check_frozen(model, spec, "" if minimised else model.head)
+    frozen = model.frozen
     if data.kind == "feature":
         frozen = "no"
     elif frozen == "auto":
-        frozen = "yes" if pretrained and not _wants_maps(config.method, model.head, needs) else "no"
-    fine_tuned = pretrained and frozen == "no"
-    optim = OptimConfig(**asdict(config.optim))
-    optim.lr = config.optim.lr or (1e-4 if fine_tuned else 1e-3)
+        frozen = "yes" if _is_pretrained(spec) and not _needs_maps(config.method, model.head, needs) else "no"
+    return replace(model, backbone=spec.name, frozen=frozen)
+
+
+def _optim_settings(config: Config, spec: models.BackboneSpec, model: ModelConfig) -> OptimConfig:
+    optim, fine_tuned = config.optim, _is_pretrained(spec) and model.frozen == "no"
     new_head = fine_tuned and not config.init_from
-    optim.head_lr_factor = config.optim.head_lr_factor or (10.0 if new_head else 1.0)
-    model.backbone, model.frozen = spec.name, frozen
-    settings = DataConfig(**asdict(config.data))
-    settings.size = config.data.size or spec.size
-    if not data.decoded:
-        settings.workers = 0
-    elif settings.workers < 0:
-        settings.workers = min(os.cpu_count() or 1, 8)
-    return replace(config, data=settings, model=model, optim=optim)
+    return replace(
+        optim,
+        lr=optim.lr or (1e-4 if fine_tuned else 1e-3),
+        head_lr_factor=optim.head_lr_factor or (10.0 if new_head else 1.0),
+    )
 
 
-def _check_frozen(model: ModelConfig, spec: models.BackboneSpec, pretrained: bool, head: str) -> None:
-    """Refuse a backbone whose features a head that is solved (`head` in closed form, else by L-BFGS) would
-    have no use for.
+def _is_pretrained(spec: models.BackboneSpec) -> bool:
+    return spec.weights in ("pretrained", "file")
+
+
+def _check_frozen(model: ModelConfig, spec: models.BackboneSpec, head: str) -> None:
+    """Refuse a backbone whose features are of no use for a head that is solved.
+
+    Args:
+        model: Settings of the model.
+        spec: Its backbone.
+        head: Name of a head in closed form; empty for a head that L-BFGS solves.
     """
-    who = f"--model.head {head}" if head else f"--optim.name {LBFGS}"
+    solver = f"--model.head {head}" if head else f"--optim.name {LBFGS}"
     instead = "--model.head linear" if head else "--optim.name adamw"
-    if not pretrained:
+    if not _is_pretrained(spec):
         raise InputError(
-            f"{who} solves a head on the features of a backbone that has learnt before, but {spec.name} "
-            "starts from random weights: choose a pretrained one (--model.backbone resnet50, or "
-            f"--model.weights FILE), give a feature file, or train both ({instead})."
+            f"{solver} solves a head on the features of a pretrained backbone, but {spec.name} starts from "
+            "random weights: choose a pretrained one (--model.backbone resnet50, or --model.weights FILE), "
+            f"give a feature file, or train both ({instead})."
         )
     if model.frozen == "no":
         raise InputError(
-            f"{who} needs features that stay as they are, but --model.frozen is 'no': leave it out. To train "
+            f"{solver} needs features that do not change, but --model.frozen is 'no': leave it out. To train "
             "the backbone too, start a second run from this one (--init_from RUN --model.frozen no)."
         )
 
 
 def _check_lbfgs(config: Config, head: str) -> None:
-    """Refuse settings that a head that is solved by L-BFGS has no use for; `head` is the kind of head."""
-    who = f"--optim.name {LBFGS}"
+    """Refuse settings that L-BFGS can't honour."""
+    solver = f"--optim.name {LBFGS}"
     if head != models.LINEAR:
         raise InputError(
-            f"{who} solves a linear head, but the head of method {config.method!r} is {head!r} here: say "
+            f"{solver} solves a linear head, but method {config.method!r} has a {head!r} head here: pass "
             "--model.head linear, or train it (--optim.name adamw)."
         )
     if config.init_from:
         raise InputError(
-            f"{who} starts from nothing, but --init_from {config.init_from} is given: leave it out, or train "
-            "further (--optim.name adamw)."
+            f"{solver} starts from scratch, but --init_from {config.init_from} is given: leave it out, or "
+            "train further (--optim.name adamw)."
         )
     penalties = {
         "optim.l1": config.optim.l1,
@@ -140,81 +277,34 @@ def _check_lbfgs(config: Config, head: str) -> None:
     for name, value in penalties.items():
         if value:
             raise InputError(
-                f"{who} tries L2 penalties of its own and no other ones, but --{name} is {value:g}: leave it "
-                "out, or train (--optim.name adamw)."
+                f"{solver} tries L2 penalties of its own and no other ones, but --{name} is {value:g}: leave "
+                "it out, or train (--optim.name adamw)."
             )
 
 
-def check_needs(config: Config, needs: Needs) -> None:
-    """Refuse a model that can't give what the method or the head needs.
-
-    Args:
-        config: as `with_data` gives it.
-        needs: of the objective.
-
-    Raises:
-        InputError: no head with a random code where one is needed; feature vectors or a frozen backbone
-            where a feature map is.
-    """
+def _check_needs(config: Config, needs: Needs) -> None:
+    """Refuse a model that can't give what the method or the head needs."""
     if needs.latent and config.model.head != models.GAUSSIAN:
         raise InputError(
             f"method {config.method!r} needs a head with a random code, but --model.head is "
-            f"{config.model.head!r}: say --model.head {models.GAUSSIAN}."
+            f"{config.model.head!r}: pass --model.head {models.GAUSSIAN}."
         )
-    who = _wants_maps(config.method, config.model.head, needs)
-    if not who:
+    consumer = _needs_maps(config.method, config.model.head, needs)
+    if not consumer:
         return
     if config.model.backbone == "none":
         raise InputError(
-            f"{who} needs the feature map of a convolutional backbone, but the data holds feature vectors: "
-            "give the images that they were made from, or choose another head or method."
+            f"{consumer} needs the feature map of a convolutional backbone, but the data holds feature "
+            "vectors: give the images that they were made from, or choose another head or method."
         )
     if config.model.frozen == "yes":
         raise InputError(
-            f"{who} needs the feature map of the backbone in every step, but --model.frozen is 'yes', which "
-            "keeps pooled features only: say --model.frozen no."
+            f"{consumer} needs the feature map of the backbone in every step, but --model.frozen is 'yes', "
+            "which keeps pooled features only: pass --model.frozen no."
         )
 
 
-def never_infers(config: Config, objective: Objective) -> str:
-    """What to tell of a method whose warm-up is not over before training is; else nothing."""
-    if config.optim.name == LBFGS or objective.warmup < config.epochs:
-        return ""
-    return (
-        f"method {config.method!r} infers nothing before epoch {objective.warmup + 1} (hp.warmup is "
-        f"{objective.warmup}), and epochs is {config.epochs}: train longer, or set a shorter warmup"
-    )
-
-
-def check_maps(config: Config, needs: Needs, backbone: models.Backbone) -> None:
-    """Refuse a backbone without a feature map where the method or the head needs one.
-
-    Raises:
-        InputError: see `Backbone.maps`.
-    """
-    who = _wants_maps(config.method, config.model.head, needs)
-    if who:
-        try:
-            backbone.check_maps()
-        except InputError as error:
-            raise InputError(f"{who} needs a feature map, but {error}") from error
-
-
-def _wants_maps(method: str, head: str, needs: Needs) -> str:
-    """Who needs the feature map of the backbone; empty if nobody does."""
+def _needs_maps(method: str, head: str, needs: Needs) -> str:
     if needs.class_maps:
         return f"method {method!r}"
     return f"head {head!r} (method {method!r})" if head == models.BOOSTED_CAM else ""
-
-
-def check_mean_labels(mean_labels: float | None, classes: int) -> None:
-    """Refuse a mean number of labels per sample K that these classes can't have.
-
-    Raises:
-        InputError: K does not lie between 0 and the number of classes.
-    """
-    if mean_labels is not None and not 0 < mean_labels < classes:
-        raise InputError(
-            f"--mean_labels is the mean number of labels per sample, between 0 and the {classes} classes, "
-            f"got {mean_labels:g}. State another, or leave it out if it is not known."
-        )

@@ -1,4 +1,4 @@
-"""Heads that are solved instead of trained: one solution per penalty, of which the judge prefers one."""
+"""Solve a head instead of training it: one solution per penalty, of which the judge prefers one."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from ..metrics import compare_ranks
 
 
 class Fitted(NamedTuple):
-    """What came of training, or of solving a head.
+    """Result of fitting a model, trained or solved.
 
     Attributes:
-        history: one record per epoch, or per solution.
-        best: position of the chosen record.
-        seconds: spent.
-        passes: over the training set.
-        state: of the objective at the chosen epoch.
-        tied: how many records can't be told from the chosen one; None where that was not found out.
+        history: One record per epoch, or per solution.
+        best: Position of the chosen record.
+        seconds: Time spent.
+        passes: Passes over the training set.
+        state: State of the objective at the chosen epoch.
+        tied: Number of records in the tie set of the chosen one; None if it was not computed.
     """
 
     history: list[dict[str, Any]]
@@ -42,8 +42,8 @@ class Fitted(NamedTuple):
     tied: int | None = None
 
 
-def shown(record: dict[str, Any], metric: str) -> str:
-    """A record's scores for the terminal."""
+def describe_scores(record: dict[str, Any], metric: str) -> str:
+    """Format the validation scores of a record for the terminal."""
     text = f"{metric} {100 * record[metric]:.2f}"
     if metric != "val/mAP" and "val/mAP" in record:
         text += f"  (true val/mAP {100 * record['val/mAP']:.2f}, not used)"
@@ -61,72 +61,102 @@ def solve(
     predict: Callable[[], npt.NDArray[np.float32]],
     report: Callable[[str], None],
 ) -> Fitted:
-    """Solve the top's linear head for each penalty and leave the one in it that the judge prefers.
+    """Solve the linear head of a model for each penalty, and leave the solution in it that the judge prefers.
 
     Args:
-        config: resolved settings of the run.
-        objective: whose loss is minimised, started; None for the head in closed form that `config` names.
-        top: features to logits.
-        samples: features and observed labels to learn from.
-        judge: scores the validation samples.
-        mean_labels: K, for a head in closed form.
-        predict: logits of the validation samples with the present head.
-        report: given a line for each penalty.
+        config: Resolved settings of the run.
+        objective: Started method whose loss is minimised; None for the head in closed form that `config`
+            names.
+        top: Maps features to logits.
+        samples: Features and observed labels to learn from.
+        judge: Scores the validation samples.
+        mean_labels: Mean labels per sample K, for a head in closed form.
+        predict: Computes the logits of the validation samples with the current head.
+        report: Called with a line for each penalty.
 
     Raises:
-        SpmlError: scores or loss are not finite.
-        InputError: all samples have the same features, or no label is a known positive.
+        SpmlError: Scores or loss are not finite.
+        InputError: All samples have the same features, or no label is a known positive.
     """
-    started, metric = time.perf_counter(), judge.metric
-    history: list[dict[str, Any]] = []
-    best, kept, ranks, count = 0, {}, {}, 0
-
-    def judged(place: int, found: dict[str, Any]) -> None:
-        nonlocal best, kept, count
-        scores = predict()
-        count = len(scores)
-        if not np.isfinite(scores).all():
-            raise SpmlError(
-                f"{config.data.path}: with these features, scores become NaN or infinite in float32: scale "
-                "them (--model.standardise true)."
-            )
-        record = {**found, **judge(scores), "seconds": round(time.perf_counter() - started, 3)}
-        history.append(record)
-        if not place or record[metric] > history[best][metric]:
-            best, kept = place, {name: value.clone() for name, value in top.head.state_dict().items()}
-        if "penalty" in record:
-            if isinstance(judge, Judge) and metric == "val/SP":
-                ranks[str(place)] = judge.ranks(scores)
-            unsolved = "" if record.get("converged", True) else "  not converged"
-            report(f"penalty {record['penalty']:<10}  {shown(record, metric)}{unsolved}")
-
+    solutions = _Solutions(config, top, judge, predict, report)
     passes, state = 1, {}
     if objective is None:
-        for place, found in enumerate(_closed_form(config.model.head, top, samples, mean_labels)):
-            judged(place, found)
+        for number, record in enumerate(_closed_form(config.model.head, top, samples, mean_labels)):
+            solutions.add(number, record)
     else:
-        solve_path(objective, top, samples, on_solution=judged, epochs=config.epochs)
-        passes = sum(record["evaluations"] for record in history)
+        solve_path(objective, top, samples, on_solution=solutions.add, epochs=config.epochs)
+        passes = sum(record["evaluations"] for record in solutions.history)
         state = {name: value.clone() for name, value in objective.state_dict().items()}
-    top.head.load_state_dict(kept)
-    tied = None
-    if ranks:
-        assert isinstance(judge, Judge)
-        tied = len(compare_ranks(ranks, count, judge.mean_labels).tie_set)
-    return Fitted(history, best, time.perf_counter() - started, passes, state, tied)
+    top.head.load_state_dict(solutions.best_head)
+    return Fitted(
+        solutions.history, solutions.best, solutions.seconds, passes, state, solutions.tie_set_size()
+    )
+
+
+class _Solutions:
+    """Judges each solution while the head holds it, and keeps the best one."""
+
+    def __init__(
+        self,
+        config: Config,
+        top: models.Top,
+        judge: Judging,
+        predict: Callable[[], npt.NDArray[np.float32]],
+        report: Callable[[str], None],
+    ) -> None:
+        self._config, self._top, self._judge = config, top, judge
+        self._predict, self._report = predict, report
+        self._started = time.perf_counter()
+        self._ranks: dict[str, Any] = {}
+        self._count = 0
+        self.history: list[dict[str, Any]] = []
+        self.best = 0
+        self.best_head: dict[str, Tensor] = {}
+
+    @property
+    def seconds(self) -> float:
+        """Time since the start."""
+        return time.perf_counter() - self._started
+
+    def add(self, number: int, record: dict[str, Any]) -> None:
+        """Judge the solution that the head holds."""
+        scores, metric = self._predict(), self._judge.metric
+        self._count = len(scores)
+        if not np.isfinite(scores).all():
+            raise SpmlError(
+                f"{self._config.data.path}: with these features, scores become NaN or infinite in float32: "
+                "scale them (--model.standardise true)."
+            )
+        record = {**record, **self._judge(scores), "seconds": round(self.seconds, 3)}
+        self.history.append(record)
+        if not number or record[metric] > self.history[self.best][metric]:
+            self.best = number
+            self.best_head = {name: value.clone() for name, value in self._top.head.state_dict().items()}
+        if "penalty" in record:
+            if isinstance(self._judge, Judge) and metric == "val/SP":
+                self._ranks[str(number)] = self._judge.ranks(scores)
+            unsolved = "" if record.get("converged", True) else "  not converged"
+            self._report(f"penalty {record['penalty']:<10}  {describe_scores(record, metric)}{unsolved}")
+
+    def tie_set_size(self) -> int | None:
+        """Number of solutions in the tie set of the best one; None where the SP-score did not choose."""
+        if not self._ranks:
+            return None
+        assert isinstance(self._judge, Judge)
+        return len(compare_ranks(self._ranks, self._count, self._judge.mean_labels).tie_set)
 
 
 def _closed_form(
     head: str, top: models.Top, samples: Samples, mean_labels: float | None
 ) -> Iterator[dict[str, Any]]:
-    """Fill the head with each solution in turn; gives its record."""
+    """Fill the head with each solution in turn, and yield its record."""
     assert isinstance(top.head, nn.Linear)
     assert mean_labels is not None
-    found = models.moments(samples, top)
+    moments = models.moments(samples, top)
     if head != models.RIDGE:
-        models.fill_head(top.head, models.mean_difference(found), found, mean_labels)
+        models.fill_head(top.head, models.mean_difference(moments), moments, mean_labels)
         yield {}
         return
-    for penalty, weights in zip(models.PENALTIES, models.ridge(found), strict=True):
-        models.fill_head(top.head, weights, found, mean_labels)
+    for penalty, weights in zip(models.PENALTIES, models.ridge(moments), strict=True):
+        models.fill_head(top.head, weights, moments, mean_labels)
         yield {"penalty": "infinity" if math.isinf(penalty) else penalty}

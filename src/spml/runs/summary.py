@@ -1,4 +1,4 @@
-"""What a finished run leaves: the model, the summary, the pictures."""
+"""What a finished run leaves in its folder: the model, the summary, the pictures."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ import numpy as np
 import torch
 
 from .. import models
-from ..config import Config
-from ..data import Dataset
 from ..decisions.selection import Judge, default_mean_labels
 from ..decisions.thresholds import global_threshold
 from ..files import write_json
 from ..metrics import mean_average_precision
 from ..plots import figures as plots
 from ..version import __version__
-from . import folder as runfolder
-from . import start
+from . import folder as run_files
+from . import init_from
+from .resolve import Resolved
+from .solve import Fitted
 
 _EXAMPLES = 12
 
@@ -31,136 +31,77 @@ class Finished:
     """A run that has been trained.
 
     Attributes:
-        config: its resolved settings.
-        data: as it was opened, with images where there are images.
-        judge: what chose the epoch.
-        classifier: with the weights of that epoch.
-        history: one record per epoch, or per solution of a head that is solved.
-        best: the chosen one, from 0.
-        tied: how many penalties can't be told from the chosen one by the SP-score; None for epochs.
-        scores: logits (N, C) of the splits other than `train`.
-        head_bias: where the head's bias came from, for the summary.
-        init_from: what was taken from another run, for the summary.
-        state: of the objective at the chosen epoch.
-        fingerprint: of the data.
-        cost: seconds, memory, device.
+        run: Resolved run; its data holds images where there are images.
+        judge: Chose the best epoch.
+        classifier: Model with the weights of that epoch.
+        fitted: Result of the training.
+        scores: Logits (N, C) of the splits other than `train`.
+        head_bias: Start of the head's bias, for the summary.
+        init_from: What was taken over from another run, for the summary.
+        fingerprint: Fingerprint of the data.
+        cost: Seconds, memory, device.
     """
 
-    config: Config
-    data: Dataset
+    run: Resolved
     judge: Judge
     classifier: models.Classifier
-    history: list[dict[str, Any]]
-    best: int
-    tied: int | None
+    fitted: Fitted
     scores: dict[str, Any]
     head_bias: dict[str, Any]
     init_from: dict[str, str] | None
-    state: dict[str, torch.Tensor]
     fingerprint: str
     cost: dict[str, Any]
 
     @property
     def method(self) -> str:
-        """What it was trained with, or the name of the head in closed form."""
-        return self.config.method or self.config.model.head
+        """Method that the model was trained with, or the name of the head in closed form."""
+        return self.run.config.method or self.run.config.model.head
 
 
-def write_results(folder: Path, run: Finished) -> str:
-    """Write model, summary and pictures to `folder`; gives the closing line for the user.
+def write_results(folder: Path, finished: Finished) -> str:
+    """Write model, summary and pictures to `folder`.
+
+    Returns:
+        Closing lines for the user.
 
     Raises:
-        SpmlError: a file could not be written.
+        SpmlError: A file could not be written.
     """
-    config, best = run.config, run.history[run.best]
-    mean_labels, source = _mean_labels(run)
-    threshold = global_threshold(run.scores["val"], mean_labels)
+    config, data, fitted = finished.run.config, finished.run.data, finished.fitted
+    best = fitted.history[fitted.best]
+    mean_labels, source = _mean_labels(finished)
+    threshold = global_threshold(finished.scores["val"], mean_labels)
     card = {
-        "classes": list(run.data.classes),
-        "method": {"name": run.method, "hp": config.hp},
+        "classes": list(data.classes),
+        "method": {"name": finished.method, "hp": config.hp},
         "threshold": {"logit": threshold, "labels_per_sample": mean_labels, "source": source},
         "spml": __version__,
     }
-    if run.state:
-        start.write_state(folder, run.state, run.data.splits["train"])
-    models.save_classifier(folder, run.classifier, run.classifier.spec, card)
-    keys = ("epoch", "penalty", "l2", "gradient", "converged", "schedule_epoch")
-    chosen: dict[str, Any] = {key: best[key] for key in keys if key in best}
-    chosen["of"] = len(run.history)
-    if run.tied is not None:
-        # No warning of a large one: neighbouring penalties are nearly one model, so that many tie is no flaw
-        # of the data, and any of them will do.
-        chosen["tie_set"] = run.tied
+    if fitted.state:
+        init_from.write_state(folder, fitted.state, data.splits["train"])
+    models.save_classifier(folder, finished.classifier, finished.classifier.spec, card)
     summary: dict[str, Any] = {
-        "method": run.method,
+        "method": finished.method,
         "hp": config.hp,
-        "init_from": run.init_from,
-        "selected": {**run.judge.describe(), **chosen},
+        "init_from": finished.init_from,
+        "selected": {**finished.judge.describe(), **_selected(fitted)},
         "validation": {key: value for key, value in best.items() if key.startswith("val/")},
-        "test": _test(run),
-        "head_bias": run.head_bias,
+        "test": _test(finished),
+        "head_bias": finished.head_bias,
         "threshold": card["threshold"],
-        "data": _describe_data(run),
-        "cost": run.cost,
+        "data": _describe_data(finished),
+        "cost": finished.cost,
         "versions": versions(),
     }
-    write_json(folder / runfolder.SUMMARY, summary)
-    if "epoch" in best:
-        plots.learning_curves(
-            folder / runfolder.CURVES, run.history, metric=run.judge.metric, best_epoch=best["epoch"]
-        )
-    elif "penalty" in best:
-        plots.penalty_curves(folder / runfolder.CURVES, run.history, metric=run.judge.metric, best=run.best)
-    if run.data.kind == "image":
-        _draw_examples(folder, run, threshold)
-    return _closing(folder, summary)
-
-
-def _mean_labels(run: Finished) -> tuple[float, str]:
-    """Labels per sample that the threshold aims at, and where the number comes from."""
-    observed = run.data.splits["val"].observed
-    if run.config.mean_labels is not None:
-        return run.config.mean_labels, "stated"
-    if observed.full:
-        return float(observed.positives_per_sample().mean()), "validation labels"
-    return default_mean_labels(len(run.data.classes)), "default"
-
-
-def _test(run: Finished) -> dict[str, Any] | None:
-    truth = run.data.truth.get("test")
-    if truth is None or "test" not in run.scores:
-        return None
-    return {"mAP": mean_average_precision(run.scores["test"], truth.to_ternary(), run.data.empty)}
-
-
-def _describe_data(run: Finished) -> dict[str, Any]:
-    return {
-        "name": run.data.name,
-        "classes": len(run.data.classes),
-        "samples": {name: len(samples) for name, samples in run.data.splits.items()},
-        "observed": {name: samples.observed.extent for name, samples in run.data.splits.items()},
-        "skipped": len(run.data.skipped),
-        "notes": list(run.data.notes),
-        "fingerprint": run.fingerprint,
-    }
-
-
-def _draw_examples(folder: Path, run: Finished, threshold: float) -> None:
-    split = "test" if "test" in run.scores else "val"
-    samples, scores, classes = run.data.splits[split], run.scores[split], run.data.classes
-    rows = np.linspace(0, len(samples) - 1, min(_EXAMPLES, len(samples))).round().astype(int)
-    truth = run.data.truth.get(split)
-    plots.example_sheet(
-        folder / runfolder.EXAMPLES,
-        samples.inputs.fetch(rows, None).numpy(),
-        samples.observed.take(rows).to_names(classes),
-        [[classes[c] for c in np.flatnonzero(row >= threshold)] for row in scores[rows]],
-        truth.take(rows).to_names(classes) if truth is not None else None,
-    )
+    write_json(folder / run_files.SUMMARY, summary)
+    _draw_curves(folder, finished)
+    if data.kind == "image":
+        _draw_examples(folder, finished, threshold)
+    return _closing_lines(folder, summary)
 
 
 def versions() -> dict[str, str]:
-    """What a result was computed with."""
+    """Versions of the packages and the machine that a result was computed with."""
     import timm
     import torchvision
 
@@ -175,7 +116,75 @@ def versions() -> dict[str, str]:
     }
 
 
-def _closing(folder: Path, summary: dict[str, Any]) -> str:
+def _mean_labels(finished: Finished) -> tuple[float, str]:
+    """Number of labels per sample that the threshold aims at, and its source."""
+    config, observed = finished.run.config, finished.run.data.splits["val"].observed
+    if config.mean_labels is not None:
+        return config.mean_labels, "stated"
+    if observed.full:
+        return float(observed.positives_per_sample().mean()), "validation labels"
+    return default_mean_labels(len(finished.run.data.classes)), "default"
+
+
+def _selected(fitted: Fitted) -> dict[str, Any]:
+    """What is reported of the chosen epoch or penalty."""
+    best = fitted.history[fitted.best]
+    keys = ("epoch", "penalty", "l2", "gradient", "converged", "schedule_epoch")
+    selected: dict[str, Any] = {key: best[key] for key in keys if key in best}
+    selected["of"] = len(fitted.history)
+    if fitted.tied is not None:
+        # A large tie set is not worth a warning here: neighbouring penalties are nearly the same model.
+        selected["tie_set"] = fitted.tied
+    return selected
+
+
+def _test(finished: Finished) -> dict[str, Any] | None:
+    data = finished.run.data
+    truth = data.truth.get("test")
+    if truth is None or "test" not in finished.scores:
+        return None
+    return {"mAP": mean_average_precision(finished.scores["test"], truth.to_ternary(), data.empty)}
+
+
+def _describe_data(finished: Finished) -> dict[str, Any]:
+    data = finished.run.data
+    return {
+        "name": data.name,
+        "classes": len(data.classes),
+        "samples": {name: len(samples) for name, samples in data.splits.items()},
+        "observed": {name: samples.observed.extent for name, samples in data.splits.items()},
+        "skipped": len(data.skipped),
+        "notes": list(data.notes),
+        "fingerprint": finished.fingerprint,
+    }
+
+
+def _draw_curves(folder: Path, finished: Finished) -> None:
+    fitted, metric = finished.fitted, finished.judge.metric
+    best = fitted.history[fitted.best]
+    path = folder / run_files.CURVES
+    if "epoch" in best:
+        plots.learning_curves(path, fitted.history, metric=metric, best_epoch=best["epoch"])
+    elif "penalty" in best:
+        plots.penalty_curves(path, fitted.history, metric=metric, best=fitted.best)
+
+
+def _draw_examples(folder: Path, finished: Finished, threshold: float) -> None:
+    data = finished.run.data
+    split = "test" if "test" in finished.scores else "val"
+    samples, scores, classes = data.splits[split], finished.scores[split], data.classes
+    rows = np.linspace(0, len(samples) - 1, min(_EXAMPLES, len(samples))).round().astype(int)
+    truth = data.truth.get(split)
+    plots.example_sheet(
+        folder / run_files.EXAMPLES,
+        samples.inputs.fetch(rows, None).numpy(),
+        samples.observed.take(rows).to_names(classes),
+        [[classes[c] for c in np.flatnonzero(row >= threshold)] for row in scores[rows]],
+        truth.take(rows).to_names(classes) if truth is not None else None,
+    )
+
+
+def _closing_lines(folder: Path, summary: dict[str, Any]) -> str:
     selected, cost = summary["selected"], summary["cost"]
     value = summary["validation"][selected["metric"]]
     text = f"{selected['metric']} {100 * value:.2f} ({selected['labels']})"
