@@ -217,7 +217,7 @@ def test_a_run_that_fails_says_why_and_is_tried_again_when_asked(tmp_path, monke
 def test_memory_is_not_that_of_another_candidate(tmp_path, monkeypatch):
     calls = []
     monkeypatch.setattr("spml.bench.run.give_back_freed_memory", lambda: calls.append("give back"))
-    monkeypatch.setattr("spml.bench.run.count_peak_anew", lambda: calls.append("run"))
+    monkeypatch.setattr("spml.bench.run.reset_peak_memory", lambda: calls.append("run"))
     assert work(job_in(tmp_path)) == []
     runs = (3, 2, 3)  # per candidate; one of its trials is proposed twice
     assert calls == [call for count in runs for call in ["give back", *["run"] * count]]

@@ -43,7 +43,7 @@ def test_the_peak_is_counted_without_what_was_given_back():
         "torch.ones(2**26)\n"
         "print(peak_memory())\n"
         "give_back_freed_memory()\n"
-        "count_peak_anew()\n"
+        "reset_peak_memory()\n"
         "print(peak_memory())\n"
         "torch.ones(2**25)\n"
         "print(peak_memory())\n"

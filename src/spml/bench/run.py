@@ -23,7 +23,7 @@ from ..data import Dataset
 from ..data.draws import permutation
 from ..decisions.selection import Judge
 from ..engine import Interrupted, Trainer, make_fabric
-from ..engine.process_memory import count_peak_anew, give_back_freed_memory, peak_memory
+from ..engine.process_memory import give_back_freed_memory, peak_memory, reset_peak_memory
 from ..errors import InputError, SpmlError, unexpected
 from ..files import sha256_file
 from ..metrics import mean_average_precision
@@ -118,7 +118,7 @@ class Runner:
         started = time.perf_counter()  # later runs share what was done so far
         if not before:
             give_back_freed_memory()  # of another candidate
-        count_peak_anew()
+        reset_peak_memory()
         row = Row(
             key=run_key(trial.point, content(facts), code_version()), series=series.key,
             trial=trial.number, params=trial.params, config=asdict(trial.config), facts=facts,

@@ -1,4 +1,4 @@
-"""Training, checkpoints, prediction."""
+"""The training loop, checkpoints, prediction."""
 
 from .distributed import make_fabric
 from .loop import Interrupted, Trainer

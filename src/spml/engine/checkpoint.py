@@ -1,6 +1,6 @@
-"""The whole state of a run in one safetensors file: tensors as they are, everything else as JSON beside them.
+"""The whole state of a run in one safetensors file: tensors as they are, everything else as JSON metadata.
 
-A checkpoint is written to a temporary name and renamed, and the one before it is kept, so that a run that is
+A checkpoint is written to a temporary name and renamed, and the previous one is kept, so that a run that is
 killed at any moment can go on. Nothing in the file is ever executed.
 """
 
@@ -27,10 +27,10 @@ _VERSION = 1
 
 
 def save_checkpoint(folder: Path, state: dict[str, Any]) -> None:
-    """Write `state` (nested dicts, lists, tuples, tensors, numbers, strings, None) to `folder`.
+    """Write a state of nested dicts, lists, tuples, tensors, numbers, strings and None to a folder.
 
     Raises:
-        SpmlError: it could not be written; the checkpoint that was there is untouched.
+        SpmlError: The state could not be written; the existing checkpoint is untouched.
     """
     tensors: dict[str, Tensor] = {}
     tree = _encode(state, "", tensors)
@@ -43,10 +43,10 @@ def save_checkpoint(folder: Path, state: dict[str, Any]) -> None:
 
 
 def load_checkpoint(folder: Path) -> dict[str, Any]:
-    """The latest state in `folder`; where that file is damaged, the one before it.
+    """Read the latest state in a folder, or the one before it if that file is damaged.
 
     Raises:
-        InputError: there is no checkpoint, none can be read, or it is from a newer version.
+        InputError: There is no checkpoint, none can be read, or it was written by a newer version.
     """
     reasons = []
     for name in (CURRENT, PREVIOUS):
@@ -68,18 +68,18 @@ def load_checkpoint(folder: Path) -> dict[str, Any]:
             reasons.append(f"{path}: damaged ({error})")
     if reasons:
         raise InputError(
-            "no checkpoint can be read. " + "; ".join(reasons) + ". Start anew with --overwrite."
+            "no checkpoint can be read. " + "; ".join(reasons) + ". Start again with --overwrite."
         )
-    raise InputError(f"{folder}: holds no checkpoint, so there is nothing to resume.")
+    raise InputError(f"{folder}: holds no checkpoint to resume.")
 
 
 def has_checkpoint(folder: Path) -> bool:
-    """Whether there is something to resume from."""
+    """Whether a folder holds a checkpoint to resume from."""
     return any((folder / name).exists() for name in (CURRENT, PREVIOUS))
 
 
 def random_state() -> dict[str, Any]:
-    """The random states of this process: torch (CPU and accelerators), NumPy, Python."""
+    """Collect the random states of this process: torch (CPU and accelerators), NumPy, Python."""
     numpy_state: Any = np.random.get_state(legacy=True)  # noqa: NPY002
     _, keys, position, has_gauss, cached = numpy_state
     version, internal, gauss = random.getstate()
@@ -92,7 +92,7 @@ def random_state() -> dict[str, Any]:
 
 
 def set_random_state(state: dict[str, Any]) -> None:
-    """Put the random states of this process back to `state`."""
+    """Restore the random states of this process."""
     torch.set_rng_state(state["torch"])
     if state["cuda"] and torch.cuda.is_available():
         torch.cuda.set_rng_state_all(state["cuda"])
@@ -103,7 +103,7 @@ def set_random_state(state: dict[str, Any]) -> None:
 
 
 def _encode(value: Any, path: str, tensors: dict[str, Tensor]) -> Any:
-    """JSON for a nested value. Dicts become pairs, because an optimiser's state has integers as keys."""
+    """Encode a nested value as JSON. Dicts become pairs: the state of an optimiser has integer keys."""
     if isinstance(value, Tensor):
         # Clones, because safetensors refuses tensors that share memory (tied weights).
         tensors[path] = value.detach().to("cpu", copy=True).contiguous()
@@ -112,7 +112,7 @@ def _encode(value: Any, path: str, tensors: dict[str, Tensor]) -> Any:
         return {"dict": [[key, _encode(item, f"{path}/{key}", tensors)] for key, item in value.items()]}
     if isinstance(value, (list, tuple)):
         kind = "list" if isinstance(value, list) else "tuple"
-        return {kind: [_encode(item, f"{path}/{place}", tensors) for place, item in enumerate(value)]}
+        return {kind: [_encode(item, f"{path}/{number}", tensors) for number, item in enumerate(value)]}
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     raise TypeError(f"{path}: a checkpoint can't hold a {type(value).__name__}")

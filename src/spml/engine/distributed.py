@@ -1,4 +1,4 @@
-"""What several processes need to agree with one."""
+"""Fabric, and collectives that make several processes compute what one would."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from .process_memory import keep_freed_memory
 
 
 def make_fabric(accelerator: str, devices: int = 1, precision: Any = "32-true") -> Any:
-    """Lightning Fabric, not yet launched.
+    """Make a Lightning Fabric, not yet launched.
 
     Raises:
-        InputError: no such accelerator here, or not so many devices.
+        InputError: The accelerator is not available here, or there are fewer devices.
     """
     from lightning.fabric import Fabric
     from lightning.fabric.strategies.ddp import DDPStrategy
 
     if not torch.cuda.is_available():
-        # Or torch's optimisers look for a driver at every step: a tenth of a second in a thousand steps.
+        # Otherwise torch's optimisers look for a driver at every step: 0.1 s in a thousand steps.
         os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
         keep_freed_memory()
     try:
         return Fabric(
             accelerator=accelerator,
             devices=devices,
-            # A memory is the same on all processes already, or differs on purpose.
+            # Memories are already the same on all processes, or differ on purpose.
             strategy=DDPStrategy(broadcast_buffers=False) if devices > 1 else "auto",
             precision=precision,
         )
@@ -37,22 +37,22 @@ def make_fabric(accelerator: str, devices: int = 1, precision: Any = "32-true") 
         raise InputError(f"{devices} x {accelerator} is not possible here ({error})") from error
 
 
-def gather_rows(fabric: Any, mine: Tensor, rows: int, *, differentiable: bool) -> Tensor:
-    """All rows of a batch of which each process holds every `world`-th, in the order of the batch.
+def gather_rows(fabric: Any, own: Tensor, rows: int, *, differentiable: bool) -> Tensor:
+    """Gather the rows of a batch of which each process holds every `world`-th, in the order of the batch.
 
     Args:
         fabric: Lightning Fabric.
-        mine: (B_rank, ...), rows rank, rank + world, ... of the batch; possibly none.
-        rows: rows of the batch over all processes.
-        differentiable: the gradient flows back to the process that a row came from.
+        own: (B_rank, ...), rows rank, rank + world, ... of the batch; possibly none.
+        rows: Number of rows of the batch over all processes.
+        differentiable: Whether the gradient flows back to the process that a row came from.
 
     Returns:
         (rows, ...), the same on every process.
     """
     world = fabric.world_size
     if world == 1:
-        return mine if differentiable else mine.detach()
+        return own if differentiable else own.detach()
     largest = -(-rows // world)
-    padded = torch.cat([mine, mine.new_zeros((largest - len(mine), *mine.shape[1:]))])
+    padded = torch.cat([own, own.new_zeros((largest - len(own), *own.shape[1:]))])
     gathered: Tensor = fabric.all_gather(padded, sync_grads=differentiable)
-    return gathered.reshape(world, largest, *mine.shape[1:]).transpose(0, 1).flatten(0, 1)[:rows]
+    return gathered.reshape(world, largest, *own.shape[1:]).transpose(0, 1).flatten(0, 1)[:rows]

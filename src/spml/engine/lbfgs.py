@@ -1,4 +1,4 @@
-"""L-BFGS that asks for slopes alone, and never for the value of what it minimises."""
+"""L-BFGS that uses gradients only, and never the value of the function."""
 
 from __future__ import annotations
 
@@ -10,19 +10,20 @@ from typing import NamedTuple
 from torch import Tensor
 
 PAIRS = 10
-"""Steps that are remembered. With 50, ours took 10 % fewer evaluations and more time."""
+"""Number of steps remembered. With 50, solving a head took 10 % fewer evaluations but more time."""
 
-_FLATTER = 0.9  # a step ends where the slope along it is at most this share of that at its start
-_TRIES = 20  # lengths of a step
+_FLATNESS = 0.9  # a step ends where the slope along it is at most this share of the slope at its start
+_MAX_LENGTHS = 20  # lengths tried for a step
 
 
 class Minimum(NamedTuple):
-    """Where `minimise` came to.
+    """Result of `minimise`.
 
     Attributes:
-        point, slope: (P,), and the gradient there.
-        iterations: steps taken.
-        evaluations: of the gradient.
+        point: Point (P,) at which the search ended.
+        slope: Gradient (P,) at that point.
+        iterations: Number of steps taken.
+        evaluations: Number of evaluations of the gradient.
     """
 
     point: Tensor
@@ -31,18 +32,22 @@ class Minimum(NamedTuple):
     evaluations: int
 
 
-def minimise(gradient: Callable[[Tensor], Tensor], start: Tensor, *, tolerance: float, most: int) -> Minimum:
+def minimise(
+    gradient: Callable[[Tensor], Tensor], start: Tensor, *, tolerance: float, max_evaluations: int
+) -> Minimum:
     """Follow a gradient downhill to where it vanishes, by L-BFGS with a line search on slopes.
 
-    Many published losses hold a part of themselves constant in the derivative. Their gradient is that of no
-    function, and a search that compares values gives up; where the slope along a line changes its sign from
-    minus to plus is defined all the same, and for a convex function it is the minimum along that line.
+    Many published losses treat a part of themselves as constant in the derivative. Their gradient is not that
+    of any function, and a line search that compares values gives up. The point at which the slope along a
+    line changes its sign from minus to plus is still defined, and for a convex function it is the minimum
+    along that line.
 
     Args:
-        gradient: of a point (P,).
-        start: (P,), float64, scaled so that the second derivative is about 1 in all directions.
-        tolerance: norm of the gradient at which to stop.
-        most: evaluations, about.
+        gradient: Maps a point (P,) to the gradient (P,).
+        start: Starting point (P,), float64, scaled so that the second derivative is about 1 in all
+            directions.
+        tolerance: Norm of the gradient at which to stop.
+        max_evaluations: Approximate limit on evaluations of the gradient.
 
     Source:
         Liu, Nocedal. On the Limited Memory BFGS Method for Large Scale Optimization. Mathematical Programming
@@ -51,21 +56,21 @@ def minimise(gradient: Callable[[Tensor], Tensor], start: Tensor, *, tolerance: 
     point, slope = start, gradient(start)
     pairs: deque[tuple[Tensor, Tensor, float]] = deque(maxlen=PAIRS)
     iterations, evaluations = 0, 1
-    # Not "while the norm is above": a norm that is NaN must end it.
-    while float(slope.norm()) > tolerance and evaluations < most:
+    # A norm of NaN ends the loop.
+    while float(slope.norm()) > tolerance and evaluations < max_evaluations:
         direction = _direction(slope, pairs)
-        length, there, tries = _search(gradient, point, direction, float(slope @ direction))
+        length, new_slope, tries = _search(gradient, point, direction, float(slope @ direction))
         evaluations += tries
-        if there is None:
+        if new_slope is None:
             if not pairs:
                 break
             pairs.clear()
             continue
-        step, change = length * direction, there - slope
+        step, change = length * direction, new_slope - slope
         along = float(step @ change)
         if along > 1e-10 * float(step.norm() * change.norm()):
             pairs.append((step, change, along))
-        point, slope, iterations = point + step, there, iterations + 1
+        point, slope, iterations = point + step, new_slope, iterations + 1
     return Minimum(point, slope, iterations, evaluations)
 
 
@@ -86,22 +91,32 @@ def _direction(slope: Tensor, pairs: deque[tuple[Tensor, Tensor, float]]) -> Ten
 def _search(
     gradient: Callable[[Tensor], Tensor], point: Tensor, direction: Tensor, before: float
 ) -> tuple[float, Tensor | None, int]:
-    """A length at which the slope along `direction`, `before` < 0 at its start, is nearly flat; the gradient
-    there, None if no step leads down; how many lengths were tried.
+    """Search for a length of the step at which the slope along `direction` is nearly flat.
 
-    Where the slope jumps from minus to plus, as where a method rejects losses, the end is just before.
+    Where the slope jumps from minus to plus, as it does where a method rejects losses, the step ends just
+    before the jump.
+
+    Args:
+        gradient: Maps a point (P,) to the gradient (P,).
+        point: Start of the step.
+        direction: Direction of the step.
+        before: Slope along the direction at the start, below 0.
+
+    Returns:
+        The length; the gradient at the end of the step, or None if no step leads down; and the number of
+        lengths tried.
     """
     low, low_slope, low_gradient = 0.0, before, None
     high, high_slope = math.inf, math.inf
     length = 1.0
-    for tries in range(1, _TRIES + 1):
-        there = gradient(point + length * direction)
-        slope = float(there @ direction)
-        if abs(slope) <= -_FLATTER * before:
-            return length, there, tries
+    for tries in range(1, _MAX_LENGTHS + 1):
+        new_slope = gradient(point + length * direction)
+        slope = float(new_slope @ direction)
+        if abs(slope) <= -_FLATNESS * before:
+            return length, new_slope, tries
         if slope < 0:
-            low, low_slope, low_gradient = length, slope, there
-        else:  # or not finite
+            low, low_slope, low_gradient = length, slope, new_slope
+        else:  # also if it is not finite
             high, high_slope = length, slope
         if math.isinf(high):
             length = 2 * low
@@ -110,4 +125,4 @@ def _search(
             length = low + (high - low) * min(max(share, 0.1), 0.9)
         else:
             length = (low + high) / 2
-    return low, low_gradient, _TRIES
+    return low, low_gradient, _MAX_LENGTHS

@@ -19,23 +19,24 @@ from ..methods.base import Batch, Strength
 Loaded = tuple[torch.Tensor, tuple[torch.Tensor, ...], Batch]
 """Inputs, further views of them, labels."""
 
-Place = tuple[int, int]
-"""(epoch, row): a worker learns the epoch with every row, so that workers may outlive an epoch."""
+EpochRow = tuple[int, int]
+"""(epoch, row): every row carries the epoch, so that loader processes may outlive an epoch."""
 
 
 def epoch_order(count: int, seed: int, epoch: int) -> npt.NDArray[np.int64]:
-    """The order of `count` samples in an epoch, int64 (count,)."""
+    """Draw the order of `count` samples in an epoch, int64 (count,)."""
     return permutation(count, "order", seed, epoch)
 
 
-class EpochBatches(Sampler[list[Place]]):
+class EpochBatches(Sampler[list[EpochRow]]):
     """Batches of one epoch, from batch `first` on; each process takes every `world`-th row of a batch.
 
     Args:
-        count: number of samples.
-        batch_size: rows per batch over all processes.
-        seed: of the order; None = in order, for prediction.
-        rank, world: this process, and how many there are.
+        count: Number of samples.
+        batch_size: Rows per batch over all processes.
+        seed: Seed of the order; None = in order, for prediction.
+        rank: Index of this process.
+        world: Number of processes.
     """
 
     def __init__(self, count: int, batch_size: int, seed: int | None, rank: int = 0, world: int = 1) -> None:
@@ -46,14 +47,14 @@ class EpochBatches(Sampler[list[Place]]):
     def __len__(self) -> int:
         return math.ceil(self.count / self.batch_size) - self.first
 
-    def __iter__(self) -> Iterator[list[Place]]:
+    def __iter__(self) -> Iterator[list[EpochRow]]:
         order = np.arange(self.count) if self.seed is None else epoch_order(self.count, self.seed, self.epoch)
         for batch in range(self.first, math.ceil(self.count / self.batch_size)):
             rows = order[batch * self.batch_size : (batch + 1) * self.batch_size][self.rank :: self.world]
             yield [(self.epoch, row) for row in rows.tolist()]
 
     def rows(self, batch: int) -> int:
-        """Rows of a batch, over all processes."""
+        """Number of rows of a batch over all processes."""
         return min(self.batch_size, self.count - batch * self.batch_size)
 
 
@@ -62,19 +63,21 @@ class _Rows(Dataset[Any]):
 
     def __init__(self, samples: Samples, augment_seed: int | None, views: Sequence[Strength]) -> None:
         self.samples, self.augment_seed, self.views = samples, augment_seed, views
-        self.decode_once = isinstance(samples.inputs, DecodedInputs)  # slow: not for each batch
+        self.decode_once = isinstance(samples.inputs, DecodedInputs)  # too slow to ask for each batch
 
     def __len__(self) -> int:
         return len(self.samples)
 
-    def __getitem__(self, place: Place) -> Loaded:
-        return self.__getitems__([place])
+    def __getitem__(self, position: EpochRow) -> Loaded:
+        return self.__getitems__([position])
 
-    def __getitems__(self, places: Sequence[Place]) -> Loaded:
-        # A process may have no row of an uneven last batch: one row is fetched for its shape and dropped.
-        rows, inputs, kept = [row for _, row in places] or [0], self.samples.inputs, len(places)
+    def __getitems__(self, positions: Sequence[EpochRow]) -> Loaded:
+        # A process may have no row of an uneven last batch: one row is fetched for its shape, then dropped.
+        rows, inputs, count = [row for _, row in positions] or [0], self.samples.inputs, len(positions)
         augment = (
-            None if self.augment_seed is None else Augment(self.augment_seed, places[0][0] if places else 0)
+            None
+            if self.augment_seed is None
+            else Augment(self.augment_seed, positions[0][0] if positions else 0)
         )
         further = [
             augment._replace(view=number, strength=strength)
@@ -82,16 +85,16 @@ class _Rows(Dataset[Any]):
             if augment is not None
         ]
         if self.decode_once:
-            found = cast(DecodedInputs, inputs).fetch_views(rows, augment, further)
+            batches = cast(DecodedInputs, inputs).fetch_views(rows, augment, further)
         else:
-            found = tuple(inputs.fetch(rows, each) for each in (augment, *further))
-        first, *views = (view[:kept] for view in found)
-        target = self.samples.observed.target(rows)[:kept]
-        return first, tuple(views), Batch(target, torch.tensor(rows)[:kept])
+            batches = tuple(inputs.fetch(rows, view) for view in (augment, *further))
+        first, *views = (batch[:count] for batch in batches)
+        target = self.samples.observed.target(rows)[:count]
+        return first, tuple(views), Batch(target, torch.tensor(rows)[:count])
 
 
-def _as_it_is(fetched: Any) -> Any:
-    return fetched
+def _identity(batch: Any) -> Any:
+    return batch
 
 
 def make_loader(
@@ -103,21 +106,21 @@ def make_loader(
     *,
     views: Sequence[Strength] = (),
 ) -> DataLoader[Any]:
-    """A plain DataLoader over whole batches. It draws nothing from torch's global random state.
+    """Make a plain DataLoader over whole batches. It draws nothing from the global random state of torch.
 
     Args:
-        samples: what is loaded.
-        batches: which rows, in which order.
-        augment_seed: of random changes; None = none.
-        workers: processes that load; 0 = this one.
-        pin: batches lie in pinned memory.
-        views: further views of each sample.
+        samples: Samples to load.
+        batches: Rows of each batch.
+        augment_seed: Seed of random augmentation; None = no augmentation.
+        workers: Number of processes that load; 0 = this process.
+        pin: Whether batches are placed in pinned memory.
+        views: Further views of each sample.
     """
     return DataLoader(
         _Rows(samples, augment_seed, views),
         batch_sampler=batches,
         num_workers=workers,
-        collate_fn=_as_it_is,
+        collate_fn=_identity,
         pin_memory=pin,
         persistent_workers=workers > 0,
         generator=torch.Generator(),

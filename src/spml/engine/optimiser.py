@@ -1,4 +1,4 @@
-"""Optimiser, learning rate of a step, average of weights."""
+"""Optimiser, learning rate of a step, moving average of the weights."""
 
 from __future__ import annotations
 
@@ -13,10 +13,16 @@ from ..config import OptimConfig
 
 
 def make_optimizer(config: OptimConfig, model: nn.Module, head: nn.Module, own: list[dict[str, Any]]) -> Any:
-    """The optimiser over the model's weights, with its own rate for the head, and the objective's own.
+    """Make the optimiser of the weights of a model and of the parameters of an objective.
 
-    Each group has `lr_factor`, its learning rate relative to that of the step. Biases and norms
-    (one-dimensional weights) and the objective's own parameters are not decayed.
+    Each group has an `lr_factor`, its learning rate relative to that of the step. Biases and norms
+    (one-dimensional weights) and the parameters of the objective are not decayed.
+
+    Args:
+        config: Settings of the optimiser.
+        model: Model to train.
+        head: Part of the model that has its own learning rate.
+        own: Parameter groups of the objective (`Objective.param_groups`).
     """
     in_head = {id(parameter) for parameter in head.parameters()}
     factor = config.head_lr_factor or 1.0
@@ -41,7 +47,7 @@ def make_optimizer(config: OptimConfig, model: nn.Module, head: nn.Module, own: 
 
 
 def learning_rate(config: OptimConfig, step: int, steps_per_epoch: int, epochs: int) -> float:
-    """The learning rate of step `step` (from 0): linear warm-up, then constant or half a cosine to zero."""
+    """Learning rate of a step (counted from 0): linear warm-up, then constant or half a cosine to zero."""
     base = config.lr or 0.0
     warmup = config.warmup_epochs * steps_per_epoch
     if step < warmup:
@@ -53,17 +59,17 @@ def learning_rate(config: OptimConfig, step: int, steps_per_epoch: int, epochs: 
 
 
 def set_learning_rate(optimizer: Any, lr: float) -> None:
-    """Give each group the rate `lr` times its own factor."""
+    """Set the learning rate of each group to `lr` times its factor."""
     for group in optimizer.param_groups:
         group["lr"] = lr * group["lr_factor"]
 
 
 class WeightAverage:
-    """Exponential moving average of a model's weights and buffers, as a model in evaluation mode.
+    """Exponential moving average of the weights and buffers of a model, as a model in evaluation mode.
 
     Args:
-        model: whose weights are averaged; the average starts as a copy of them.
-        decay: share of the old average that is kept at each step, in (0, 1).
+        model: Model whose weights are averaged; the average starts as a copy of them.
+        decay: Share of the old average that is kept at each step, in (0, 1).
     """
 
     def __init__(self, model: nn.Module, decay: float) -> None:
@@ -72,12 +78,12 @@ class WeightAverage:
 
     @torch.no_grad()
     def update(self, model: nn.Module) -> None:
-        """Move the average towards the model's present weights."""
+        """Move the average towards the current weights of the model."""
         pairs = list(zip(self.model.state_dict().values(), model.state_dict().values(), strict=True))
-        floats = [(mine, theirs) for mine, theirs in pairs if mine.is_floating_point()]
+        floats = [(average, new) for average, new in pairs if average.is_floating_point()]
         torch._foreach_lerp_(
-            [mine for mine, _ in floats], [new.detach() for _, new in floats], 1 - self.decay
+            [average for average, _ in floats], [new.detach() for _, new in floats], 1 - self.decay
         )
-        for mine, theirs in pairs:
-            if not mine.is_floating_point():
-                mine.copy_(theirs)
+        for average, new in pairs:
+            if not average.is_floating_point():
+                average.copy_(new)

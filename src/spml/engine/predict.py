@@ -1,4 +1,4 @@
-"""Logits of a model for many samples."""
+"""Prediction of many samples."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ def predict_logits(
     workers: int = 0,
     progress: Callable[[int], None] | None = None,
 ) -> npt.NDArray[np.float32]:
-    """Logits in evaluation mode, float32 (N, C), on every process. Leaves the model in the mode it was in.
+    """Compute logits in evaluation mode, float32 (N, C), on every process.
 
     Args:
-        model: inputs to `Outputs`.
-        samples: what to predict; labels are not looked at.
+        model: Maps inputs to `Outputs`. It is left in the mode it was in.
+        samples: Samples to predict; their labels are not used.
         fabric: Lightning Fabric; the processes share the work.
-        batch_size: samples per step over all processes.
-        workers: processes that decode images.
-        progress: called with the number of samples done after each step.
+        batch_size: Samples per step over all processes.
+        workers: Number of processes that decode images.
+        progress: Called after each step with the number of samples in it.
     """
     batches = EpochBatches(len(samples), batch_size, None, fabric.global_rank, fabric.world_size)
     loader = make_loader(samples, batches, None, workers, fabric.device.type == "cuda")
     was_training = model.training
     model.eval()
     parts = []
-    for place, (inputs, _, _) in enumerate(loader):
+    for number, (inputs, _, _) in enumerate(loader):
         with fabric.autocast():
             logits = model(inputs.to(fabric.device, non_blocking=True)).logits
-        parts.append(gather_rows(fabric, logits.float(), batches.rows(place), differentiable=False).cpu())
+        parts.append(gather_rows(fabric, logits.float(), batches.rows(number), differentiable=False).cpu())
         if progress is not None:
-            progress(batches.rows(place))
+            progress(batches.rows(number))
     model.train(was_training)
     return torch.cat(parts).numpy()

@@ -1,4 +1,4 @@
-"""The memory of this process: what it keeps of freed blocks, and the most that it has held."""
+"""Memory of this process: whether freed blocks are kept, and the peak."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _M_MMAP_MAX = -4
 
 
 def keep_freed_memory() -> None:
-    """Let this process keep the memory that a step frees for the next one, as torch does on a GPU.
+    """Keep the memory that a step frees for the next one, as torch does on a GPU.
 
-    glibc gives large blocks back to the system, which clears every page of them when they are asked for
-    again; on a CPU that can take a good part of a training step. Other C libraries are left alone.
+    By default glibc returns large blocks to the system, which has to clear their pages when they are
+    allocated again; on CPU this can take a good part of a training step. Other C libraries are left alone.
     """
     if sys.platform == "linux" and hasattr(libc := ctypes.CDLL(None), "mallopt"):
         for option, value in ((_M_MMAP_MAX, 0), (_M_TRIM_THRESHOLD, -1)):
@@ -25,15 +25,15 @@ def keep_freed_memory() -> None:
 
 
 def give_back_freed_memory() -> None:
-    """Give the system what was kept, when something else begins in this process."""
+    """Return kept memory to the system, before other work begins in this process."""
     if sys.platform == "linux" and hasattr(libc := ctypes.CDLL(None), "malloc_trim"):
         libc.malloc_trim(0)
 
 
 def peak_memory() -> int:
-    """The most memory that this process has held at a time, in bytes."""
+    """Peak memory of this process, in bytes."""
     try:
-        # What `getrusage` says begins, on Linux, with the memory of the process that started this one.
+        # On Linux, `getrusage` counts from the memory of the parent process.
         status = Path("/proc/self/status").read_text()
         return 1024 * int(next(line for line in status.splitlines() if line.startswith("VmHWM")).split()[1])
     except (OSError, StopIteration):
@@ -41,7 +41,7 @@ def peak_memory() -> int:
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
-def count_peak_anew() -> None:
-    """Let `peak_memory` count from now on, where the system can (Linux); what is kept counts."""
+def reset_peak_memory() -> None:
+    """Restart the count of `peak_memory` where the system can (Linux). Kept memory counts."""
     with contextlib.suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")

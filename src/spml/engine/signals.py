@@ -1,4 +1,4 @@
-"""SIGINT and SIGTERM as a request to stop."""
+"""Graceful stop on SIGINT and SIGTERM."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from types import FrameType
 
 
 @contextmanager
-def stop_on_signal(ask_to_stop: Callable[[], None]) -> Iterator[None]:
-    """SIGINT and SIGTERM call `ask_to_stop`, so that a step can finish; a second SIGINT stops at once.
+def stop_on_signal(request_stop: Callable[[], None]) -> Iterator[None]:
+    """Call a function on SIGINT or SIGTERM, so that a step can finish; a second SIGINT stops at once.
 
-    Afterwards the handlers are those of before. Outside of the main thread nothing is changed: Python allows
-    handlers there only.
+    The previous handlers are restored at the end. Outside the main thread, where Python does not allow
+    handlers, signals are left alone.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
 
     def handle(number: int, frame: FrameType | None) -> None:
-        ask_to_stop()
+        request_stop()
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
     before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
