@@ -24,7 +24,7 @@ from PIL import Image
 from safetensors.torch import save_model
 
 import spml
-from spml.cli.main import _parser, main
+from spml.cli.main import main, make_parser
 from spml.config import from_dict
 from spml.data.readers import readers
 from spml.methods.registry import create, methods
@@ -393,7 +393,7 @@ def test_the_loss_that_is_drawn():
 def test_the_examples_of_a_page(name):
     page = (PAGES / f"{name}.md").read_text(encoding="utf-8")
     (command,) = (block for block in blocks("", page) if block.startswith("spml train"))
-    parsed = _parser().parse_args(shlex.split(command, comments=True)[1:])["train"]
+    parsed = make_parser().parse_args(shlex.split(command, comments=True)[1:])["train"]
     assert parsed.method == name
     create(name, parsed.hp)
 

@@ -1,9 +1,9 @@
-"""What a run is: every setting, its default, its meaning. Free of torch, so that `--help` is quick."""
+"""Every setting of a run, its default and its meaning. Does not import torch, so that `--help` is quick."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
@@ -18,42 +18,42 @@ LBFGS = "lbfgs"
 
 @dataclass
 class DataConfig:
-    """What to learn from.
+    """Settings of the data: what to read, what to hide, how to split.
 
     Attributes:
-        path: a folder (one sub-folder per class, PASCAL VOC, COCO, Hugging Face), a table (CSV, TSV,
+        path: Folder (one sub-folder per class, PASCAL VOC, COCO, Hugging Face), table (CSV, TSV,
             Parquet), JSON of COCO or Label Studio, a CSV of OpenImages, features (.npz, .arff), or `digits`.
-        images: folder of the images that a data file names, if it is not the file's own or one beside it. For
-            an image folder: a further folder that links in it may lead to.
-        unlisted: what a label that a file does not list means. `negative` makes the data fully labelled.
-        observe: hide labels of fully labelled data; what is hidden serves evaluation only. Keep one positive
+        images: Folder of the images that a data file names, if it is neither the folder of the file nor one
+            next to it. For an image folder: a further folder that links in it may point to.
+        unlisted: Meaning of a label that a file does not list. `negative` makes the data fully labelled.
+        observe: Hide labels of fully labelled data; hidden labels serve evaluation only. Keep one positive
             per sample, drawn uniformly: `single`; by the frequency of its class: `frequency`; by a random
             salience of its class: `salience`; by the area of its largest box: `size`; by how close a box is
             to the centre of the image: `position`. Or keep some labels of both signs per sample: `counts`; a
-            share of all labels: `fraction`; the answers to questions for one class after the other, up to
-            the first yes: `questions`; what a benchmark's publication observed: `protocol`.
-        observe_seed: seed of the draw of `observe`.
-        observe_positives: positives that `counts` keeps of each sample, or all where there are fewer.
-        observe_negatives: negatives that `counts` keeps likewise.
-        observe_share: share of all labels that `fraction` keeps, positive and negative.
-        observe_power: how much `frequency`, `size` and `position` prefer: the chance is proportional to that
-            measure ^ power; 0 is `single`, and below 0 the rare, the small, the outer are preferred. For
-            `salience` the standard deviation of its logarithm.
-        val_share: share of the training samples held out for validation where the data has no split.
-        test_share: share of all samples set aside for the test where the data has no split; 0 = no test.
-        split_seed: seed of both.
-        label_columns: attributes of an ARFF file that are labels: N for the first N, -N for the last N; 0 =
+            share of all labels: `fraction`; the answers to questions about one class after another, up to
+            the first yes: `questions`; the labels that the publication of a benchmark observed: `protocol`.
+        observe_seed: Seed of the draw of `observe`.
+        observe_positives: Number of positives that `counts` keeps of each sample, or all if there are fewer.
+        observe_negatives: Number of negatives that `counts` keeps of each sample, or all if there are fewer.
+        observe_share: Share of all labels, positive and negative, that `fraction` keeps.
+        observe_power: Strength of the preference of `frequency`, `size` and `position`: the chance is
+            proportional to measure ^ power; 0 is `single`, and below 0 rare, small, outer ones are preferred.
+            For `salience` the standard deviation of its logarithm.
+        val_share: Share of the training samples held out for validation where the data has no split.
+        test_share: Share of all samples set aside for the test where the data has no split; 0 = no test.
+        split_seed: Seed of both splits.
+        label_columns: Attributes of an ARFF file that are labels: N for the first N, -N for the last N; 0 =
             as its .xml file or @relation says.
-        separator: what separates several labels in one CSV cell; recognised if not stated.
-        size: side in pixels to which images are resized; 0 = what the backbone was trained with.
-        flip: mirror training images at random (never done for digits and feature files).
-        max_unreadable: share of unreadable images above which reading stops.
-        max_pixels: an image with more pixels is not opened.
-        draft: decode a JPEG at 1/2, 1/4 or 1/8 of its size where twice `size` is left on both sides. Pays for
+        separator: Separator of several labels in one CSV cell; recognised if not stated.
+        size: Side in pixels to which images are resized; 0 = the size that the backbone was trained with.
+        flip: Mirror training images at random (never done for digits and feature files).
+        max_unreadable: Share of unreadable images above which reading stops.
+        max_pixels: An image with more pixels is not opened.
+        draft: Decode a JPEG at 1/2, 1/4 or 1/8 of its size if twice `size` is left on both sides. Pays for
             photos of several megapixels; pixels differ by about 1 of 255 from those of plain resizing, which
             the papers and `spml predict` use.
-        workers: processes that decode images; -1 = one per core, at most 8.
-        cache: folder for computed features; default: `features` in the run's folder.
+        workers: Number of processes that decode images; -1 = one per core, at most 8.
+        cache: Folder for computed features; default: `features` in the folder of the run.
     """
 
     path: str = ""
@@ -84,29 +84,31 @@ class DataConfig:
 
 @dataclass
 class ModelConfig:
-    """What maps a sample to one logit per class.
+    """Settings of the model, which maps a sample to one logit per class.
 
     Attributes:
-        backbone: any timm model, `small_cnn`, or `none` for feature files; `auto` picks by the data.
-        weights: `pretrained` (timm's own download), `random`, or a .safetensors file; a JSON of the same name
-            beside the file may say how images are prepared. `small_cnn` always starts from random weights.
-        frozen: compute the backbone's features once and train the head only; `auto` = yes for a pretrained
-            backbone, unless head or method needs its feature map.
-        head: `linear`; `mlp` with one hidden layer; `boosted_cam`, a linear layer at every place of the
-            feature map with positive values times 5 (images only); `gaussian`, a random code and a linear
-            layer; `auto` = what the method's card says. Two are solved in seconds instead of trained, on
-            features of a pretrained, frozen backbone or of a file, without a method; epochs and `optim` do
-            not matter then: `ridge`, regression of the observed labels (unknown = 0) with the best of 13
+        backbone: Any timm model, `small_cnn`, or `none` for feature files; `auto` picks by the data.
+        weights: `pretrained` (downloaded by timm), `random`, or a .safetensors file; a JSON file of the same
+            name next to it may say how images are prepared. `small_cnn` always starts from random weights.
+        frozen: Compute the features of the backbone once and train the head only; `auto` = yes for a
+            pretrained backbone, unless head or method needs its feature map.
+        head: `linear`; `mlp` with one hidden layer; `boosted_cam`, a linear layer at every position of
+            the feature map with positive values times 5 (images only); `gaussian`, a random code and a linear
+            layer; `auto` = as the card of the method says. Two heads are solved in seconds instead of
+            trained, on features of a pretrained, frozen backbone or of a file, without a method; epochs and
+            `optim` then have no effect: `ridge`, regression of the observed labels (unknown = 0) with the
+                best of 13
             penalties by the validation score, and `mean_difference`, the mean of the samples with a label
             minus that of all. Short on the command line: --head.
-        hidden: width of the hidden layer of `mlp`, and of the code of `gaussian`.
-        dropout: share of features dropped before the head.
-        scores: what a model answers: the head's `logits`, or their `log_softmax`, log-probabilities over the
-            classes of a sample. For losses that only compare classes of the same sample: they leave open how
-            the logits of one sample lie to those of another. `auto` = what the method's card says.
-        head_bias: bias that a new head starts with: `zero`, or `prior` = logit(K / C); `auto` = what the
-            method's card says.
-        standardise: scale each feature to mean 0 and deviation 1 over the training set (feature files and
+        hidden: Width of the hidden layer of `mlp`, and of the code of `gaussian`.
+        dropout: Share of features dropped before the head.
+        scores: Output of the model: the `logits` of the head, or their `log_softmax`, log-probabilities over
+            the classes of a sample. The latter is for losses that only compare classes of the same sample,
+            and so leave the logits of different samples incomparable. `auto` = as the card of the method
+            says.
+        head_bias: Bias that a new head starts with: `zero`, or `prior` = logit(K / C); `auto` = as the card
+            of the method says.
+        standardise: Scale each feature to mean 0 and deviation 1 over the training set (feature files and
             frozen backbones).
     """
 
@@ -123,25 +125,27 @@ class ModelConfig:
 
 @dataclass
 class OptimConfig:
-    """How weights are updated.
+    """Settings of the optimiser.
 
     Attributes:
-        name: `adamw`, `adam` or `sgd` (momentum .9). `lbfgs` does not train but solves a linear head, on
-            features of a pretrained, frozen backbone or of a file: to the minimum of the method's loss of the
-            whole training set with an L2 penalty, for 13 penalties, of which the best by the validation score
-            is kept. `epochs` says where a schedule ends, and the other settings here do not matter. For
+        name: `adamw`, `adam` or `sgd` (momentum .9). `lbfgs` solves a linear head instead of training it, on
+            features of a pretrained, frozen backbone or of a file: to the minimum of the loss of the method
+                on
+            the whole training set with an L2 penalty, for 13 penalties, of which the best by the validation
+            score is kept. `epochs` says where a schedule ends; the other settings here have no effect. For
             methods without a memory, views or parameters of their own.
-        lr: learning rate; default 1e-3, or 1e-4 when a pretrained backbone is fine-tuned.
-        weight_decay: decoupled for adamw, added to the gradient for the others.
-        l1: adds l1 * sum |w| over the model's weights (biases and norms excepted) to the loss.
-        l2: adds l2 * sum w^2 likewise. The optimiser sees the gradient of both, so that the minimum is that
-            of the penalised loss, unlike with `weight_decay` and adamw; for them alone set that to 0.
-        head_lr_factor: the head's learning rate is this times `lr`; default 10 when a pretrained backbone is
+        lr: Learning rate; default 1e-3, or 1e-4 when a pretrained backbone is fine-tuned.
+        weight_decay: Weight decay, decoupled for adamw, added to the gradient for the others.
+        l1: Adds l1 * sum |w| over the weights of the model (without biases and norms) to the loss.
+        l2: Adds l2 * sum w^2 over the same weights. The optimiser sees the gradient of both, so that the
+            minimum is that of the penalised loss, unlike with `weight_decay` and adamw, which can be set to
+            0.
+        head_lr_factor: Learning rate of the head relative to `lr`; default 10 when a pretrained backbone is
             fine-tuned with a new head, else 1.
-        warmup_epochs: epochs over which the learning rate rises linearly from zero.
+        warmup_epochs: Number of epochs over which the learning rate rises linearly from zero.
         schedule: `constant`, or `cosine` down to zero at the last step.
-        clip: largest norm of the gradient; 0 = no clipping.
-        ema: decay per step of an average of the weights that is used for validation and prediction; 0 = none.
+        clip: Largest norm of the gradient; 0 = no clipping.
+        ema: Decay per step of a moving average of the weights, used for validation and prediction; 0 = none.
     """
 
     name: Literal["adamw", "adam", "sgd", "lbfgs"] = "adamw"
@@ -158,32 +162,32 @@ class OptimConfig:
 
 @dataclass
 class Config:
-    """One training run.
+    """Settings of one training run.
 
     Attributes:
-        data: what to learn from.
-        model: what maps a sample to one logit per class.
-        optim: how weights are updated.
-        method: a registered method; `spml methods` lists them. None for a head that is solved.
-        hp: hyper-parameters of the method; `spml methods NAME` lists them.
-        epochs: passes over the training set.
-        batch_size: samples per step, over all devices.
-        seed: seed of everything random in training.
-        select: how the best epoch is chosen: `observed` (SP-score, needs no full labels), `oracle` (mAP on
+        data: Settings of the data.
+        model: Settings of the model.
+        optim: Settings of the optimiser.
+        method: Registered method; `spml methods` lists them. Left empty for a head in closed form.
+        hp: Hyper-parameters of the method; `spml methods NAME` lists them.
+        epochs: Number of passes over the training set.
+        batch_size: Samples per step, over all devices.
+        seed: Seed of everything random in training.
+        select: How the best epoch is chosen: `observed` (SP-score, needs no full labels), `oracle` (mAP on
             fully labelled validation samples); `auto` = `oracle` only if the given validation labels are
             full.
-        mean_labels: mean labels per sample K, if known; 2 (half of fewer than 4 classes) where it is
-            needed and not stated.
-        patience: stop after this many epochs without a better validation score; 0 = never.
-        devices: processes or accelerators to train on.
+        mean_labels: Mean number of labels per sample K, if known; where it is needed and not stated, it is 2,
+            or half the number of classes if there are fewer than 4.
+        patience: Stop after this many epochs without a better validation score; 0 = never.
+        devices: Number of processes or accelerators to train on.
         accelerator: `auto`, `cpu`, `cuda`, `mps`.
         precision: `32-true`, `bf16-mixed`, `16-mixed`.
-        checkpoint_steps: also write a checkpoint every so many steps; 0 = after each epoch only.
-        threads: threads of torch per process; 0 = as torch decides.
-        init_from: folder of a finished run to start from: its whole model, whose settings are taken over,
-            and, for the same method on the same training labels, what the method had inferred. First with
-            a frozen backbone, then from that run with --model.frozen no, this is linear initialisation.
-        output: folder of the run.
+        checkpoint_steps: Also write a checkpoint every so many steps; 0 = after each epoch only.
+        threads: Number of torch threads per process; 0 = as torch decides.
+        init_from: Folder of a finished run to start from: its whole model, whose settings are taken over,
+            and, for the same method on the same training labels, what the method had inferred. A run with
+            a frozen backbone, then one from it with --model.frozen no, is linear initialisation.
+        output: Folder of the run.
     """
 
     data: DataConfig = field(default_factory=DataConfig)
@@ -210,10 +214,10 @@ class Config:
 
 
 def from_dict(settings: Mapping[str, Any]) -> Config:
-    """A configuration from nested settings; what is not named has its default.
+    """Make a configuration from nested settings; the rest have their defaults.
 
     Raises:
-        InputError: an unknown key (with the nearest known ones), or a value of the wrong type.
+        InputError: An unknown key (with the nearest known ones), or a value of the wrong type.
     """
     config: Config = _fill(Config, settings, "")
     return config
@@ -255,66 +259,50 @@ def _typed(value: Any, hint: Any, name: str) -> Any:
 
 
 def check(config: Config) -> None:
-    """Check the settings that can be checked without data.
+    """Check the domains of settings, without looking at data.
 
     Raises:
-        InputError: names the setting, its value and what is allowed.
+        InputError: Names the setting, its value and what is allowed.
     """
-    rules: list[tuple[str, Any, bool, str]] = [
-        ("epochs", config.epochs, config.epochs >= 1, "at least 1"),
-        ("batch_size", config.batch_size, config.batch_size >= 1, "at least 1"),
-        ("devices", config.devices, config.devices >= 1, "at least 1"),
-        ("patience", config.patience, config.patience >= 0, "at least 0"),
-        ("seed", config.seed, 0 <= config.seed < 2**32, "from 0 to 2^32 - 1"),
-        ("checkpoint_steps", config.checkpoint_steps, config.checkpoint_steps >= 0, "at least 0"),
-        ("threads", config.threads, 0 <= config.threads <= 1024, "from 0 to 1024"),
-        ("data.val_share", config.data.val_share, 0 < config.data.val_share < 1, "between 0 and 1"),
-        ("data.test_share", config.data.test_share, 0 <= config.data.test_share < 1, "in [0, 1)"),
-        ("data.size", config.data.size, 0 <= config.data.size <= 1 << 14, "from 0 to 16384"),
-        (
-            "data.max_unreadable",
-            config.data.max_unreadable,
-            0 <= config.data.max_unreadable <= 1,
-            "in [0, 1]",
-        ),
-        ("data.max_pixels", config.data.max_pixels, config.data.max_pixels >= 1, "at least 1"),
-        ("model.hidden", config.model.hidden, config.model.hidden >= 1, "at least 1"),
-        ("model.dropout", config.model.dropout, 0 <= config.model.dropout < 1, "in [0, 1)"),
-        ("optim.lr", config.optim.lr, config.optim.lr is None or config.optim.lr > 0, "greater than 0"),
-        ("optim.weight_decay", config.optim.weight_decay, config.optim.weight_decay >= 0, "at least 0"),
-        ("optim.l1", config.optim.l1, config.optim.l1 >= 0, "at least 0"),
-        ("optim.l2", config.optim.l2, config.optim.l2 >= 0, "at least 0"),
-        ("optim.warmup_epochs", config.optim.warmup_epochs, config.optim.warmup_epochs >= 0, "at least 0"),
-        ("optim.clip", config.optim.clip, config.optim.clip >= 0, "at least 0"),
-        ("optim.ema", config.optim.ema, 0 <= config.optim.ema < 1, "in [0, 1)"),
-        (
-            "optim.head_lr_factor",
-            config.optim.head_lr_factor,
-            config.optim.head_lr_factor is None or config.optim.head_lr_factor > 0,
-            "greater than 0",
-        ),
-        (
-            "mean_labels",
-            config.mean_labels,
-            config.mean_labels is None or config.mean_labels > 0,
-            "greater than 0",
-        ),
-    ]
-    for name, value, fine, expected in rules:
-        if not fine:
-            raise InputError(f"--{name} must be {expected}, got {value}")
+    flat = _flat(asdict(config))
+    for names, in_domain, domain in _DOMAINS:
+        for name in names.split():
+            value = flat[name]
+            if value is not None and not in_domain(value):
+                raise InputError(f"--{name} must be {domain}, got {value}")
+
+
+_DOMAINS: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
+    (
+        "epochs batch_size devices data.max_pixels model.hidden",
+        lambda value: value >= 1,
+        "at least 1",
+    ),
+    (
+        "patience checkpoint_steps optim.weight_decay optim.l1 optim.l2 optim.warmup_epochs optim.clip",
+        lambda value: value >= 0,
+        "at least 0",
+    ),
+    ("optim.lr optim.head_lr_factor mean_labels", lambda value: value > 0, "greater than 0"),
+    ("data.test_share model.dropout optim.ema", lambda value: 0 <= value < 1, "in [0, 1)"),
+    ("data.max_unreadable", lambda value: 0 <= value <= 1, "in [0, 1]"),
+    ("data.val_share", lambda value: 0 < value < 1, "between 0 and 1"),
+    ("data.size", lambda value: 0 <= value <= 1 << 14, "from 0 to 16384"),
+    ("threads", lambda value: 0 <= value <= 1024, "from 0 to 1024"),
+    ("seed", lambda value: 0 <= value < 2**32, "from 0 to 2^32 - 1"),
+)
 
 
 def to_yaml(config: Config) -> str:
-    """The complete configuration as YAML; `from_dict` of it gives an equal one."""
+    """Write the complete configuration as YAML; `read_yaml` gives an equal one."""
     return yaml.safe_dump(asdict(config), sort_keys=False, allow_unicode=True)
 
 
 def read_yaml(path: Path) -> Config:
-    """The configuration in a YAML file.
+    """Read a configuration from a YAML file.
 
     Raises:
-        InputError: missing, not YAML, or with unknown settings.
+        InputError: The file is missing, is not YAML, or has unknown settings.
     """
     try:
         settings = yaml.safe_load(path.read_text(encoding="utf-8"))
@@ -328,10 +316,11 @@ def read_yaml(path: Path) -> Config:
         raise InputError(f"{path}: {error}") from error
 
 
-def differences(one: Config, other: Config) -> list[str]:
-    """Names of the settings that differ, such as `optim.lr`."""
-    flat_one, flat_other = _flat(asdict(one)), _flat(asdict(other))
-    return sorted(key for key in {*flat_one, *flat_other} if flat_one.get(key) != flat_other.get(key))
+def differences(first: Config, second: Config) -> list[str]:
+    """List the names of the settings that differ, such as `optim.lr`."""
+    flat_first, flat_second = _flat(asdict(first)), _flat(asdict(second))
+    names = {*flat_first, *flat_second}
+    return sorted(name for name in names if flat_first.get(name) != flat_second.get(name))
 
 
 def _flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

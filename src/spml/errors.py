@@ -1,4 +1,4 @@
-"""Errors that a user sees as one clear message, and the exit code each becomes."""
+"""Errors that a user sees as one clear message, each with its exit code."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 class SpmlError(Exception):
-    """Something failed that is not the user's mistake (exit code 1)."""
+    """A failure that is not a mistake of the user (exit code 1)."""
 
     exit_code = 1
 
@@ -17,24 +17,24 @@ class SpmlError(Exception):
 class InputError(SpmlError, ValueError):
     """Wrong usage or wrong input (exit code 2).
 
-    The message says what was read (file, row), what was found, what was expected and what to do.
+    The message says where (file, row), what was found, what was expected and what to do.
     """
 
     exit_code = 2
 
 
 def unexpected(error: Exception) -> str:
-    """An exception that nobody foresaw, in one line, with the place that raised it."""
-    place = traceback.extract_tb(error.__traceback__)[-1]
+    """Describe an unforeseen exception in one line, with the place that raised it."""
+    frame = traceback.extract_tb(error.__traceback__)[-1]
     text = " ".join(str(error).split())
-    return f"{type(error).__name__}: {text} ({Path(place.filename).name}, line {place.lineno})"
+    return f"{type(error).__name__}: {text} ({Path(frame.filename).name}, line {frame.lineno})"
 
 
 def nearest(name: str, options: Iterable[str]) -> str:
-    """A sentence that names the options closest to a misspelt `name`, or all of them if none is close."""
+    """Suggest the options closest to a misspelt name, or list the options if none is close."""
     options = sorted(options)
     close = difflib.get_close_matches(name.lower(), options, n=3, cutoff=0.5)
     if close:
         return "Did you mean " + " or ".join(close) + "?"
-    shown = ", ".join(options[:20]) + (f", ... ({len(options)} in all)" if len(options) > 20 else "")
-    return f"Known: {shown}."
+    listed = ", ".join(options[:20]) + (f", ... ({len(options)} in all)" if len(options) > 20 else "")
+    return f"Known: {listed}."

@@ -1,4 +1,4 @@
-"""Files that are whole or not there: everything is written to a temporary name and renamed."""
+"""Files that are complete or absent: everything is written to a temporary name and renamed."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from .errors import InputError, SpmlError
 
 
 def write_with(path: Path, write: Callable[[BinaryIO], object]) -> None:
-    """Call `write(stream)` on a temporary file beside `path`, flush it to the disk, rename it to `path`.
+    """Call `write(stream)` on a temporary file next to `path`, flush it to the disk, and rename it to `path`.
 
-    Whatever goes wrong, a file that was at `path` stays as it was and the temporary file is removed.
+    If anything goes wrong, an existing file at `path` is unchanged and the temporary file is removed.
 
     Raises:
-        SpmlError: the file could not be written (disk full, no permission); the message names it.
+        SpmlError: The file could not be written (disk full, no permission); the message names it.
     """
     path = Path(path)
-    # Processes of several machines that share the folder may have the same number.
+    # Processes on several machines that share the folder may have the same id.
     temporary = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
     try:
         with open(temporary, "wb") as stream:
@@ -36,7 +36,7 @@ def write_with(path: Path, write: Callable[[BinaryIO], object]) -> None:
         os.replace(temporary, path)
     except OSError as error:
         raise SpmlError(
-            f"{path}: could not be written ({error.strerror or error}). What was there before is untouched. "
+            f"{path}: could not be written ({error.strerror or error}). An existing file is untouched. "
             "Free some space or choose another folder, then run again."
         ) from error
     finally:
@@ -48,50 +48,48 @@ def check_output(path: Path, read: Iterable[Path] = ()) -> None:
     """Check, before long work, that a file may be written to `path`.
 
     Args:
-        path: of the file.
-        read: files and folders that are read; nothing that is there may be replaced.
+        path: Path of the file.
+        read: Files and folders that are read. They, and what is in them, must not be replaced.
 
     Raises:
-        InputError: it is a folder, its folder is not there, or it would replace what is read.
+        InputError: The path is a folder, its folder does not exist, or a file that is read would be replaced.
     """
     try:
         if path.is_dir():
             raise InputError(f"{path}: is a folder; --output must name a file.")
         if not path.parent.is_dir():
-            raise InputError(f"{path.parent}: there is no such folder. Make it, or name another --output.")
-        there = path.resolve() if path.exists() else None
+            raise InputError(f"{path.parent}: no such folder. Make it, or name another --output.")
+        existing = path.resolve() if path.exists() else None
     except OSError as error:
         raise InputError(f"{path}: can't be written ({error.strerror}). Name another --output.") from error
-    for given in map(Path.resolve, read):
-        if there and (there == given or given in there.parents):
-            raise InputError(
-                f"{path}: is a part of what is read, and would be replaced. Name another --output."
-            )
+    for source in map(Path.resolve, read):
+        if existing and (existing == source or source in existing.parents):
+            raise InputError(f"{path}: is read as input and would be replaced. Name another --output.")
 
 
 def check_folder(folder: Path) -> None:
-    """Check, before long work, that `folder` can be made if it is not there.
+    """Check, before long work, that a folder exists or can be made.
 
     Raises:
-        InputError: something on the way is a file, or the name is not possible.
+        InputError: A part of the path is a file, may not be written to, or has an impossible name.
     """
     try:
-        place = next(place for place in (folder, *folder.absolute().parents) if place.exists())
-        if place.is_dir() and os.access(place, os.W_OK):
+        nearest = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+        if nearest.is_dir() and os.access(nearest, os.W_OK):
             return
     except OSError as error:
         raise InputError(f"{folder}: can't be made ({error.strerror}). Name another --output.") from error
-    if place == folder and not place.is_dir():
+    if nearest == folder and not nearest.is_dir():
         raise InputError(f"{folder}: is a file; --output must name a folder.")
-    what = "may not be written to" if place.is_dir() else "is a file"
-    raise InputError(f"{folder}: can't be made, because {place} {what}. Name another --output.")
+    problem = "may not be written to" if nearest.is_dir() else "is a file"
+    raise InputError(f"{folder}: can't be made, because {nearest} {problem}. Name another --output.")
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder if it is not there.
+    """Make a folder if it does not exist.
 
     Raises:
-        InputError: it can't be made.
+        InputError: The folder can't be made.
     """
     check_folder(folder)
     try:
@@ -101,22 +99,22 @@ def make_folder(folder: Path) -> None:
 
 
 def write_bytes(path: Path, data: bytes) -> None:
-    """Write `data` to `path`, whole or not at all."""
+    """Write bytes to a file, completely or not at all."""
     write_with(path, lambda stream: stream.write(data))
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write `text` to `path` in UTF-8, whole or not at all."""
+    """Write text to a file in UTF-8, completely or not at all."""
     write_bytes(path, text.encode())
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write `value` to `path` as indented JSON, whole or not at all. NaN is refused: it is not JSON."""
+    """Write a value as indented JSON, completely or not at all. NaN, which is not JSON, raises ValueError."""
     write_text(path, json.dumps(value, indent=1, allow_nan=False, ensure_ascii=False) + "\n")
 
 
 def write_rows(path: Path, header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """A CSV file in UTF-8, whole or not at all."""
+    """Write a CSV file in UTF-8, completely or not at all."""
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(header)
@@ -125,7 +123,7 @@ def write_rows(path: Path, header: Sequence[str], rows: Iterable[Sequence[object
 
 
 def remove_leftovers(folder: Path, hours: float = 0.0) -> None:
-    """Remove temporary files that a killed process left in `folder`, if nobody wrote to them for so long."""
+    """Remove temporary files that a killed process left in a folder and that are older than some hours."""
     for leftover in folder.glob(".*.tmp"):
         with contextlib.suppress(FileNotFoundError):
             if time.time() - leftover.stat().st_mtime >= 3600 * hours:
@@ -133,7 +131,7 @@ def remove_leftovers(folder: Path, hours: float = 0.0) -> None:
 
 
 def sha256_file(path: Path) -> str:
-    """The SHA-256 of a file's content, as hexadecimal digits."""
+    """SHA-256 of the content of a file, as hexadecimal digits."""
     with open(path, "rb") as stream:
         digest = hashlib.sha256()
         while block := stream.read(1 << 20):

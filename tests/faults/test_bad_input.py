@@ -328,7 +328,7 @@ def test_an_output_that_would_replace_what_is_read(capsys, tmp_path, run, featur
     data = shutil.copy(features, tmp_path / "mine.json")  # named so that evaluate writes a file
     before = data.read_bytes()
     said = fails(capsys, command, run, data, "--output", data)
-    assert f"{data}: is a part of what is read, and would be replaced" in said
+    assert f"{data}: is read as input and would be replaced" in said
     assert data.read_bytes() == before
     model = run / "model.json"
     before = model.read_bytes()
@@ -356,7 +356,7 @@ def test_an_output_in_a_folder_of_images_that_are_read(capsys, tmp_path, run, ph
 def test_an_output_that_can_not_be_written_is_told_first(capsys, tmp_path, features, command):
     # The run is not there either, but the output was looked at before it.
     missing = tmp_path / "missing" / "tags.json"
-    assert f"{missing.parent}: there is no such folder" in fails(
+    assert f"{missing.parent}: no such folder" in fails(
         capsys, command, tmp_path / "no run", features, "--output", missing
     )
     (tmp_path / "folder.json").mkdir()
@@ -389,5 +389,5 @@ def test_a_class_whose_name_would_part_labels(capsys, tmp_path, features):
         np.savez(tmp_path / "x.npz", X=stored["X"])
     main(["train", str(tmp_path / "f.npz"), "--epochs", "1", "--output", str(tmp_path / "run")])
     said = fails(capsys, "predict", tmp_path / "run", tmp_path / "x.npz")
-    assert "the class 'a;b' has a `;`, which parts labels in CSV. Say --format jsonl" in said
+    assert "the class 'a;b' contains `;`, which separates labels in CSV. Use --format jsonl" in said
     main(["predict", str(tmp_path / "run"), str(tmp_path / "x.npz"), "--format", "jsonl"])

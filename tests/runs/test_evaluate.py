@@ -349,7 +349,7 @@ def test_data_that_a_run_was_trained_on(folder, tmp_path, capsys):
         np.savez(tmp_path / "all.npz", X=stored["X"], Y=stored["Y"], classes=stored["classes"])
     trained = spml.train(tmp_path / "all.npz", epochs=1, output=tmp_path / "run", quiet=True)
     found = trained.evaluate(tmp_path / "all.npz")
-    assert "which it knows: this says little about new ones" in found["warnings"][0]
+    assert "so these results say little about new samples" in found["warnings"][0]
     shutil.copy(tmp_path / "all.npz", tmp_path / "copy.npz")
     assert not any("trained on" in text for text in trained.evaluate(tmp_path / "copy.npz")["warnings"])
 

@@ -1,4 +1,4 @@
-"""`spml demo`: methods against each other, and against full labels, on embedded scenes of digits."""
+"""The command `spml demo`: compare methods with each other and with full labels, on scenes of digits."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from jsonargparse import ArgumentParser, Namespace
 
 from ..config import from_dict
 from ..errors import InputError
@@ -35,17 +37,30 @@ class Trial:
         return output / "runs" / f"{self.method}-lr{self.learning_rate:g}-seed{self.seed}"
 
 
+def add_demo_command(commands: Any) -> None:
+    """Add `demo` to the commands of `spml`."""
+    parser = ArgumentParser(description="Compare methods on embedded scenes of digits and draw the results.")
+    parser.add_argument("--output", default="demo", help="folder for the results")
+    parser.add_argument("--processes", type=int, default=0, help="number of runs at a time; 0 = one per core")
+    commands.add_subcommand("demo", parser, help="compare methods on embedded data")
+
+
+def run_demo_command(arguments: Namespace) -> None:
+    """Run the demo."""
+    run_demo(Path(arguments.output), processes=arguments.processes)
+
+
 def run_demo(output: Path, *, processes: int = 0, console: Console | None = None) -> list[dict[str, Any]]:
-    """Train all methods of the recipe and write table, curves and scenes to `output`.
+    """Train all methods of the recipe and write a table, curves and scenes to a folder.
 
     Args:
-        output: folder; runs of an earlier demo in it are replaced.
-        processes: runs at a time; 0 = one per core.
-        console: where progress is shown.
+        output: Folder; runs of an earlier demo in it are replaced.
+        processes: Number of runs at a time; 0 = one per core.
+        console: Shows progress; by default on standard output.
 
     Returns:
-        One row per method: label, learning rate, test mAP (mean, sd over seeds, in [0, 1]), share of the gap
-        between floor and ceiling that is closed.
+        One row per method: label, learning rate, test mAP in [0, 1] (mean and standard deviation over seeds),
+        and the share of the gap between floor and ceiling that is closed.
     """
     if processes < 0:
         raise InputError(f"--processes must be at least 0 (0 = one per core), got {processes}")
@@ -83,18 +98,18 @@ def run_demo(output: Path, *, processes: int = 0, console: Console | None = None
 def _run_all(
     pool: ProcessPoolExecutor, trials: list[Trial], recipe: dict[str, Any], output: Path, console: Console
 ) -> dict[Trial, dict[str, Any]]:
-    found = {}
+    results = {}
     for trial, result in zip(
         trials,
         pool.map(_run, trials, [recipe["settings"]] * len(trials), [output] * len(trials)),
         strict=True,
     ):
-        found[trial] = result
+        results[trial] = result
         console.line(
             f"  {trial.label:<18} lr {trial.learning_rate:<6g} seed {trial.seed}  test mAP "
             f"{100 * result['test_mAP']:.2f}  ({result['seconds']:.1f} s)"
         )
-    return found
+    return results
 
 
 def _run(trial: Trial, settings: dict[str, Any], output: Path) -> dict[str, Any]:

@@ -47,17 +47,17 @@ def add_evaluate_command(parent: Any) -> None:
 
 
 def add_engine_arguments(parser: ArgumentParser) -> None:
-    """Add what says how samples are predicted."""
+    """Add the options of prediction."""
     parser.add_argument("--batch_size", type=int, default=64, help="samples per step")
-    parser.add_argument("--workers", type=int, default=0, help="processes that decode images")
+    parser.add_argument("--workers", type=int, default=0, help="number of processes that decode images")
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda or mps")
 
 
 def run_evaluate(arguments: Namespace) -> None:
-    """Measure, print and write.
+    """Evaluate runs, print the result and write it.
 
     Raises:
-        InputError: runs, data or output don't suit.
+        InputError: Runs, data or output do not suit.
     """
     settings: dict[str, Any] = arguments.data.as_dict()
     runs, settings["path"] = _runs_and_data(arguments.runs, settings["path"])
@@ -66,7 +66,7 @@ def run_evaluate(arguments: Namespace) -> None:
     if output and output.suffix != ".json" and output.is_file():
         raise InputError(f"{output}: is a file; --output must name a .json file or a folder.")
     if output and output.suffix == ".json":
-        # An earlier evaluation of a run may be replaced, nothing else in its folder.
+        # In the folder of a run, only an earlier evaluation may be replaced.
         check_output(output, map(Path, [config.path, *(runs if output.name != _EVALUATION else [])]))
     elif output:
         check_folder(output)
@@ -75,7 +75,7 @@ def run_evaluate(arguments: Namespace) -> None:
     from ..runs.console import Console
     from ..runs.evaluate import of_one
 
-    found = evaluate_runs(
+    result = evaluate_runs(
         runs,
         config,
         Engine(arguments.batch_size, arguments.workers, arguments.device, Console()),
@@ -83,83 +83,83 @@ def run_evaluate(arguments: Namespace) -> None:
         observed=arguments.observed,
         mean_labels=arguments.mean_labels,
     )
-    print(f"{found['data']}, {found['split']}: {found['samples']} samples, labels: {found['labels']}")
-    alone = of_one(found) if len(runs) == 1 else None
-    if found["labels"] == "full":
-        _print_full(found["runs"])
-        _print_notes(found)
-    elif alone:
-        _print_observed(alone)
+    print(f"{result['data']}, {result['split']}: {result['samples']} samples, labels: {result['labels']}")
+    single = of_one(result) if len(runs) == 1 else None
+    if result["labels"] == "full":
+        _print_full(result["runs"])
+        _print_notes(result)
+    elif single:
+        _print_observed(single)
     else:
-        _print_comparison(found)
-    for line in _write(found, alone, runs, output):
+        _print_comparison(result)
+    for line in _write(result, single, runs, output):
         print(line)
 
 
-def _runs_and_data(given: Sequence[str], path: str) -> tuple[list[str], str]:
-    """The folders of the runs, and the data, which is the last that is named."""
+def _runs_and_data(paths: Sequence[str], data: str) -> tuple[list[str], str]:
+    """Separate the folders of the runs from the data, which is named last or by --data.path."""
     from ..runs.folder import holds_run
 
-    if path:
-        return list(given), path
-    *runs, last = given
+    if data:
+        return list(paths), data
+    *runs, last = paths
     if not runs or holds_run(Path(last)):
         raise InputError("name the labelled data to evaluate on, after the folder of the run")
     return runs, last
 
 
 def _write(
-    found: dict[str, Any], alone: dict[str, Any] | None, runs: Sequence[str], output: Path | None
+    result: dict[str, Any], single: dict[str, Any] | None, runs: Sequence[str], output: Path | None
 ) -> list[str]:
-    """Write what was asked for; what to tell of it."""
+    """Write the result. Returns a line for each file."""
     from ..files import write_json
     from ..runs.evaluate import CSV, JSON, PICTURE, write_comparison
 
-    full = found["labels"] == "full"
+    full = result["labels"] == "full"
     if output is None:
-        each = {runs[0]: alone} if alone else found.get("runs", {})
-        about = {key: value for key, value in found.items() if key != "runs"} if full else {}
+        each = {runs[0]: single} if single else result.get("runs", {})
+        about = {key: value for key, value in result.items() if key != "runs"} if full else {}
         paths = [Path(run) / _EVALUATION for run in each]
         for file, metrics in zip(paths, each.values(), strict=True):
             write_json(file, {**about, **metrics})
         return [f"{file}: written" for file in paths]
     if full or output.suffix == ".json":
-        write_json(output, alone or found)
+        write_json(output, single or result)
         return [f"{output}: written"]
     make_folder(output)
-    write_comparison(output, found)
+    write_comparison(output, result)
     return [f"{output}: {JSON}, {CSV}, {PICTURE} written"]
 
 
 def _print_full(runs: dict[str, dict[str, Any]]) -> None:
-    for name, found in runs.items():
+    for name, result in runs.items():
         if len(runs) > 1:
             print(f"\n{name}")
-        print(f"mAP {100 * found['mAP']:.2f}")
-        for average, row in found["thresholded"].items():
+        print(f"mAP {100 * result['mAP']:.2f}")
+        for average, row in result["thresholded"].items():
             print(
                 f"{average:<8} precision {100 * row['precision']:.2f}  recall {100 * row['recall']:.2f}  "
                 f"F1 {100 * row['f1']:.2f}"
             )
-        for label, ap in found["AP"].items():
+        for label, ap in result["AP"].items():
             print(f"  AP {100 * ap:6.2f}  {label}")
 
 
-def _print_observed(found: dict[str, Any]) -> None:
-    low, high = found["SP_interval"]
+def _print_observed(result: dict[str, Any]) -> None:
+    low, high = result["SP_interval"]
     print(
-        f"SP-score {100 * found['SP']:.2f} (95 % interval {100 * low:.2f} to {100 * high:.2f}), "
-        f"P {100 * found['P']:.2f}, A {100 * found['A']:.2f}; naive mAP {100 * found['naive_mAP']:.2f}"
+        f"SP-score {100 * result['SP']:.2f} (95 % interval {100 * low:.2f} to {100 * high:.2f}), "
+        f"P {100 * result['P']:.2f}, A {100 * result['A']:.2f}; naive mAP {100 * result['naive_mAP']:.2f}"
     )
-    _print_remarks(found)
+    _print_remarks(result)
 
 
-def _print_comparison(found: dict[str, Any]) -> None:
+def _print_comparison(result: dict[str, Any]) -> None:
     from rich.console import Console as RichConsole
     from rich.table import Table
     from rich.text import Text
 
-    candidates = sorted(found["candidates"], key=lambda candidate: candidate["ranks"]["SP"])
+    candidates = sorted(result["candidates"], key=lambda candidate: candidate["ranks"]["SP"])
     terminal = sys.stdout.isatty()
     table = Table(pad_edge=False, box=None) if not terminal else Table()
     table.add_column("run", overflow="fold")
@@ -179,32 +179,33 @@ def _print_comparison(found: dict[str, Any]) -> None:
     print()
     RichConsole(width=None if terminal else 160).print(table)
     count = len(candidates)
-    checks = found["cross_checks"]
-    print(
-        f"\n(in brackets: ranks)\ntie set, {len(found['tie_set'])} of {count}: {', '.join(found['tie_set'])}"
-    )
-    print("Take a difference for real at z above 2.5 only. z is not a p-value: it is over-confident.")
+    checks = result["cross_checks"]
+    tie_set = result["tie_set"]
+    print(f"\n(in brackets: ranks)\ntie set, {len(tie_set)} of {count}: {', '.join(tie_set)}")
+    print("Trust a difference only if z is above 2.5. z is not a p-value: it is over-confident.")
     print(
         f"Spearman of SP-score and naive mAP over {count} runs: {_number(checks['spearman_SP_naive_mAP'])}; "
         f"of P and A over the upper {-(-count // 2)}: {_number(checks['spearman_P_A_upper_half'])}"
     )
-    _print_remarks(found)
+    _print_remarks(result)
 
 
 def _number(value: float | None) -> str:
     return "undefined" if value is None else f"{value:.2f}"
 
 
-def _print_remarks(found: dict[str, Any]) -> None:
-    assumed = " (assumed; state yours with --mean_labels)" if found["mean_labels_source"] == "default" else ""
-    print(
-        f"K = {found['mean_labels']:g} labels per sample{assumed}. The SP-score ranks models; it is not mAP."
+def _print_remarks(result: dict[str, Any]) -> None:
+    assumed = (
+        " (assumed; state yours with --mean_labels)" if result["mean_labels_source"] == "default" else ""
     )
-    _print_notes(found)
+    print(
+        f"K = {result['mean_labels']:g} labels per sample{assumed}. The SP-score ranks models; it is not mAP."
+    )
+    _print_notes(result)
 
 
-def _print_notes(found: dict[str, Any]) -> None:
-    for note in found["notes"]:
+def _print_notes(result: dict[str, Any]) -> None:
+    for note in result["notes"]:
         print(note)
-    for warning in found["warnings"]:
+    for warning in result["warnings"]:
         print(f"warning: {warning}")

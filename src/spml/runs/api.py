@@ -34,20 +34,20 @@ def train(
     """Train a model and write its run folder.
 
     Args:
-        source: a folder with one sub-folder per class, a CSV file, a .npz feature file, `digits`, or a
+        source: Folder with one sub-folder per class, a CSV file, a .npz feature file, `digits`, or a
             complete `Config`.
-        resume: go on with the run in `output`.
-        overwrite: replace the run in `output`.
-        quiet: print nothing.
-        settings: fields of `Config`, nested as in config.yaml, for example
+        resume: Continue the run in `output`.
+        overwrite: Replace the run in `output`.
+        quiet: Print nothing.
+        settings: Fields of `Config`, nested as in config.yaml, for example
             `method="em", epochs=10, optim={"lr": 1e-3}, output="runs/em"`.
 
     Returns:
         The finished run, loaded.
 
     Raises:
-        InputError: a setting, the data or the folder does not suit; nothing was written.
-        SpmlError: training failed; the last checkpoint is in the folder.
+        InputError: A setting, the data or the folder does not suit; nothing was written.
+        SpmlError: Training failed; the last checkpoint is in the folder.
 
     Example:
         run = spml.train("photos/", epochs=10, output="runs/photos")
@@ -71,10 +71,10 @@ def train(
 
 
 def load(folder: str | Path) -> Run:
-    """A trained run from its folder.
+    """Load a trained run from its folder.
 
     Raises:
-        InputError: there is no finished run, or its files are damaged.
+        InputError: The folder holds no finished run, or its files are damaged.
     """
     classifier, card = models.load_classifier(Path(folder))
     return Run(Path(folder), classifier, card)
@@ -94,24 +94,25 @@ def compare(
     console: Console | None = None,
     **settings: Any,
 ) -> dict[str, Any]:
-    """Compare runs with the same classes by observed labels alone, even if the true ones are there.
+    """Compare runs with the same classes by observed labels alone, even if true labels are available.
 
     Args:
-        runs: loaded, or their folders; each once.
-        data: path, or all that `--data.*` can say.
+        runs: Runs, or their folders; each once.
+        data: Path of the data, or a complete `DataConfig`.
         split: `train`, `val` or `test`.
-        mean_labels: K of the SP-score; 2 (of fewer than 4 classes half) if None.
-        draws, seed: of the bootstrap, as in `spml.metrics.compare_models`.
-        batch_size, workers, device, console: as for `Run.predict`.
-        settings: fields of `DataConfig`, for example `observe="single"`.
+        mean_labels: Mean labels per sample K of the SP-score; if None, 2, or half of fewer than 4 classes.
+        draws: Number of draws of the bootstrap, as in `spml.metrics.compare_models`.
+        seed: Seed of the bootstrap.
+        batch_size, workers, device, console: As in `Run.predict`.
+        settings: Fields of `DataConfig`, for example `observe="single"`.
 
     Returns:
-        A JSON-able dict: `candidates` in the order of `runs`, `tie_set` from the best on, `cross_checks`,
-        `warnings`, `notes`. Scores lie in [0, 1]; they rank runs, and none of them is a mAP.
+        A dict that can be written as JSON: `candidates` in the order of `runs`, `tie_set` with the best run
+        first, `cross_checks`, `warnings`, `notes`. Scores lie in [0, 1]; they rank runs, and none is a mAP.
 
     Raises:
-        InputError: no run, one that is named twice or is not finished, different classes, or data that does
-            not suit; the message says what to do.
+        InputError: No run is named, a run is named twice or is not finished, the runs have different classes,
+            or the data does not suit; the message says what to do.
 
     Example:
         spml.compare(["runs/em", "runs/gr"], "held_out.csv")["tie_set"]
@@ -133,16 +134,16 @@ def evaluate_runs(
     seed: int = 0,
     **settings: Any,
 ) -> dict[str, Any]:
-    """What `spml.evaluation.evaluate` finds for these runs, which are named by their folders.
+    """Evaluate runs on labelled data (`spml.runs.evaluate.evaluate`); each is named by its folder.
 
     Raises:
-        InputError: as `compare`.
+        InputError: As in `compare`.
     """
     if not runs:
         raise InputError("no run to evaluate: name the folder of at least one")
     loaded: dict[str, Run] = {}
-    for given in runs:
-        run = given if isinstance(given, Run) else load(given)
+    for run_or_folder in runs:
+        run = run_or_folder if isinstance(run_or_folder, Run) else load(run_or_folder)
         name = str(run.folder)
         if any(run.folder.resolve() == other.folder.resolve() for other in loaded.values()):
             raise InputError(f"{name}: is named twice; name each run once.")
@@ -162,15 +163,15 @@ def evaluate_runs(
 
 @dataclass(frozen=True)
 class Predictions:
-    """What a model says of samples.
+    """Predictions of a model.
 
     Attributes:
-        ids: one name per sample.
-        classes: class names.
-        scores: float32 (N, C), sigmoid of the logits, or the probabilities of a model that answers
-            log-probabilities. Not calibrated: they rank.
-        labels: names of the predicted classes of each sample, the highest score first.
-        notes: what was left out, one line each.
+        ids: Names of the samples.
+        classes: Class names.
+        scores: float32 (N, C), sigmoid of the logits, or the probabilities of a model that gives
+            log-probabilities. They rank, but are not calibrated.
+        labels: Names of the predicted classes of each sample, the highest score first.
+        notes: Remarks on what was left out, one line each.
     """
 
     ids: tuple[str, ...]
@@ -181,13 +182,13 @@ class Predictions:
 
 
 class Engine(NamedTuple):
-    """How samples are predicted.
+    """Settings of prediction.
 
     Attributes:
-        batch_size: samples per step.
-        workers: processes that decode images.
-        device: `auto`, `cpu`, `cuda`, `mps`.
-        console: where progress is shown; nowhere if None.
+        batch_size: Samples per step.
+        workers: Number of processes that decode images.
+        device: `auto`, `cpu`, `cuda` or `mps`.
+        console: Shows progress; None = no progress is shown.
     """
 
     batch_size: int = 64
@@ -200,10 +201,10 @@ class Run:
     """A trained model with its classes and its threshold.
 
     Attributes:
-        folder: of the run.
-        classes: class names, in the order of the columns of scores.
-        threshold: logit from which on a label is predicted.
-        card: model.json.
+        folder: Folder of the run.
+        classes: Class names, in the order of the columns of scores.
+        threshold: Logit at and above which a label is predicted.
+        card: Content of model.json.
     """
 
     def __init__(self, folder: Path, classifier: models.Classifier, card: dict[str, Any]) -> None:
@@ -213,13 +214,13 @@ class Run:
 
     @property
     def trained_on(self) -> str:
-        """Path of the data that it was trained on, as it was given; empty if the run does not say."""
+        """Path of the training data as the user stated it; empty if the run does not record it."""
         config = self.folder / runfolder.CONFIG
         return read_yaml(config).data.path if config.is_file() else ""
 
     @property
     def spec(self) -> models.BackboneSpec:
-        """The backbone, and how images are prepared for it."""
+        """Backbone, and how images are prepared for it."""
         return self._classifier.spec
 
     def predict(
@@ -231,27 +232,27 @@ class Run:
         device: str = "auto",
         console: Console | None = None,
     ) -> Predictions:
-        """Scores and labels of images, folders of images (searched through) or feature files.
+        """Predict scores and labels of images, folders of images (searched recursively) or feature files.
 
         Args:
-            paths: one or several.
-            batch_size: samples per step.
-            workers: processes that decode images.
-            device: `auto`, `cpu`, `cuda`, `mps`.
-            console: where progress is shown; nowhere by default.
+            paths: One path or several.
+            batch_size: Samples per step.
+            workers: Number of processes that decode images.
+            device: `auto`, `cpu`, `cuda` or `mps`.
+            console: Shows progress; None = no progress is shown.
 
         Raises:
-            InputError: a path is missing, nothing can be read, or features have another width.
+            InputError: A path is missing, nothing can be read, or features have another width.
         """
-        several = [paths] if isinstance(paths, (str, Path)) else list(paths)
+        paths = [paths] if isinstance(paths, (str, Path)) else list(paths)
         spec = self.spec
         ids, inputs, notes = open_inputs(
-            [str(p) for p in several], size=spec.size, interpolation=spec.interpolation
+            [str(path) for path in paths], size=spec.size, interpolation=spec.interpolation
         )
-        nothing = ObservedLabels(
+        unlabelled = ObservedLabels(
             np.zeros(len(ids) + 1, np.int64), np.empty(0, np.int64), np.empty(0, np.int8), len(self.classes)
         )
-        logits = self.logits(Samples(ids, inputs, nothing), Engine(batch_size, workers, device, console))
+        logits = self.logits(Samples(ids, inputs, unlabelled), Engine(batch_size, workers, device, console))
         return Predictions(ids, self.classes, self._probabilities(logits), self._labels(logits), notes)
 
     def evaluate(
@@ -267,23 +268,24 @@ class Run:
         console: Console | None = None,
         **settings: Any,
     ) -> dict[str, Any]:
-        """Metrics on labelled data: full-label metrics if the data is fully labelled, else the SP-score.
+        """Compute metrics on labelled data: full-label metrics if it is fully labelled, else the SP-score.
 
         Args:
-            data: path, or all that `--data.*` can say.
+            data: Path of the data, or a complete `DataConfig`.
             split: `train`, `val` or `test`.
-            observed: judge by observed labels alone, even if the true ones are there.
-            mean_labels: K of the SP-score; 2 (of fewer than 4 classes half) if None.
-            batch_size, workers, device, console: as for `predict`.
-            settings: fields of `DataConfig`, for example `unlisted="negative"`.
+            observed: Judge by observed labels alone, even if true labels are available.
+            mean_labels: Mean labels per sample K of the SP-score; if None, 2, or half of fewer than 4
+                classes.
+            batch_size, workers, device, console: As in `predict`.
+            settings: Fields of `DataConfig`, for example `unlisted="negative"`.
 
         Returns:
-            A JSON-able dict. Metrics lie in [0, 1]; SP and A pass 1 where a model does better than K allows
-            for.
+            A dict that can be written as JSON. Metrics lie in [0, 1]; SP and A exceed 1 where a model does
+            better than K allows for.
 
         Raises:
-            InputError: the data can't be read, has no such split, a class that the model does not know, or,
-                where it is not fully labelled, no known positive label.
+            InputError: The data can't be read, has no such split, has a class that the model does not know,
+                or has no known positive label where it is not fully labelled.
         """
         engine = Engine(batch_size, workers, device, console)
         return of_one(
@@ -291,7 +293,11 @@ class Run:
         )
 
     def columns(self, path: str, classes: tuple[str, ...]) -> npt.NDArray[np.int64]:
-        """The model's column of each class of some data."""
+        """Column of the model for each class of a data set.
+
+        Raises:
+            InputError: The model does not know a class.
+        """
         position = {name: column for column, name in enumerate(self.classes)}
         for name in classes:
             if name not in position:
@@ -302,10 +308,10 @@ class Run:
         return np.asarray([position[name] for name in classes], np.int64)
 
     def logits(self, samples: Samples, engine: Engine) -> npt.NDArray[np.float32]:
-        """Logits (N, C) of samples.
+        """Compute the logits (N, C) of samples.
 
         Raises:
-            InputError: samples of another kind or width than the model takes, or a wrong setting.
+            InputError: The samples have another kind or width than the model takes, or a setting is wrong.
         """
         if engine.batch_size < 1 or engine.workers < 0:
             raise InputError(
@@ -326,12 +332,12 @@ class Run:
             )
 
     def _check_kind(self, samples: Samples) -> None:
-        wanted = "feature" if self._classifier.spec.name == "none" else "image"
-        if samples.inputs.kind != wanted:
+        kind = "feature" if self._classifier.spec.name == "none" else "image"
+        if samples.inputs.kind != kind:
             raise InputError(
-                f"the model in {self.folder} takes {wanted}s, but the data holds {samples.inputs.kind}s."
+                f"the model in {self.folder} takes {kind}s, but the data holds {samples.inputs.kind}s."
             )
-        if wanted == "feature":
+        if kind == "feature":
             width = samples.inputs.fetch([0], None).shape[1]
             if width != self._classifier.backbone.num_features:
                 raise InputError(

@@ -1,4 +1,4 @@
-"""Trained runs measured on labelled data: against full labels, or compared by observed labels alone."""
+"""Evaluate trained runs on labelled data: against full labels, or compared by observed labels alone."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ JSON, CSV, PICTURE = "comparison.json", "comparison.csv", "comparison.png"
 
 
 class Trained(Protocol):
-    """What is asked of a trained model; `spml.Run` is one.
+    """A trained model; `spml.Run` is one.
 
     Attributes:
-        classes: names, in the order of the columns of its scores.
-        threshold: logit from which on a label is predicted.
+        classes: Class names, in the order of the columns of its scores.
+        threshold: Logit at and above which a label is predicted.
     """
 
     classes: tuple[str, ...]
@@ -48,16 +48,16 @@ class Trained(Protocol):
 
     @property
     def trained_on(self) -> str:
-        """Path of the data that it was trained on; empty if that is not known."""
+        """Path of the training data; empty if it is not known."""
         ...
 
     @property
     def spec(self) -> BackboneSpec:
-        """How images are prepared for it."""
+        """Backbone, and how images are prepared for it."""
         ...
 
     def columns(self, path: str, classes: tuple[str, ...]) -> npt.NDArray[np.int64]:
-        """Its column of each class of some data."""
+        """Column of the model for each class of a data set."""
         ...
 
 
@@ -76,27 +76,29 @@ def evaluate(
     draws: int = 200,
     seed: int = 0,
 ) -> dict[str, Any]:
-    """Metrics of one or several runs on the same samples.
+    """Compute metrics of one or several runs on the same samples.
 
     Args:
-        runs: at least one, by name.
-        config: the labelled data.
+        runs: Runs by name; at least one.
+        config: Settings of the labelled data.
         split: `train`, `val` or `test`.
-        observed: compare by observed labels even if the true ones are there. Data that is not fully labelled
-            is always measured so.
-        mean_labels: K of the SP-score, as `default_mean_labels` if None.
-        predict: gives the logits (N, C) of a run.
-        report: told what takes long.
-        draws, seed: of the bootstrap, as in `spml.metrics.compare_models`.
+        observed: Compare by observed labels even if true labels are available. Data that is not fully
+            labelled is always compared in this way.
+        mean_labels: Mean labels per sample K of the SP-score; None = `default_mean_labels`.
+        predict: Computes the logits (N, C) of a run.
+        report: Called with a line before something that takes long.
+        draws: Number of draws of the bootstrap, as in `spml.metrics.compare_models`.
+        seed: Seed of the bootstrap.
 
     Returns:
-        A JSON-able dict. `labels` is `full`, with the metrics of each run in `runs`, in [0, 1] and over the
-        classes that the data has, or `observed only`, with `candidates`, `tie_set` and `cross_checks`; SP and
-        A pass 1 where a model does better than K allows for. `warnings` and `notes` with both.
+        A dict that can be written as JSON. `labels` is `full`, with the metrics of each run in `runs`, in
+        [0, 1] and over the classes of the data; or `observed only`, with `candidates`, `tie_set` and
+        `cross_checks`, where SP and A exceed 1 if a model does better than K allows for. Both have `warnings`
+        and `notes`.
 
     Raises:
-        InputError: runs have different classes, the data can't be read, has no such split, a class that the
-            runs do not know, no known positive label, or, with `observed`, none that is hidden.
+        InputError: The runs have different classes; or the data can't be read, has no such split, has a class
+            that the runs do not know, has no known positive label, or, with `observed`, has no unknown one.
     """
     first = next(iter(runs.values()))
     _check_classes(runs)
@@ -110,64 +112,64 @@ def evaluate(
         return labels.with_classes(columns, len(first.classes))
 
     def logits(run: _Trained) -> Logits:
-        """In the order of the first run's classes."""
-        place = {name: column for column, name in enumerate(run.classes)}
-        found = predict(run, _resized(dataset, config, run).splits[split])
-        return found[:, [place[name] for name in first.classes]]
+        """Logits of a run in the order of the classes of the first run."""
+        column_of = {name: column for column, name in enumerate(run.classes)}
+        scores = predict(run, _resized(dataset, config, run).splits[split])
+        return scores[:, [column_of[name] for name in first.classes]]
 
     about: dict[str, Any] = {"data": config.path, "split": split, "samples": len(dataset.splits[split])}
-    seen = [
-        f"{name} was trained on samples of {config.path}, which it knows: this says little about new ones. "
-        "Evaluate on samples of their own (another file, or a split)."
+    warnings = [
+        f"{name} was trained on samples of {config.path}, so these results say little about new samples. "
+        "Evaluate on other samples (another file, or a split)."
         for name, run in runs.items()
-        if (split == "train" or set(dataset.splits) == {"test"}) and _same_place(run.trained_on, config.path)
+        if (split == "train" or set(dataset.splits) == {"test"}) and _same_path(run.trained_on, config.path)
     ]
     truth = dataset.truth.get(split)
     if truth is not None and not observed:
-        # Of a class that the data does not have nothing is known, though no sample has it.
-        kept = np.sort(columns)
-        full, names = in_columns(truth).to_ternary()[:, kept], tuple(first.classes[c] for c in kept)
+        # A class that the data does not list is unknown in it, not absent, so it is left out.
+        known = np.sort(columns)
+        full, names = in_columns(truth).to_ternary()[:, known], tuple(first.classes[c] for c in known)
         metrics = {
-            name: full_metrics(logits(run)[:, kept], full, names, run.threshold, dataset.empty)
+            name: full_metrics(logits(run)[:, known], full, names, run.threshold, dataset.empty)
             for name, run in runs.items()
         }
         absent = [name for name in first.classes if name not in names]
         notes = [f"Not in the data, and left out: {', '.join(absent)}."] if absent else []
         about |= {"labels": "full", "classes_not_in_data": absent}
-        return {**about, "warnings": seen, "notes": notes, "runs": metrics}
+        return {**about, "warnings": warnings, "notes": notes, "runs": metrics}
 
     labels = dataset.splits[split].observed
     _check_observed(labels, config.path, split)
     labels = in_columns(labels)
     target = labels.index if labels.index is not None else labels.to_ternary()
     ranks = {name: _ranks(logits(run), target, name, config.path) for name, run in runs.items()}
-    told = mean_labels or default_mean_labels(len(first.classes))
-    found = _describe(compare_ranks(ranks, len(labels), told, draws, seed))
-    found["warnings"] = [*seen, *found["warnings"]]
+    k = mean_labels or default_mean_labels(len(first.classes))
+    comparison = _describe(compare_ranks(ranks, len(labels), k, draws, seed))
+    comparison["warnings"] = [*warnings, *comparison["warnings"]]
     source = "default" if mean_labels is None else "stated"
-    return {**about, **found, "mean_labels_source": source, "notes": _notes(truth is not None)}
+    return {**about, **comparison, "mean_labels_source": source, "notes": _notes(truth is not None)}
 
 
-def of_one(found: dict[str, Any]) -> dict[str, Any]:
-    """What `evaluate` found for its only run, without what would compare it to others."""
-    if found["labels"] == "full":
-        (metrics,) = found["runs"].values()
-        return {**{key: value for key, value in found.items() if key != "runs"}, **metrics}
-    (candidate,) = found["candidates"]
+def of_one(result: dict[str, Any]) -> dict[str, Any]:
+    """Reduce the result of `evaluate` for a single run: leave out what compares it with others."""
+    if result["labels"] == "full":
+        (metrics,) = result["runs"].values()
+        return {**{key: value for key, value in result.items() if key != "runs"}, **metrics}
+    (candidate,) = result["candidates"]
     left_out = ("candidates", "tie_set", "cross_checks")
-    about = {key: value for key, value in found.items() if key not in left_out}
+    about = {key: value for key, value in result.items() if key not in left_out}
     return about | {key: candidate[key] for key in ("SP", "P", "A", "naive_mAP", "SP_interval")}
 
 
-def write_comparison(folder: Path, found: dict[str, Any]) -> None:
-    """Write what observed labels say about runs as JSON, CSV (a row per run) and a picture to `folder`.
+def write_comparison(folder: Path, comparison: dict[str, Any]) -> None:
+    """Write a comparison by observed labels as JSON, as CSV (a row per run) and as a picture.
 
     Raises:
-        SpmlError: a file could not be written.
+        SpmlError: A file could not be written.
     """
     from ..plots import figures as plots
 
-    write_json(folder / JSON, found)
+    write_json(folder / JSON, comparison)
     header = ["run", "SP", "SP_low", "SP_high", "P", "A", "naive_mAP"]
     header += ["rank_SP", "rank_P", "rank_A", "rank_naive_mAP", "behind", "sd", "z", "in_tie_set"]
     rows = [
@@ -175,10 +177,10 @@ def write_comparison(folder: Path, found: dict[str, Any]) -> None:
             *(c["run"], c["SP"], *c["SP_interval"], c["P"], c["A"], c["naive_mAP"], *c["ranks"].values()),
             *(c["behind"], c["sd"], c["z"], int(c["in_tie_set"])),
         ]
-        for c in found["candidates"]
+        for c in comparison["candidates"]
     ]
     write_rows(folder / CSV, header, rows)
-    plots.tie_set(folder / PICTURE, found["candidates"])
+    plots.tie_set(folder / PICTURE, comparison["candidates"])
 
 
 def full_metrics(
@@ -188,11 +190,13 @@ def full_metrics(
     threshold: float,
     empty: Literal["exclude", "zero"] = "exclude",
 ) -> dict[str, Any]:
-    """Metrics against full labels (N, C) in {-1, +1}, in [0, 1]; a label is predicted from `threshold` on,
-    and a class without positives is left out of mAP, or counts as 0 there.
+    """Compute metrics in [0, 1] against full labels (N, C) in {-1, +1}.
+
+    A label is predicted at and above `threshold`. A class without positives is left out of mAP (`exclude`),
+    or counts as 0 in it (`zero`).
     """
     per_class = average_precision(logits, truth)
-    found: dict[str, Any] = {
+    metrics: dict[str, Any] = {
         "labels": "full",
         "mAP": mean_average_precision(logits, truth, empty),
         "AP": {name: float(ap) for name, ap in zip(classes, per_class, strict=True) if ap == ap},
@@ -203,26 +207,29 @@ def full_metrics(
     }
     for average in ("micro", "macro", "samples"):
         result = precision_recall_f1(logits, truth, threshold, average=average)
-        found["thresholded"][average] = result._asdict()
+        metrics["thresholded"][average] = result._asdict()
     for k in (1, 3, 5):
         if k <= len(classes):
-            found["top_k"][str(k)] = top_k(logits, truth, k)._asdict()
-    return found
+            metrics["top_k"][str(k)] = top_k(logits, truth, k)._asdict()
+    return metrics
 
 
-def _same_place(one: str, other: str) -> bool:
-    return bool(one) and Path(one).resolve() == Path(other).resolve()
+def _same_path(first: str, second: str) -> bool:
+    return bool(first) and Path(first).resolve() == Path(second).resolve()
 
 
 def _check_classes(runs: Mapping[str, Trained]) -> None:
-    """Refuse to compare runs that do not know the same classes; their order may differ."""
-    (first, known), *others = ((name, run.classes) for name, run in runs.items())
+    """Refuse to compare runs with different classes; their order may differ."""
+    (first, first_classes), *others = ((name, run.classes) for name, run in runs.items())
     for name, classes in others:
-        for one, mine, other, theirs in ((first, known, name, classes), (name, classes, first, known)):
-            missing = [label for label in mine if label not in set(theirs)]
+        for run, has, other, lacks in (
+            (first, first_classes, name, classes),
+            (name, classes, first, first_classes),
+        ):
+            missing = [label for label in has if label not in set(lacks)]
             if missing:
                 raise InputError(
-                    f"{one} knows the class {missing[0]!r} and {other} does not: only runs with the same "
+                    f"{run} knows the class {missing[0]!r} and {other} does not: only runs with the same "
                     "classes can be compared. Evaluate them one at a time."
                 )
 
@@ -230,7 +237,7 @@ def _check_classes(runs: Mapping[str, Trained]) -> None:
 def _check_observed(labels: ObservedLabels, path: str, split: str) -> None:
     if labels.full:
         raise InputError(
-            f"{path}: every label of the {split!r} split is known, so there is nothing to estimate. Leave "
+            f"{path}: every label of the {split!r} split is known, so nothing is left to estimate. Leave "
             "out --observed to measure mAP, or hide labels (--data.observe single)."
         )
     if not labels.positives_per_class().any():
@@ -250,42 +257,42 @@ def _ranks(logits: Logits, target: npt.NDArray[Any], name: str, path: str) -> Ra
     return observed_ranks(logits, target)
 
 
-def _describe(found: Comparison) -> dict[str, Any]:
+def _describe(comparison: Comparison) -> dict[str, Any]:
     return {
         "labels": "observed only",
-        "samples_with_a_positive": found.samples,
-        "classes": found.classes,
-        "mean_labels": found.mean_labels,
-        "draws": found.draws,
-        "seed": found.seed,
-        "candidates": [_describe_candidate(candidate) for candidate in found.candidates],
-        "tie_set": list(found.tie_set),
+        "samples_with_a_positive": comparison.samples,
+        "classes": comparison.classes,
+        "mean_labels": comparison.mean_labels,
+        "draws": comparison.draws,
+        "seed": comparison.seed,
+        "candidates": [_describe_candidate(candidate) for candidate in comparison.candidates],
+        "tie_set": list(comparison.tie_set),
         "cross_checks": {
-            "spearman_SP_naive_mAP": found.spearman_naive,
-            "spearman_P_A_upper_half": found.spearman_p_a,
+            "spearman_SP_naive_mAP": comparison.spearman_naive,
+            "spearman_P_A_upper_half": comparison.spearman_p_a,
         },
-        "warnings": list(found.warnings),
+        "warnings": list(comparison.warnings),
     }
 
 
-def _describe_candidate(found: Candidate) -> dict[str, Any]:
+def _describe_candidate(candidate: Candidate) -> dict[str, Any]:
     return {
-        "run": found.name,
-        "SP": found.sp,
-        "P": found.p,
-        "A": found.a,
-        "naive_mAP": found.naive,
-        "SP_interval": [found.low, found.high],
+        "run": candidate.name,
+        "SP": candidate.sp,
+        "P": candidate.p,
+        "A": candidate.a,
+        "naive_mAP": candidate.naive,
+        "SP_interval": [candidate.low, candidate.high],
         "ranks": {
-            "SP": found.sp_rank,
-            "P": found.p_rank,
-            "A": found.a_rank,
-            "naive_mAP": found.naive_rank,
+            "SP": candidate.sp_rank,
+            "P": candidate.p_rank,
+            "A": candidate.a_rank,
+            "naive_mAP": candidate.naive_rank,
         },
-        "behind": found.behind,
-        "sd": found.sd,
-        "z": "infinity" if math.isinf(found.z) else found.z,  # JSON has no infinity
-        "in_tie_set": found.tied,
+        "behind": candidate.behind,
+        "sd": candidate.sd,
+        "z": "infinity" if math.isinf(candidate.z) else candidate.z,  # JSON has no infinity
+        "in_tie_set": candidate.tied,
     }
 
 

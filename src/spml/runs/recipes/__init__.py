@@ -1,4 +1,4 @@
-"""Recipes: YAML files that say which method and settings to use for what."""
+"""Recipes: YAML files that name the method and the settings for a purpose."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import yaml
 
 
 def read(name: str) -> dict[str, Any]:
-    """The packaged recipe `name`.yaml."""
+    """Read the packaged recipe `name`.yaml."""
     text = (Path(__file__).parent / f"{name}.yaml").read_text(encoding="utf-8")
     recipe: dict[str, Any] = yaml.safe_load(text)
     return recipe
