@@ -1,9 +1,11 @@
-"""Features on disk, once for all workers: rows are gathered from a memory map that they share."""
+"""Features on disk, written once for all workers, which gather rows from a memory map that they share."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -12,16 +14,18 @@ from ..data.matrix import FeatureMatrix
 from ..files import write_with
 
 _ROWS = 4096
-LARGEST = 1 << 34  # bytes; a wider set stays as it is (sparse)
+
+MAX_BYTES = 1 << 34
+"""A larger set stays as it is (sparse)."""
 
 
 def shared(data: Dataset, folder: Path) -> Dataset:
-    """The same data with its features in float32 in `folder`, written by whichever process comes first.
+    """Keep the features of a data set as float32 in a folder; the first process to need them writes them.
 
-    Files are named by what they hold, so ways of hiding labels share them.
+    Files are named by their content, so that ways of hiding labels share them.
 
     Raises:
-        SpmlError: the disk is full, or the file can't be written.
+        SpmlError: The disk is full, or the file can't be written.
     """
     if data.kind != "feature":
         return data
@@ -29,25 +33,20 @@ def shared(data: Dataset, folder: Path) -> Dataset:
     for name, samples in data.splits.items():
         inputs = samples.inputs
         assert isinstance(inputs, FeatureMatrix)
-        if 4 * len(inputs) * inputs.width > LARGEST:
+        if 4 * len(inputs) * inputs.width > MAX_BYTES:
             return data
         path = folder / f"{inputs.fingerprint()[:32]}.npy"
         if not path.exists():
             folder.mkdir(parents=True, exist_ok=True)
-            write_with(path, _Writer(inputs).write)
-        mapped = np.load(path, mmap_mode="r")
+            write_with(path, partial(_write, inputs))
+        mapped = np.load(path, mmap_mode="r", allow_pickle=False)
         splits[name] = replace(samples, inputs=FeatureMatrix(np.asarray(mapped)))
     return replace(data, splits=splits)
 
 
-class _Writer:
-    def __init__(self, inputs: FeatureMatrix) -> None:
-        self.inputs = inputs
-
-    def write(self, stream: object) -> None:
-        shape = (len(self.inputs), self.inputs.width)
-        header = {"descr": "<f4", "fortran_order": False, "shape": shape}
-        np.lib.format.write_array_header_1_0(stream, header)  # type: ignore[arg-type]
-        for start in range(0, shape[0], _ROWS):
-            rows = range(start, min(start + _ROWS, shape[0]))
-            stream.write(self.inputs.dense(rows).tobytes())  # type: ignore[attr-defined]
+def _write(inputs: FeatureMatrix, stream: BinaryIO) -> None:
+    shape = (len(inputs), inputs.width)
+    header: dict[str, Any] = {"descr": "<f4", "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(stream, header)
+    for start in range(0, shape[0], _ROWS):
+        stream.write(inputs.dense(range(start, min(start + _ROWS, shape[0]))).tobytes())
