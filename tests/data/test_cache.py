@@ -1,7 +1,9 @@
-"""Features of a frozen backbone: computed once, kept whole, computed again when damaged."""
+"""The feature cache: computed once, resumed after a kill, computed again when damaged."""
 
 from __future__ import annotations
 
+import hashlib
+import io
 import multiprocessing
 import os
 import random
@@ -30,7 +32,7 @@ PIXELS = np.random.default_rng(0).integers(0, 256, (11, 1, 4, 4), np.uint8)
 
 
 class Counting(nn.Module):
-    """Features that need evaluation mode to be right; counts the batches it was given."""
+    """Backbone whose features are right only in evaluation mode; counts the batches it computes."""
 
     def __init__(self, scale: float = 1.0) -> None:
         super().__init__()
@@ -52,7 +54,7 @@ def test_features_equal_those_of_the_backbone_and_are_computed_once(tmp_path: Pa
     backbone, lines, steps = Counting(), list[str](), list[int]()
     folder = tmp_path / "new" / "features"
     for _ in range(2):
-        found = cached_features(
+        features = cached_features(
             backbone,
             ImageArray(PIXELS),
             folder,
@@ -61,13 +63,13 @@ def test_features_equal_those_of_the_backbone_and_are_computed_once(tmp_path: Pa
             report=lines.append,
             progress=steps.append,
         )
-        assert isinstance(found, FeatureMatrix)
-        np.testing.assert_array_equal(found.dense(range(11)), PIXELS.reshape(11, 16).astype(np.float32))
+        assert isinstance(features, FeatureMatrix)
+        np.testing.assert_array_equal(features.dense(range(11)), PIXELS.reshape(11, 16).astype(np.float32))
     assert backbone.batches == 3
     assert steps == [4, 4, 3, 11]
     assert [line.split(": ")[1].split()[0] for line in lines] == ["computed", "read"]
     assert len(files(folder)) == 1
-    assert isinstance(found._matrix, np.memmap)
+    assert isinstance(features._matrix, np.memmap)
 
 
 def test_another_key_or_another_sample_is_another_file(tmp_path: Path) -> None:
@@ -82,8 +84,8 @@ def test_another_key_or_another_sample_is_another_file(tmp_path: Path) -> None:
 
 
 def test_taken_rows_are_those_rows(tmp_path: Path) -> None:
-    found = cached_features(Counting(), ImageArray(PIXELS), tmp_path, key="k").take([7, 2])
-    np.testing.assert_array_equal(found.dense([1, 0]), PIXELS[[2, 7]].reshape(2, 16))
+    features = cached_features(Counting(), ImageArray(PIXELS), tmp_path, key="k").take([7, 2])
+    np.testing.assert_array_equal(features.dense([1, 0]), PIXELS[[2, 7]].reshape(2, 16))
 
 
 @pytest.mark.parametrize("damage", ["flipped", "short", "empty", "longer", "header"])
@@ -110,7 +112,7 @@ def test_a_damaged_file_is_computed_again_with_a_note(tmp_path: Path, damage: st
     assert "computed" in lines[1]
 
 
-# -- killed in the middle --------------------------------------------------------------------------------
+# -- interrupted computations ----------------------------------------------------------------------------
 
 KILLED = """
 import os, signal, sys
@@ -128,15 +130,15 @@ cached_features(Killed(), ImageArray(PIXELS), Path({folder!r}), key="k", batch_s
 """
 
 
-def whole(folder: Path) -> bytes:
-    """The file as a computation that nothing stops writes it."""
+def uninterrupted(folder: Path) -> bytes:
+    """Content of the file that an uninterrupted computation writes."""
     cached_features(Counting(), ImageArray(PIXELS), folder, key="k", batch_size=4)
     (path,) = files(folder)
     return path.read_bytes()
 
 
-def stopped(folder: Path, after: int = 2) -> tuple[Path, Path]:
-    """What a computation leaves behind that was stopped after some batches: a list of blocks, and them."""
+def interrupted(folder: Path, after: int = 2) -> tuple[Path, Path]:
+    """The two files that a computation interrupted after some batches leaves: the rows and the counter."""
 
     class Failing(Counting):
         def forward(self, images: torch.Tensor) -> torch.Tensor:
@@ -146,30 +148,30 @@ def stopped(folder: Path, after: int = 2) -> tuple[Path, Path]:
 
     with pytest.raises(KeyboardInterrupt):
         cached_features(Failing(), ImageArray(PIXELS), folder, key="k", batch_size=4)
-    blocks, part = files(folder)
-    assert (blocks.suffix, part.suffix) == (".blocks", ".part")
-    return blocks, part
+    part, counter = files(folder)
+    assert (part.suffix, counter.suffix) == (".part", ".rows")
+    return part, counter
 
 
-def go_on(folder: Path) -> tuple[bytes, int, list[int]]:
-    """The finished file, how many batches were computed for it now, and the progress told."""
+def resume(folder: Path) -> tuple[bytes, int, list[int]]:
+    """Content of the finished file, batches computed for it in this call, and the progress reported."""
     backbone, steps = Counting(), list[int]()
-    found = cached_features(
+    features = cached_features(
         backbone, ImageArray(PIXELS), folder, key="k", batch_size=4, progress=steps.append
     )
-    np.testing.assert_array_equal(found.dense(range(11)), PIXELS.reshape(11, 16).astype(np.float32))
+    np.testing.assert_array_equal(features.dense(range(11)), PIXELS.reshape(11, 16).astype(np.float32))
     (path,) = files(folder)
     return path.read_bytes(), backbone.batches, steps
 
 
 @pytest.mark.parametrize("workers", [0, 1])
-def test_a_killed_process_leaves_its_batches_to_the_next(tmp_path: Path, workers: int) -> None:
+def test_the_next_process_continues_after_a_kill(tmp_path: Path, workers: int) -> None:
     folder = tmp_path / "killed"
     script = KILLED.format(here=str(Path(__file__).parent), folder=str(folder), workers=workers)
     killed = subprocess.run([sys.executable, "-c", script], timeout=120, check=False)
     assert killed.returncode == -signal.SIGKILL
     assert len(files(folder)) == 2
-    assert go_on(folder) == (whole(tmp_path / "whole"), 1, [8, 3])
+    assert resume(folder) == (uninterrupted(tmp_path / "whole"), 1, [8, 3])
 
 
 def compute_slowly(folder: Path) -> None:
@@ -185,7 +187,7 @@ MANY = ImageArray(PIXELS.repeat(20, 0))
 
 
 def test_several_processes_killed_at_random_moments(tmp_path: Path) -> None:
-    """Three at a time, killed one after the other, until one comes to the end."""
+    """Three at a time, killed one after the other, until one of them finishes."""
     start, moments, ended = multiprocessing.get_context("fork").Process, random.Random(0), list[int | None]()
     while 0 not in ended:
         running = [start(target=compute_slowly, args=(tmp_path / "killed",)) for _ in range(3)]
@@ -205,173 +207,200 @@ def test_several_processes_killed_at_random_moments(tmp_path: Path) -> None:
     assert (tmp_path / "killed" / path.name).read_bytes() == path.read_bytes()
 
 
-@pytest.mark.parametrize(("after", "told"), [(1, [4, 4, 3]), (2, [8, 3])])
-def test_what_was_computed_before_is_not_computed_again(tmp_path: Path, after: int, told: list[int]) -> None:
-    stopped(tmp_path / "stopped", after)
-    assert go_on(tmp_path / "stopped") == (whole(tmp_path / "whole"), 3 - after, told)
+@pytest.mark.parametrize(("after", "steps"), [(1, [4, 4, 3]), (2, [8, 3])])
+def test_completed_batches_are_not_computed_again(tmp_path: Path, after: int, steps: list[int]) -> None:
+    interrupted(tmp_path / "interrupted", after)
+    assert resume(tmp_path / "interrupted") == (uninterrupted(tmp_path / "whole"), 3 - after, steps)
 
 
-def test_nothing_is_left_behind_where_nothing_was_computed(tmp_path: Path) -> None:
+def test_no_file_is_left_if_no_batch_was_completed(tmp_path: Path) -> None:
     with pytest.raises(SpmlError):
         cached_features(Counting(), _images([tmp_path / "gone.png"]), tmp_path / "cache", key="k")
     assert files(tmp_path / "cache") == []
 
 
-def test_stopped_between_the_last_batch_and_the_renaming(
+def test_interrupted_between_the_last_batch_and_the_renaming(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
         patch.setattr("os.replace", interrupt)
         with pytest.raises(KeyboardInterrupt):
-            whole(tmp_path / "stopped")
-    assert go_on(tmp_path / "stopped") == (whole(tmp_path / "whole"), 0, [11])
+            uninterrupted(tmp_path / "interrupted")
+    assert resume(tmp_path / "interrupted") == (uninterrupted(tmp_path / "whole"), 0, [11])
 
 
-def interrupt(*given: object) -> None:
+def interrupt(*arguments: object) -> None:
     raise KeyboardInterrupt
 
 
 HEADER, BLOCK = 128, 4 * 16 * 4
+DONE = HEADER + 2 * BLOCK  # bytes after two blocks
+
+Damage = Callable[[bytes, bytes], tuple[bytes, bytes]]
 
 
-def part_cut(length: int) -> Callable[[bytes, bytes], tuple[bytes, bytes]]:
-    return lambda blocks, part: (blocks, part[:length])
+def part_cut(length: int) -> Damage:
+    return lambda part, counter: (part[:length], counter)
 
 
-def part_changed(place: int) -> Callable[[bytes, bytes], tuple[bytes, bytes]]:
-    return lambda blocks, part: (blocks, part[:place] + bytes([part[place] ^ 1]) + part[place + 1 :])
+def part_changed(position: int) -> Damage:
+    return lambda part, counter: (
+        part[:position] + bytes([part[position] ^ 1]) + part[position + 1 :],
+        counter,
+    )
 
 
-def list_cut(length: int) -> Callable[[bytes, bytes], tuple[bytes, bytes]]:
-    return lambda blocks, part: (blocks[:length], part)
+def counter_cut(length: int) -> Damage:
+    return lambda part, counter: (part, counter[:length])
 
 
-def list_is(text: bytes) -> Callable[[bytes, bytes], tuple[bytes, bytes]]:
-    return lambda blocks, part: (text, part)
+def counter_is(text: bytes) -> Damage:
+    return lambda part, counter: (part, text)
 
 
-LINE = len("4 16 ") + 64 + 1
+EMPTY = b"e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 
 
 @pytest.mark.parametrize(
     ("damage", "kept"),
     [
-        (lambda blocks, part: (blocks, part), 2),
-        (lambda blocks, part: (blocks, part + b"x" * 1000), 2),  # a block that was not listed any more
+        (lambda part, counter: (part, counter), 2),
+        (lambda part, counter: (part + b"x" * 1000, counter), 2),  # a block that is not counted yet
         (part_cut(0), 0),
         (part_cut(HEADER - 1), 0),
         (part_cut(HEADER), 0),
-        (part_cut(HEADER + BLOCK - 1), 0),
-        (part_cut(HEADER + BLOCK), 1),
-        (part_cut(HEADER + 2 * BLOCK - 1), 1),
+        (part_cut(HEADER + BLOCK), 0),
+        (part_cut(DONE - 1), 0),
+        (part_cut(DONE), 2),
         (part_changed(HEADER - 30), 0),
         (part_changed(HEADER + 5), 0),
-        (part_changed(HEADER + BLOCK + 5), 1),
-        (list_cut(0), 0),
-        (list_cut(LINE - 1), 0),
-        (list_cut(LINE), 1),
-        (list_cut(LINE + 7), 1),
-        (list_cut(2 * LINE - 1), 1),
-        (list_is(b"\xff\xfe 16 00\n"), 0),
-        (list_is(b"4 16\n"), 0),
-        (list_is(b"-4 -16 00\n"), 0),
-        (list_is(b"0 16 e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855\n" * 9), 0),
-        (list_is(b"999999999999 999999999999 00\n"), 0),
-        (list_is(b"9" * 5000 + b" 16 00\n"), 0),
-        (list_is(b"12 16 00\n"), 0),
+        (part_changed(HEADER + BLOCK + 5), 0),
+        (counter_cut(0), 0),
+        (counter_cut(20), 0),
+        (counter_cut(-2), 0),
+        (counter_is(b"\xff\xfe 16 00\n"), 0),
+        (counter_is(b"8\n"), 0),
+        (counter_is(b"8 128\n"), 0),
+        (counter_is(b"-4 -16 00\n"), 0),
+        (counter_is(b"0 0 " + EMPTY + b"\n"), 0),
+        (counter_is(b"8 -1 " + EMPTY + b"\n"), 0),
+        (counter_is((b"0 0 " + EMPTY + b"\n") * 9), 0),
+        (counter_is(b"999999999999 999999999999 00\n"), 0),
+        (counter_is(b"9" * 5000 + b" 16 00\n"), 0),
+        (counter_is(b"12 16 00\n"), 0),
     ],
 )
-def test_whatever_is_left_behind_the_features_are_right(
-    tmp_path: Path, damage: Callable[[bytes, bytes], tuple[bytes, bytes]], kept: int
-) -> None:
-    left = stopped(tmp_path / "stopped")
-    assert (left[0].stat().st_size, left[1].stat().st_size) == (2 * LINE, HEADER + 2 * BLOCK)
+def test_features_are_right_whatever_is_left_behind(tmp_path: Path, damage: Damage, kept: int) -> None:
+    left = interrupted(tmp_path / "interrupted")
+    assert left[0].stat().st_size == DONE
+    assert left[1].read_text().split()[:2] == ["8", str(DONE)]
     for path, content in zip(left, damage(*(path.read_bytes() for path in left)), strict=True):
         path.write_bytes(content)
-    found, batches, _ = go_on(tmp_path / "stopped")
-    assert found == whole(tmp_path / "whole")
+    content, batches, _ = resume(tmp_path / "interrupted")
+    assert content == uninterrupted(tmp_path / "whole")
     assert batches == 3 - kept
 
 
-def test_stopped_again_after_damage(tmp_path: Path) -> None:
-    part = stopped(tmp_path / "stopped")[1]
-    part.write_bytes(part_changed(HEADER + BLOCK + 5)(b"", part.read_bytes())[1])
-    stopped(tmp_path / "stopped", 1)
-    assert go_on(tmp_path / "stopped") == (whole(tmp_path / "whole"), 1, [8, 3])
+def test_interrupted_again_after_damage(tmp_path: Path) -> None:
+    part, _ = interrupted(tmp_path / "interrupted")
+    part.write_bytes(part_changed(HEADER + BLOCK + 5)(part.read_bytes(), b"")[0])
+    interrupted(tmp_path / "interrupted", 1)
+    assert resume(tmp_path / "interrupted") == (uninterrupted(tmp_path / "whole"), 2, [4, 4, 3])
 
 
-def test_one_of_the_two_files_is_of_no_use(tmp_path: Path) -> None:
+def test_one_of_the_two_files_alone_is_useless(tmp_path: Path) -> None:
     for lost in (0, 1):
-        stopped(tmp_path / f"{lost}")[lost].unlink()
-        assert go_on(tmp_path / f"{lost}")[1] == 3
+        interrupted(tmp_path / f"{lost}")[lost].unlink()
+        assert resume(tmp_path / f"{lost}")[1] == 3
 
 
-def test_another_backbone_or_sample_starts_anew(tmp_path: Path) -> None:
-    left = stopped(tmp_path)
-    other = PIXELS.copy()
-    other[3, 0, 0, 0] ^= 1
-    for key, pixels, scale in (("other", PIXELS, 2.0), ("k", other, 1.0)):
+def test_unfinished_files_of_earlier_versions_are_replaced(tmp_path: Path) -> None:
+    """They listed the digests of blocks in a .blocks file."""
+    part, counter = interrupted(tmp_path / "old")
+    block = part.read_bytes()[HEADER : HEADER + BLOCK]
+    counter.with_suffix(".blocks").write_text(f"4 16 {hashlib.sha256(block).hexdigest()}\n")
+    counter.unlink()
+    assert resume(tmp_path / "old")[:2] == (uninterrupted(tmp_path / "whole"), 3)
+
+
+def test_format_of_the_finished_file(tmp_path: Path) -> None:
+    """Earlier versions wrote it and later ones must read it: a .npy file and the SHA-256 of its content."""
+    content = uninterrupted(tmp_path)
+    array = np.load(io.BytesIO(content), allow_pickle=False)
+    np.testing.assert_array_equal(array, PIXELS.reshape(11, 16).astype("<f4"))
+    assert content[-32:] == hashlib.sha256(content[:-32]).digest()
+    assert [path.name for path in files(tmp_path)] == ["960ae5952cf370b40e80112fce926429.npy"]
+
+
+def test_another_backbone_or_sample_starts_from_the_beginning(tmp_path: Path) -> None:
+    left = interrupted(tmp_path)
+    changed = PIXELS.copy()
+    changed[3, 0, 0, 0] ^= 1
+    for key, pixels, scale in (("other", PIXELS, 2.0), ("k", changed, 1.0)):
         backbone = Counting(scale)
-        found = cached_features(backbone, ImageArray(pixels), tmp_path, key=key, batch_size=4)
+        features = cached_features(backbone, ImageArray(pixels), tmp_path, key=key, batch_size=4)
         assert backbone.batches == 3
-        np.testing.assert_array_equal(found.dense(range(11)), scale * pixels.reshape(11, 16))
-    assert all(path.exists() for path in left)  # whoever wants those may still go on
+        np.testing.assert_array_equal(features.dense(range(11)), scale * pixels.reshape(11, 16))
+    assert all(path.exists() for path in left)  # another run may still continue from these
     cached_features(backbone := Counting(), ImageArray(PIXELS), tmp_path, key="k", batch_size=4)
     assert backbone.batches == 1
     assert [path.suffix for path in files(tmp_path)] == [".npy"] * 3
 
 
-def test_what_nobody_goes_on_from_is_removed_after_a_week(tmp_path: Path) -> None:
-    left = stopped(tmp_path)
+def test_abandoned_files_are_removed_after_a_week(tmp_path: Path) -> None:
+    left = interrupted(tmp_path)
+    old = left[1].with_suffix(".blocks")
+    old.write_text("of an earlier version")
     for days, remain in ((6, True), (8, False)):
-        for path in left:
+        for path in (*left, old):
             os.utime(path, (time.time() - days * 86400,) * 2)
         cached_features(Counting(2.0), ImageArray(PIXELS), tmp_path, key=f"{days}")
-        assert [path.exists() for path in left] == [remain] * 2
+        assert [path.exists() for path in (*left, old)] == [remain] * 3
 
 
-def test_the_own_is_gone_on_from_however_old(tmp_path: Path) -> None:
-    """Even if another process removes what is old before the next batch is there."""
+def test_a_run_continues_from_its_own_files_however_old(tmp_path: Path) -> None:
+    """Even if another process removes stale files before the next batch is complete."""
 
     class Meanwhile(Counting):
         def forward(self, images: torch.Tensor) -> torch.Tensor:
             cached_features(Counting(), ImageArray(PIXELS), tmp_path, key="other")
             return super().forward(images)
 
-    for path in stopped(tmp_path):
+    for path in interrupted(tmp_path):
         os.utime(path, (0, 0))
     backbone = Meanwhile()
-    found = cached_features(backbone, ImageArray(PIXELS), tmp_path, key="k", batch_size=4)
-    np.testing.assert_array_equal(found.dense(range(11)), PIXELS.reshape(11, 16))
+    features = cached_features(backbone, ImageArray(PIXELS), tmp_path, key="k", batch_size=4)
+    np.testing.assert_array_equal(features.dense(range(11)), PIXELS.reshape(11, 16))
     assert backbone.batches == 1
 
 
-def test_old_files_of_others_are_left_alone(tmp_path: Path) -> None:
-    for name in (".film.part", "notes.npy.part", "data.npy", ".blocks"):
-        (tmp_path / name).write_text("mine")
+def test_old_files_of_other_programs_are_left_alone(tmp_path: Path) -> None:
+    for name in (".film.part", "notes.npy.part", "data.npy", ".blocks", ".rows"):
+        (tmp_path / name).write_text("text")
         os.utime(tmp_path / name, (0, 0))
-    whole_file = cached_features(Counting(), ImageArray(PIXELS), tmp_path, key="k")
-    assert len(whole_file) == 11
-    assert len(files(tmp_path)) == 5
+    features = cached_features(Counting(), ImageArray(PIXELS), tmp_path, key="k")
+    assert len(features) == 11
+    assert len(files(tmp_path)) == 6
 
 
-def test_what_was_left_beside_a_finished_file_is_removed(tmp_path: Path) -> None:
-    """Killed between the renaming and the removal of the list."""
-    whole(tmp_path)
+def test_what_was_left_next_to_a_finished_file_is_removed(tmp_path: Path) -> None:
+    """A process killed between renaming the file and removing the counter."""
+    uninterrupted(tmp_path)
     (path,) = files(tmp_path)
-    (tmp_path / f".{path.name}.blocks").write_bytes(b"left")
-    assert go_on(tmp_path)[1] == 0
+    for suffix in ("rows", "blocks"):
+        (tmp_path / f".{path.name}.{suffix}").write_bytes(b"left")
+    assert resume(tmp_path)[1] == 0
 
 
 def test_a_full_disk_loses_nothing(tmp_path: Path) -> None:
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     try:
         resource.setrlimit(resource.RLIMIT_FSIZE, (HEADER + BLOCK + BLOCK // 2, limits[1]))
-        with pytest.raises(SpmlError, match=r"\.npy: could not be written .*is kept"):
+        with pytest.raises(SpmlError, match=r"\.npy: could not be written .*are kept"):
             cached_features(Counting(), ImageArray(PIXELS), tmp_path / "full", key="k", batch_size=4)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    assert go_on(tmp_path / "full") == (whole(tmp_path / "whole"), 2, [4, 4, 3])
+    assert resume(tmp_path / "full") == (uninterrupted(tmp_path / "whole"), 2, [4, 4, 3])
 
 
 def test_two_processes_compute_the_same_features_once(tmp_path: Path) -> None:
@@ -383,7 +412,7 @@ def test_two_processes_compute_the_same_features_once(tmp_path: Path) -> None:
             assert waiting.wait(60)
             return super().forward(images)
 
-    def told(line: str) -> None:
+    def on_report(line: str) -> None:
         if "waiting" in line:
             waiting.set()
 
@@ -391,23 +420,23 @@ def test_two_processes_compute_the_same_features_once(tmp_path: Path) -> None:
         first = pool.submit(cached_features, Slow(), ImageArray(PIXELS), tmp_path, key="k", batch_size=4)
         assert computing.wait(60)
         backbone = Counting()
-        second = cached_features(backbone, ImageArray(PIXELS), tmp_path, key="k", report=told)
+        second = cached_features(backbone, ImageArray(PIXELS), tmp_path, key="k", report=on_report)
         np.testing.assert_array_equal(second.dense(range(11)), first.result().dense(range(11)))
     assert backbone.batches == 0
     assert [path.suffix for path in files(tmp_path)] == [".npy"]
 
 
-def test_without_locks_each_process_has_files_of_its_own(
+def test_without_locks_each_process_uses_its_own_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def no_locks(*given: object) -> None:
+    def no_locks(*arguments: object) -> None:
         raise OSError(38, "Function not implemented")
 
     monkeypatch.setattr("fcntl.flock", no_locks)
     lines = list[str]()
 
     class Both(Counting):
-        """Computes all of it once more when half is done, as another process might."""
+        """Starts a second complete computation half-way, as another process might."""
 
         def forward(self, images: torch.Tensor) -> torch.Tensor:
             if self.batches == 1:
@@ -415,27 +444,29 @@ def test_without_locks_each_process_has_files_of_its_own(
                 cached_features(Counting(), ImageArray(PIXELS), tmp_path, key="k", batch_size=4)
             return super().forward(images)
 
-    found = cached_features(Both(), ImageArray(PIXELS), tmp_path, key="k", batch_size=4, report=lines.append)
-    np.testing.assert_array_equal(found.dense(range(11)), PIXELS.reshape(11, 16))
+    features = cached_features(
+        Both(), ImageArray(PIXELS), tmp_path, key="k", batch_size=4, report=lines.append
+    )
+    np.testing.assert_array_equal(features.dense(range(11)), PIXELS.reshape(11, 16))
     assert "no file locks" in lines[0]
     assert [path.suffix for path in files(tmp_path)] == [".npy"]
-    assert len(stopped(tmp_path / "stopped")) == 2
+    assert len(interrupted(tmp_path / "interrupted")) == 2
     backbone = Counting()
-    cached_features(backbone, ImageArray(PIXELS), tmp_path / "stopped", key="k", batch_size=4)
+    cached_features(backbone, ImageArray(PIXELS), tmp_path / "interrupted", key="k", batch_size=4)
     assert backbone.batches == 3
 
 
-# -- what can go wrong -----------------------------------------------------------------------------------
+# -- errors ----------------------------------------------------------------------------------------------
 
 
-def test_a_folder_that_can_not_be_made_is_named(tmp_path: Path) -> None:
+def test_a_folder_that_can_not_be_created_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(SpmlError, match=r"file.*can't be made"):
+    with pytest.raises(SpmlError, match=r"file.*can't be created"):
         cached_features(Counting(), ImageArray(PIXELS), tmp_path / "file", key="k")
 
 
 class Pooled(nn.Module):
-    """The mean of each channel."""
+    """Mean of each channel."""
 
     def __init__(self) -> None:
         super().__init__()
