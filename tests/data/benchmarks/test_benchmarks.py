@@ -1,4 +1,4 @@
-"""The four benchmarks: miniature copies of their official layouts, prepared, trained, evaluated."""
+"""The four benchmarks: miniature copies of their official layouts are prepared, trained on and evaluated."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ NAMES = tuple(LAYOUTS)
 
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory):
-    """Of each benchmark: its root, what reading it must give, its manifest, what was reported."""
-    found = {}
+    """For each benchmark: its root, its expected content, its manifest, and the messages."""
+    prepared = {}
     for name, make in LAYOUTS.items():
         root = tmp_path_factory.mktemp(name)
-        expected, told = make(root), []
-        found[name] = root, expected, prepare(name, root, report=told.append), told
-    return found
+        expected, messages = make(root), []
+        prepared[name] = root, expected, prepare(name, root, report=messages.append), messages
+    return prepared
 
 
 def full(columns, classes):
     matrix = np.zeros((len(columns), classes), int)
-    for row, chosen in enumerate(columns):
-        matrix[row, chosen] = 1
+    for row, positives in enumerate(columns):
+        matrix[row, positives] = 1
     return ObservedLabels.from_multi_hot(matrix, unlisted="negative")
 
 
@@ -81,8 +81,8 @@ def test_order_of_rows(prepared):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_what_is_reported(prepared, name):
-    _, expected, path, told = prepared[name]
+def test_statistics_and_messages(prepared, name):
+    _, expected, path, messages = prepared[name]
     content = json.loads(path.read_text())
     mean = np.mean([len(columns) for _, columns in expected.train])
     assert content["statistics"]["official_train"] == {
@@ -92,11 +92,10 @@ def test_what_is_reported(prepared, name):
         len(expected.train) - round(0.2 * len(expected.train)), round(0.2 * len(expected.train)), TEST
     ]  # fmt: skip
     published = BENCHMARKS[name].published
-    assert (
-        f"{TRAIN} training images instead of {published.train:,}; {TEST} test images instead of" in told[-5]
-    )
-    assert told[-5] in content["notes"]
-    assert told[-1] == f"official_train: {TRAIN} images, {mean:.2f} labels per image"
+    difference = f"{TRAIN} training images instead of {published.train:,}; {TEST} test images instead of"
+    assert difference in messages[-5]
+    assert messages[-5] in content["notes"]
+    assert messages[-1] == f"official_train: {TRAIN} images, {mean:.2f} labels per image"
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -110,11 +109,11 @@ def test_train_and_evaluate(prepared, name, tmp_path):
     summary = json.loads((run.folder / "summary.json").read_text())
     assert summary["selected"]["mode"] == "observed"
     assert {"mAP"} <= set(summary["test"])
-    found = run.evaluate(path, workers=0)
-    assert (found["samples"], found["labels"]) == (TEST, "full")
-    assert found["mAP"] == pytest.approx(summary["test"]["mAP"])
+    metrics = run.evaluate(path, workers=0)
+    assert (metrics["samples"], metrics["labels"]) == (TEST, "full")
+    assert metrics["mAP"] == pytest.approx(summary["test"]["mAP"])
     # As in publications: a class without positives counts as 0.
-    assert found["mAP"] == pytest.approx(sum(found["AP"].values()) / len(expected.classes))
+    assert metrics["mAP"] == pytest.approx(sum(metrics["AP"].values()) / len(expected.classes))
 
 
 def test_observe_protocol_gives_the_labels_of_the_protocol(prepared):
@@ -129,7 +128,7 @@ def test_observe_protocol_gives_the_labels_of_the_protocol(prepared):
             column = observed[position[file]]
             assert np.flatnonzero(row).tolist() == ([column] if column >= 0 else [])
             none += column < 0
-    assert none == 1, "the image without a label stays: the protocol fixes who is trained on"
+    assert none == 1, "the image without a label stays: the protocol fixes the training images"
     assert len(data.splits["train"]) == 16
     single = open_dataset(DataConfig(path=str(path), observe="single"), size=8)
     assert len(single.splits["train"]) + len(single.splits["val"]) == TRAIN - 1
@@ -154,7 +153,7 @@ def test_preparing_again_gives_the_same_bytes(prepared, tmp_path):
         ("cub200", "CUB_200_2011", "images"),
     ],
 )
-def test_other_places_that_people_use(prepared, tmp_path, name, inner, folder):
+def test_other_common_layouts(prepared, tmp_path, name, inner, folder):
     shutil.copytree(prepared[name][0], tmp_path / "copy")
     root = tmp_path / "copy" / inner
     if folder == "images/train2014":
@@ -200,7 +199,7 @@ def test_images_without_a_certain_object_are_no_sample_of_voc(tmp_path):
         path.write_text(text)
     records = read(DataConfig(path=str(prepare("voc2012", tmp_path))))
     assert not any("2007_000001" in name for name in records.ids)
-    assert "1 images of the official train list show no class" in " ".join(records.notes)
+    assert "1 image of the official train list shows no class" in " ".join(records.notes)
 
 
 def test_an_image_that_is_listed_twice_stays(tmp_path):
@@ -214,7 +213,7 @@ def test_an_image_that_is_listed_twice_stays(tmp_path):
 @pytest.mark.long
 @pytest.mark.shared
 def test_the_real_label_list_of_coco(shared, tmp_path, monkeypatch):
-    """As an annotation file, without images: sizes, statistics, no difference to the published benchmark."""
+    """As an annotation file, without images: sizes, statistics, and no difference from publications."""
     monkeypatch.setattr(common, "is_file", lambda path: True)
     lines = (shared / "data/labels/coco_train_full.txt").read_text().splitlines()
     rows = [(line.split(",")[0], [int(column) for column in line.split(",")[1].split()]) for line in lines]
@@ -243,7 +242,7 @@ def test_the_real_label_list_of_coco(shared, tmp_path, monkeypatch):
     assert [records.split.count(name) for name in ("train", "val", "test")] == [65_665, 16_416, 40_137]
 
 
-# -- what is missing ---------------------------------------------------------------------------------------
+# -- what is missing -------------------------------------------------------------------------------------
 
 MISSING = [
     ("voc2012", "VOCdevkit/VOC2012/ImageSets/Main/cat_val.txt", "VOCtrainval_11-May-2012.tar"),
@@ -259,7 +258,7 @@ MISSING = [
 
 
 @pytest.mark.parametrize(("name", "file", "source"), MISSING)
-def test_the_message_says_what_is_missing_and_where_to_get_it(prepared, tmp_path, name, file, source):
+def test_the_message_names_what_is_missing_and_where_to_get_it(prepared, tmp_path, name, file, source):
     root = tmp_path / "copy"
     shutil.copytree(prepared[name][0], root)
     (root / f"spml-{name}.json").unlink()
@@ -271,12 +270,12 @@ def test_the_message_says_what_is_missing_and_where_to_get_it(prepared, tmp_path
     assert message.startswith(f"{path}: is missing. ")
     assert source in message
     assert BENCHMARKS[name].page in message
-    assert ("Say --download" in message) == (name != "nuswide")
+    assert ("Pass --download" in message) == (name != "nuswide")
     assert not (root / f"spml-{name}.json").exists()
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_an_empty_root_and_none_at_all(tmp_path, name):
+def test_an_empty_or_missing_root(tmp_path, name):
     with pytest.raises(InputError, match=r"no such folder, so .* is missing \("):
         prepare(name, tmp_path / "nowhere")
     with pytest.raises(InputError, match="is missing"):
@@ -290,9 +289,9 @@ def test_missing_images(tmp_path):
     LAYOUTS["voc2012"](tmp_path)
     images = tmp_path / "VOCdevkit/VOC2012/JPEGImages"
     (images / "2008_000003.jpg").unlink()
-    told = []
-    path = prepare("voc2012", tmp_path, report=told.append)
-    assert any("1 of 20 images are missing, such as 2008_000003.jpg" in line for line in told)
+    messages = []
+    path = prepare("voc2012", tmp_path, report=messages.append)
+    assert any("1 of 20 images are missing, such as 2008_000003.jpg" in line for line in messages)
     data = open_dataset(DataConfig(path=str(path), observe="protocol", max_unreadable=0.1), size=8)
     assert data.skipped == (
         ("VOCdevkit/VOC2012/JPEGImages/2008_000003.jpg", "can't be read: No such file or directory"),
@@ -301,11 +300,13 @@ def test_missing_images(tmp_path):
         open_dataset(DataConfig(path=str(path), observe="protocol"), size=8)
     for file in images.iterdir():
         file.unlink()
-    with pytest.raises(InputError, match=r"holds none of the 20 images, such as 2008_000000\.jpg\. Download"):
+    with pytest.raises(
+        InputError, match=r"contains none of the 20 images, such as 2008_000000\.jpg\. Download"
+    ):
         prepare("voc2012", tmp_path)
 
 
-# -- files that are not as they should be ------------------------------------------------------------------
+# -- damaged files ---------------------------------------------------------------------------------------
 
 LABELS = "CUB_200_2011/attributes/image_attribute_labels.txt"
 WRONG = [
@@ -386,7 +387,7 @@ def test_damaged_formatted_lists(prepared, tmp_path, file, array, match):
 def test_too_few_images_to_split(tmp_path):
     expected = LAYOUTS["nuswide"](tmp_path)
     formatted_nuswide(tmp_path, expected, slice(0, 2))
-    with pytest.raises(InputError, match="holds 2 images, which are too few"):
+    with pytest.raises(InputError, match="has 2 images, too few"):
         prepare("nuswide", tmp_path)
     formatted_nuswide(tmp_path, expected, slice(0, 0))
     with pytest.raises(InputError, match="the official train list of NUS-WIDE is empty"):
@@ -405,12 +406,12 @@ def test_a_link_out_of_the_root_is_refused(tmp_path):
     prepare("voc2012", tmp_path / "root")
 
 
-# -- downloads ---------------------------------------------------------------------------------------------
+# -- downloads -------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def official(monkeypatch, tmp_path):
-    """Serves archives made of a miniature in place of the official ones; the network is not touched."""
+    """Archives of miniature copies, served in place of the official ones without network access."""
     served: dict[str, bytes] = {}
 
     def fetch(archive, folder, report):
@@ -452,13 +453,13 @@ def test_download_unpacks_what_is_missing(prepared, official, tmp_path, name):
     root = prepared[name][0]
     for archive, members in PACKS[name].items():
         official[archive] = packed(root, tmp_path, archive, *members)
-    told = []
-    path = prepare(name, tmp_path / "new", download=True, report=told.append)
+    messages = []
+    path = prepare(name, tmp_path / "new", download=True, report=messages.append)
     assert path.read_bytes() == prepared[name][2].read_bytes()
-    assert sum("is unpacked into" in line for line in told) == len(PACKS[name])
-    told.clear()
-    prepare(name, tmp_path / "new", download=True, report=told.append)
-    assert not any("is unpacked" in line for line in told), "nothing is missing, so nothing is downloaded"
+    assert sum("is unpacked into" in line for line in messages) == len(PACKS[name])
+    messages.clear()
+    prepare(name, tmp_path / "new", download=True, report=messages.append)
+    assert not any("is unpacked" in line for line in messages), "a complete copy is not downloaded again"
 
 
 def test_download_of_an_archive_that_lacks_something(prepared, official, tmp_path):
@@ -480,7 +481,7 @@ def test_sources_are_complete():
 
 
 @pytest.mark.parametrize(
-    ("images", "mean", "told"),
+    ("images", "mean", "difference"),
     [
         ((5717, 5823), 1.46, ""),
         ((5717, 5823), 1.47, ""),  # publications round
@@ -490,13 +491,14 @@ def test_sources_are_complete():
         ((5717, 5824), 1.46, "5,824 test images instead of 5,823"),
     ],
 )
-def test_what_tells_a_copy_from_the_published_benchmark(images, mean, told):
+def test_differences_from_the_published_benchmark(images, mean, difference):
     statistics = {
         "official_train": {"images": images[0], "mean_labels": mean},
         "test": {"images": images[1], "mean_labels": 1.5},
     }
     notes = common._differences(BENCHMARKS["voc2012"], statistics)
-    assert [told in note and "can't be compared" in note for note in notes] == ([True] if told else [])
+    expected = [True] if difference else []
+    assert [difference in note and "can't be compared" in note for note in notes] == expected
 
 
 def test_a_number_of_thousands_of_digits(tmp_path):

@@ -1,4 +1,4 @@
-"""Draws, hidden labels and hold-outs: the same everywhere, and uniform."""
+"""Draws, single positives and hold-outs: pinned, and uniform."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from spml.labels import ObservedLabels
 
 
 def test_draws_are_pinned():
-    """These values may never change: they decide what every run observes."""
+    """These values must never change: the observed labels of all runs depend on them."""
     assert raw(2, "x", 1).tolist() == [15915715443661975969, 1515013584651880614]
     assert permutation(6, "x", 1).tolist() == [1, 5, 3, 4, 2, 0]
     assert raw(1, "x", np.int64(1)) == raw(1, "x", 1)
     assert len({int(raw(1, *key)[0]) for key in [("x",), ("x", 0), ("x", 0, 0), ("x", -1), ("y", 0)]}) == 5
-    going = stream("x", 1)
-    assert [*going.random_raw(1), *going.random_raw(4)] == raw(5, "x", 1).tolist()
+    generator = stream("x", 1)
+    assert [*generator.random_raw(1), *generator.random_raw(4)] == raw(5, "x", 1).tolist()
 
 
 def test_draws_of_rows_are_pinned():
-    """These values may never change either; found with Python's integers."""
+    """These values must never change; they were computed with Python integers."""
     assert of_rows([7, 0], 2, "x", 1).tolist() == [
         [7700751971246454879, 9968212732615198105], [530372811612810026, 4836058421384194190]
     ]  # fmt: skip
@@ -68,12 +68,12 @@ def test_single_positive_keeps_true_labels_only():
     matrix = np.random.default_rng(0).integers(0, 2, (200, 6))
     matrix[5] = 0
     full = ObservedLabels.from_multi_hot(matrix, unlisted="negative")
-    seen = single_positive(full, 0).to_ternary()
-    assert (seen.sum(axis=1) == (matrix.sum(axis=1) > 0)).all()
-    assert (matrix[seen == 1] == 1).all()
-    assert set(np.unique(seen)) == {0, 1}
-    assert (single_positive(full, 0).to_ternary() == seen).all()
-    assert (single_positive(full, 1).to_ternary() != seen).any()
+    observed = single_positive(full, 0).to_ternary()
+    assert (observed.sum(axis=1) == (matrix.sum(axis=1) > 0)).all()
+    assert (matrix[observed == 1] == 1).all()
+    assert set(np.unique(observed)) == {0, 1}
+    assert (single_positive(full, 0).to_ternary() == observed).all()
+    assert (single_positive(full, 1).to_ternary() != observed).any()
 
 
 def test_single_positive_of_single_positives_is_the_same():
@@ -86,8 +86,8 @@ def test_single_positive_is_pinned():
     assert single_positive(full, 0).index.tolist() == [0, 0, 2, 1, 1, 3, 1, 0]
 
 
-def test_single_positive_takes_rows_in_any_order_within_a_sample():
-    """As the dense matrix of the labels would give it, however they are stored."""
+def test_single_positive_does_not_depend_on_the_order_of_labels_within_a_sample():
+    """The result is that of the dense matrix, in whatever order the labels are stored."""
     indptr, columns = np.array([0, 3, 6, 9]), np.array([3, 0, 2, 2, 3, 0, 1, 3, 0])
     labels = ObservedLabels(indptr, columns, np.ones(9, np.int8), 4, unlisted=-1)
     dense = ObservedLabels.from_multi_hot(labels.to_multi_hot(), unlisted="negative")
@@ -101,9 +101,9 @@ def test_hold_out():
     assert (hold_out(1000, 0.2, 0) == mask).all()
     assert (hold_out(1000, 0.2, 1) != mask).any()
     assert mask[:500].sum() == pytest.approx(100, abs=30)
-    assert hold_out(13, 0.2, 0).sum() == 3, "2.6 is rounded"
+    assert hold_out(13, 0.2, 0).sum() == 3, "round(2.6)"
     assert hold_out(2, 0.2, 0).sum() == 1
-    with pytest.raises(InputError, match="1 training samples are too few to hold out 20%"):
+    with pytest.raises(InputError, match="1 training sample is too few to hold out 20%"):
         hold_out(1, 0.2, 0)
 
 
