@@ -36,7 +36,7 @@ def inside(root: Path, text: str, where: str) -> Path:
             file systems support, or contains a control character.
     """
     if not text:
-        raise InputError(f"{where}: the file name is empty.")
+        raise InputError(f"{where}: the name of a file is empty.")
     if CONTROL.search(text):
         raise InputError(
             f"{where}: {shown(text)} holds a character that no file name has (a line break, NUL, half of a "

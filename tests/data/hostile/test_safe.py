@@ -57,7 +57,7 @@ def test_taken(root, text, expected):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "the file name is empty"),
+        ("", "the name of a file is empty"),
         (".", "'.' is the folder .* but must be a file"),
         ("sub/..", "is the folder"),
         ("..", "lies outside the folder"),
