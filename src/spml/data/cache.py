@@ -57,7 +57,8 @@ def cached_features(
     """
     name = hashlib.sha256(f"{key} {inputs.fingerprint()}".encode()).hexdigest()[:32]
     path, count = folder / f"{name}.npy", len(inputs)
-    if not intact(path):
+    must_compute = not intact(path)
+    if must_compute:
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -65,8 +66,9 @@ def cached_features(
                 f"{folder}: can't be created ({error.strerror}). Choose another --data.cache."
             ) from error
         with PartialMatrix(path, count, report) as partial:
-            # Another process may have finished it while this one waited for the lock.
-            if not intact(path):
+            # Another process may have finished the file while this one waited for the lock.
+            must_compute = not intact(path)
+            if must_compute:
                 if path.exists():
                     report(f"{path}: damaged; its features are computed again")
                 if partial.rows:
@@ -75,12 +77,13 @@ def cached_features(
                         f"features of {count:,} samples: continuing after {partial.rows:,} computed before"
                     )
                 _compute(backbone, inputs, partial, batch_size, workers, progress)
-                remove_stale(folder)
-                report(f"features of {count:,} samples: computed once, kept in {path}")
-                return FeatureMatrix(np.load(path, mmap_mode="r", allow_pickle=False))
-    remove_partial(path)
-    progress(count)
-    report(f"features of {count:,} samples: read from {path}")
+    if must_compute:
+        remove_stale(folder)
+        report(f"features of {count:,} samples: computed once, kept in {path}")
+    else:
+        remove_partial(path)
+        progress(count)
+        report(f"features of {count:,} samples: read from {path}")
     return FeatureMatrix(np.load(path, mmap_mode="r", allow_pickle=False))
 
 

@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -69,6 +69,14 @@ class UnreadableImageError(Exception):
     """An image that can't be used; the message is the reason, without the file name."""
 
 
+class _Settings(NamedTuple):
+    size: int
+    interpolation: str
+    flip: bool
+    max_pixels: int
+    draft: bool
+
+
 class ImageFiles:
     """Image files that are decoded and resized when a batch is fetched.
 
@@ -103,13 +111,7 @@ class ImageFiles:
             raise InputError(f"interpolation {interpolation!r} is none of {', '.join(INTERPOLATIONS)}.")
         self._paths = [path if isinstance(path, FilePart) else str(path) for path in paths]
         self._digests = list(digests)
-        self._settings: dict[str, Any] = {
-            "size": size,
-            "interpolation": interpolation,
-            "flip": flip,
-            "max_pixels": max_pixels,
-            "draft": draft,
-        }
+        self._settings = _Settings(size, interpolation, flip, max_pixels, draft)
 
     def __len__(self) -> int:
         return len(self._paths)
@@ -129,7 +131,7 @@ class ImageFiles:
         """
         if augment and augment.view:
             return self.fetch_views(rows, None, [augment])[1]
-        size = self._settings["size"]
+        size = self._settings.size
         batch = np.empty((len(rows), 3, size, size), np.uint8)
         for i, (row, mirror) in enumerate(zip(rows, self._mirrored(rows, augment), strict=True)):
             try:
@@ -151,45 +153,44 @@ class ImageFiles:
         if not further:
             return (self.fetch(rows, augment),)
         batch = self.fetch(rows, None).numpy()
-        views = [image_views(batch, rows, each, flip=self._settings["flip"]) for each in further]
+        views = [image_views(batch, rows, each, flip=self._settings.flip) for each in further]
         mirrored = self._mirrored(rows, augment)
         batch[mirrored] = batch[mirrored, ..., ::-1]
         return tuple(map(torch.from_numpy, (batch, *views)))
 
     def take(self, rows: Rows) -> ImageFiles:
         """A subset of the images, in the order of `rows`."""
-        return ImageFiles(
-            [self._paths[row] for row in rows], [self._digests[row] for row in rows], **self._settings
-        )
+        paths, digests = [self._paths[row] for row in rows], [self._digests[row] for row in rows]
+        return ImageFiles(paths, digests, **self._settings._asdict())
 
     def resized(self, size: int, interpolation: str) -> ImageFiles:
         """The same images at another size, in pixels."""
-        changed = {**self._settings, "size": size, "interpolation": interpolation}
-        return ImageFiles(self._paths, self._digests, **changed)
+        settings = self._settings._replace(size=size, interpolation=interpolation)
+        return ImageFiles(self._paths, self._digests, **settings._asdict())
 
     def fingerprint(self) -> str:
         """SHA-256 of the content of the files and of all settings that the pixels depend on."""
-        settings = f"{self._settings['size']} {self._settings['interpolation']}"
-        settings += " draft" if self._settings["draft"] else ""
+        settings = f"{self._settings.size} {self._settings.interpolation}"
+        settings += " draft" if self._settings.draft else ""
         return hashlib.sha256("\n".join(["files", settings, *self._digests]).encode()).hexdigest()
 
     def _mirrored(self, rows: Rows, augment: Augment | None) -> list[bool]:
         """Whether each row is mirrored in the ordinary view."""
-        if augment is None or not self._settings["flip"]:
+        if augment is None or not self._settings.flip:
             return [False] * len(rows)
         key = "flip", augment.seed, augment.epoch
         return [bool(raw(1, *key, row)[0] >> np.uint64(63)) for row in rows]
 
     def _image(self, path: FilePart | str) -> Image.Image:
-        size, resampling = self._settings["size"], INTERPOLATIONS[self._settings["interpolation"]]
+        size, resampling = self._settings.size, INTERPOLATIONS[self._settings.interpolation]
 
         def resize(image: Image.Image) -> Image.Image:
-            if self._settings["draft"]:
+            if self._settings.draft:
                 # Twice the size, so that resizing hides the artefacts of the reduced decoding.
                 image.draft(None, (2 * size, 2 * size))
             return _to_rgb(_upright(image)).resize((size, size), resampling)
 
-        return _decode(_read(path), self._settings["max_pixels"], resize)
+        return _decode(_read(path), self._settings.max_pixels, resize)
 
 
 def check_images(

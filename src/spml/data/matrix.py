@@ -128,10 +128,10 @@ def check_finite(features: FeatureMatrix, source: str) -> None:
     if matrix is not None:
         # Only the stored entries: a small sparse file may represent a huge dense matrix.
         with np.errstate(over="ignore"):
-            wrong = np.flatnonzero(~np.isfinite(matrix.data.astype(np.float32)))
-        if len(wrong):
-            row = int(np.searchsorted(matrix.indptr, wrong[0], side="right")) - 1
-            raise _not_finite(source, matrix.data[wrong[0]], row, int(matrix.indices[wrong[0]]))
+            entries = np.flatnonzero(~np.isfinite(matrix.data.astype(np.float32)))
+        if len(entries):
+            row = int(np.searchsorted(matrix.indptr, entries[0], side="right")) - 1
+            raise _not_finite(source, matrix.data[entries[0]], row, int(matrix.indices[entries[0]]))
         return
     for rows in _chunks(len(features), features.width):
         block = features.dense(rows)
