@@ -116,7 +116,7 @@ def test_a_damaged_file_is_computed_again_with_a_note(tmp_path: Path, damage: st
 
 KILLED = """
 import os, signal, sys
-sys.path.insert(0, {here!r})
+sys.path.insert(0, {folder_of_tests!r})
 from pathlib import Path
 from test_cache import PIXELS, Counting, ImageArray, cached_features
 
@@ -167,7 +167,7 @@ def resume(folder: Path) -> tuple[bytes, int, list[int]]:
 @pytest.mark.parametrize("workers", [0, 1])
 def test_the_next_process_continues_after_a_kill(tmp_path: Path, workers: int) -> None:
     folder = tmp_path / "killed"
-    script = KILLED.format(here=str(Path(__file__).parent), folder=str(folder), workers=workers)
+    script = KILLED.format(folder_of_tests=str(Path(__file__).parent), folder=str(folder), workers=workers)
     killed = subprocess.run([sys.executable, "-c", script], timeout=120, check=False)
     assert killed.returncode == -signal.SIGKILL
     assert len(files(folder)) == 2
@@ -392,7 +392,7 @@ def test_what_was_left_next_to_a_finished_file_is_removed(tmp_path: Path) -> Non
     assert resume(tmp_path)[1] == 0
 
 
-def test_a_full_disk_loses_nothing(tmp_path: Path) -> None:
+def test_a_full_disk_keeps_the_completed_batches(tmp_path: Path) -> None:
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     try:
         resource.setrlimit(resource.RLIMIT_FSIZE, (HEADER + BLOCK + BLOCK // 2, limits[1]))
@@ -480,19 +480,19 @@ def _images(paths: Sequence[Path]) -> ImageFiles:
     return ImageFiles(paths, [path.name for path in paths], size=8, flip=True)
 
 
-def test_workers_change_nothing(tmp_path: Path, picture: Picture) -> None:
+def test_features_do_not_depend_on_the_workers(tmp_path: Path, picture: Picture) -> None:
     inputs = _images([picture(f"{number}.png") for number in range(5)])
-    found = [
+    features = [
         cached_features(Pooled(), inputs, tmp_path / str(n), key="k", batch_size=2, workers=n).dense(range(5))
         for n in (0, 2)
     ]
-    np.testing.assert_array_equal(found[0], found[1])
+    np.testing.assert_array_equal(features[0], features[1])
     expected = inputs.fetch(range(5), None).double().mean((2, 3)).numpy()
-    np.testing.assert_allclose(found[0], expected, rtol=1e-6)
+    np.testing.assert_allclose(features[0], expected, rtol=1e-6)
 
 
 @pytest.mark.parametrize("workers", [0, 1])
-def test_a_file_that_vanished_is_named_without_a_traceback(
+def test_the_message_names_a_removed_file_without_a_traceback(
     tmp_path: Path, picture: Picture, workers: int
 ) -> None:
     inputs = _images([picture("a.png"), picture("gone.png")])
@@ -503,7 +503,7 @@ def test_a_file_that_vanished_is_named_without_a_traceback(
     assert "Traceback" not in str(caught.value)
 
 
-def test_torch_random_state_is_left_alone(tmp_path: Path, picture: Picture) -> None:
+def test_torch_random_state_is_not_changed(tmp_path: Path, picture: Picture) -> None:
     inputs = _images([picture("a.png")])
     before = torch.get_rng_state()
     cached_features(Pooled(), inputs, tmp_path / "cache", key="k", workers=1)

@@ -462,7 +462,7 @@ def test_download_unpacks_what_is_missing(prepared, official, tmp_path, name):
     assert not any("is unpacked" in line for line in messages), "a complete copy is not downloaded again"
 
 
-def test_download_of_an_archive_that_lacks_something(prepared, official, tmp_path):
+def test_download_of_an_incomplete_archive(prepared, official, tmp_path):
     official["annotations_trainval2014.zip"] = packed(prepared["coco2014"][0], tmp_path, "a.zip", "val2014")
     official["train2014.zip"] = official["val2014.zip"] = official["annotations_trainval2014.zip"]
     with pytest.raises(InputError, match=r"instances_train2014\.json: is missing \(3 in all\), even after"):

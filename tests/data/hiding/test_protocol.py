@@ -58,7 +58,7 @@ def test_pinned_without_the_reference_file():
 
 
 @pytest.mark.parametrize("count", [4574, 1143, 18])
-def test_the_second_draw_of_the_protocol_changes_nothing(count):
+def test_the_second_draw_of_the_protocol_has_no_effect(count):
     """A share of 1 of a permutation, sorted, is the identity; therefore the code leaves it out."""
     generator = np.random.RandomState(999)
     assert (np.sort(generator.permutation(count)[: round(1.0 * count)]) == np.arange(count)).all()
