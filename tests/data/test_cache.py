@@ -301,9 +301,11 @@ def test_features_are_right_whatever_is_left_behind(tmp_path: Path, damage: Dama
     assert batches == 3 - kept
 
 
-def test_interrupted_again_after_damage(tmp_path: Path) -> None:
-    part, _ = interrupted(tmp_path / "interrupted")
-    part.write_bytes(part_changed(HEADER + BLOCK + 5)(part.read_bytes(), b"")[0])
+@pytest.mark.parametrize("damage", [part_changed(HEADER + BLOCK + 5), counter_is(b"12345678 " * 20)])
+def test_interrupted_again_after_damage(tmp_path: Path, damage: Damage) -> None:
+    left = interrupted(tmp_path / "interrupted")
+    for path, content in zip(left, damage(*(path.read_bytes() for path in left)), strict=True):
+        path.write_bytes(content)
     interrupted(tmp_path / "interrupted", 1)
     assert resume(tmp_path / "interrupted") == (uninterrupted(tmp_path / "whole"), 2, [4, 4, 3])
 

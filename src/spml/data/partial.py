@@ -113,6 +113,8 @@ class PartialMatrix:
                 size, self.rows, self._digest = int(end), int(rows), digest
         self._part.seek(size)
         self._part.truncate()
+        if not size:
+            self._counter.truncate(0)  # a shorter line must not be followed by the rest of this one
 
     def _append(self, data: bytes) -> None:
         self._part.write(data)
