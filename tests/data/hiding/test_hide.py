@@ -78,7 +78,7 @@ PER_SAMPLE = ("single", "salience", "counts", "fraction", "questions")
     ],
 )
 def test_single_positive_rules_are_pinned(rule, first, second):
-    """These values must never change, nor differ between platforms: runs depend on them."""
+    """These values must never change: runs depend on them."""
     for seed, expected in enumerate((first, second)):
         assert columns_of(RULES[rule](full(SMALL), boxes_of(SMALL), seed)) == expected
 
