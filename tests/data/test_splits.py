@@ -1,4 +1,4 @@
-"""Test samples that are held out of data without a split."""
+"""Splits: their names, and hold-outs of data without a split."""
 
 from __future__ import annotations
 
@@ -7,8 +7,26 @@ import pytest
 
 from spml.config import DataConfig
 from spml.data import open_dataset
-from spml.data.splits import hold_out
+from spml.data.splits import hold_out, split_name
 from spml.errors import InputError
+
+
+def test_hold_out():
+    mask = hold_out(1000, 0.2, 0)
+    assert mask.sum() == 200
+    assert (hold_out(1000, 0.2, 0) == mask).all()
+    assert (hold_out(1000, 0.2, 1) != mask).any()
+    assert mask[:500].sum() == pytest.approx(100, abs=30)
+    assert hold_out(13, 0.2, 0).sum() == 3, "round(2.6)"
+    assert hold_out(2, 0.2, 0).sum() == 1
+    with pytest.raises(InputError, match="1 training sample is too few to hold out 20%"):
+        hold_out(1, 0.2, 0)
+
+
+def test_split_names():
+    assert [split_name(text) for text in (" Train", "VALID", "validation", "dev", "testing", "", "x")] == [
+        "train", "val", "val", "val", "test", None, None,
+    ]  # fmt: skip
 
 
 def save(path, **arrays):
