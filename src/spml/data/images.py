@@ -256,9 +256,7 @@ def _decode(data: bytes, max_pixels: int, use: Callable[[Image.Image], T]) -> T:
         raise
     except UnidentifiedImageError as error:
         raise UnreadableImageError(f"not an image of a known format ({', '.join(FORMATS)})") from error
-    except (
-        Image.DecompressionBombError
-    ) as error:  # Pillow's own limit, which applies whatever data.max_pixels is
+    except Image.DecompressionBombError as error:  # Pillow's own limit, independent of data.max_pixels
         raise UnreadableImageError(str(error)) from error
     except Exception as error:  # decoders raise almost any exception on damaged files, even KeyError
         reason = " ".join(str(error).split()) or type(error).__name__

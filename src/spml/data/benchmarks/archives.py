@@ -39,7 +39,7 @@ class Limits:
     ratio: float = 50.0
 
 
-def extract(archive: Path, folder: Path, limits: Limits | None = None) -> None:
+def extract(archive: Path, folder: Path, limits: Limits = Limits()) -> None:
     """Unpack a .zip, .tar or .tar.gz file, recognised by its content, into a folder.
 
     The archive is unpacked into a temporary folder inside `folder`, whose content is then moved, so that an
@@ -63,7 +63,7 @@ def extract(archive: Path, folder: Path, limits: Limits | None = None) -> None:
         if staging.is_dir():
             shutil.rmtree(staging)  # left by a killed process
         staging.mkdir()
-        _unpack(archive, _Target(archive, staging, limits or Limits()))
+        _unpack(archive, _Target(archive, staging, limits))
         for source, target in list(_moves(staging, folder, archive)):
             os.replace(source, target)
     except InputError:
@@ -75,9 +75,7 @@ def extract(archive: Path, folder: Path, limits: Limits | None = None) -> None:
             f"{archive}: could not be unpacked into {folder} ({error.strerror}). Free some space or choose "
             "another folder, then run again."
         ) from error
-    except (
-        Exception
-    ) as error:  # damaged archives raise almost any exception, even zlib.error and RecursionError
+    except Exception as error:  # damaged archives raise almost anything, even zlib.error and RecursionError
         raise InputError(_damaged(archive, error)) from error
     finally:
         shutil.rmtree(staging, ignore_errors=True)
