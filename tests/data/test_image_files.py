@@ -1,4 +1,4 @@
-"""Images in files: colours, orientation, limits, damage, augmentation."""
+"""Image files: colour modes, orientation, limits, damage, augmentation."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from spml.labels import ObservedLabels
 
 
 def pixels(path: Path, size: int = 8) -> np.ndarray:
-    """The one image as the program sees it, uint8 (size, size, 3)."""
+    """Decoded pixels of one image, uint8 (size, size, 3)."""
     return opened([path], size).fetch([0]).numpy()[0].transpose(1, 2, 0)
 
 
@@ -88,7 +88,7 @@ def chunk(name: bytes, data: bytes) -> bytes:
 
 
 def png(colour_type: int, depth: int, rows: bytes, side: int = 8) -> bytes:
-    """A PNG of raw rows, each of which begins with a zero (no filter)."""
+    """A PNG with the given rows, each of which begins with a zero (no filter)."""
     header = chunk(b"IHDR", struct.pack(">IIBBBBB", side, side, depth, colour_type, 0, 0, 0))
     body = chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
     return b"\x89PNG\r\n\x1a\n" + header + body
@@ -119,12 +119,12 @@ def test_transparency_is_laid_over_white(tmp_path):
     path = tmp_path / "x.png"
     palette = Image.new("P", (8, 8), 1)
     palette.putpalette([0, 0, 0, 10, 200, 30])
-    palette.save(path, transparency=bytes([255, 51]))  # an opacity for each colour: 51 of 255 is a fifth
+    palette.save(path, transparency=bytes([255, 51]))  # one opacity per colour: 51 of 255 is a fifth
     assert pixels(path)[3, 3].tolist() == [206, 244, 210]
     palette.save(tmp_path / "x.gif", transparency=1)
     assert pixels(tmp_path / "x.gif")[3, 3].tolist() == [255, 255, 255]
     for mode, colour in (("RGB", (10, 200, 30)), ("L", 10)):
-        Image.new(mode, (8, 8), colour).save(path, transparency=colour)  # one colour that is clear
+        Image.new(mode, (8, 8), colour).save(path, transparency=colour)  # one transparent colour
         assert pixels(path)[3, 3].tolist() == [255, 255, 255]
     for name in ("x.webp", "x.tif"):
         Image.new("RGBA", (8, 8), (10, 200, 30, 0)).save(tmp_path / name)
@@ -133,7 +133,7 @@ def test_transparency_is_laid_over_white(tmp_path):
 
 @pytest.mark.parametrize("name", ["x.gif", "x.webp", "x.png", "x.tif", "x.mpo"])
 def test_first_of_several_frames(tmp_path, name):
-    """Animations, pages, and the JPEGs of several images that telephones make."""
+    """Animations, pages, and the JPEG files with several images that phones write."""
     first, *others = (Image.new("RGB", (8, 8), colour) for colour in ("red", "blue", "lime"))
     path = tmp_path / name
     first.save(path, save_all=True, append_images=others)
@@ -144,8 +144,8 @@ def test_first_of_several_frames(tmp_path, name):
 
 STORED = np.zeros((8, 8, 3), np.uint8)
 STORED[:3, :5] = 255
-# What the Exif standard says of the first row and column of what is stored: (where they are shown).
-SHOWN = {
+# Upright image for each orientation; comments: where the Exif standard puts the first stored row and column.
+UPRIGHT = {
     1: STORED,  # top, left
     2: STORED[:, ::-1],  # top, right
     3: STORED[::-1, ::-1],  # bottom, right
@@ -165,18 +165,18 @@ def test_exif_orientation(tmp_path, orientation, suffix):
     exif[0x0112] = orientation
     options = {"jpg": {"quality": 100}, "webp": {"lossless": True}}.get(suffix, {})
     Image.fromarray(STORED).save(path, exif=exif, **options)
-    assert ((pixels(path) > 127) == (SHOWN[orientation] > 127)).all()
+    assert ((pixels(path) > 127) == (UPRIGHT[orientation] > 127)).all()
 
 
 @pytest.mark.filterwarnings("ignore:Corrupt EXIF")
-def test_damaged_exif_is_no_reason_to_lose_an_image(tmp_path):
+def test_damaged_exif_data_is_ignored(tmp_path):
     path = tmp_path / "x.jpg"
     Image.new("RGB", (8, 8), "white").save(path, exif=b"Exif\x00\x00MM\x00*\xff\xff\xff\xff\x00\x01junk")
     assert pixels(path)[0, 0].tolist() == [255, 255, 255]
 
 
 @pytest.mark.parametrize("suffix", ["jpg", "png", "webp", "gif", "bmp", "tif"])
-def test_truncation_is_found(tmp_path, picture, suffix):
+def test_truncation_is_detected(tmp_path, picture, suffix):
     path = picture(f"x.{suffix}", (64, 64))
     assert check_images([path], max_pixels=10**6)[1] == {}
     data = path.read_bytes()
@@ -185,7 +185,7 @@ def test_truncation_is_found(tmp_path, picture, suffix):
         assert reason(path).startswith(("damaged", "not an image"))
 
 
-def test_truncation_of_progressive_jpeg_is_found(tmp_path, picture):
+def test_truncation_of_progressive_jpeg_is_detected(tmp_path, picture):
     path = picture("x.jpg", (64, 64), progressive=True)
     path.write_bytes(path.read_bytes()[:-200])
     assert reason(path).startswith("damaged: image file is truncated")
@@ -204,7 +204,7 @@ def test_reasons(tmp_path, picture):
 
 
 @pytest.mark.parametrize("kind", ["PPM", "TGA", "PCX", "ICO", "EPS", "JPEG2000", "PDF", "SGI", "DDS", "IM"])
-def test_formats_that_are_not_on_the_list_are_not_opened(tmp_path, kind):
+def test_other_formats_are_not_opened(tmp_path, kind):
     path = tmp_path / "x.jpg"
     Image.new("RGB", (16, 16)).save(path, format=kind)
     assert reason(path).startswith("not an image of a known format")
@@ -213,8 +213,8 @@ def test_formats_that_are_not_on_the_list_are_not_opened(tmp_path, kind):
 @pytest.mark.parametrize(
     ("side", "message"), [(9_000, "9000 x 9000 = 81,000,000 pixels, more than"), (90_000, "exceeds limit")]
 )
-def test_header_is_looked_at_before_pixels_are_made(tmp_path, side, message):
-    """A file of a few bytes that claims very many pixels is refused by its header."""
+def test_header_is_checked_before_decoding(tmp_path, side, message):
+    """A file of a few bytes with a huge size in its header is refused."""
 
     path = tmp_path / "bomb.png"
     path.write_bytes(png(0, 8, b"", side))
@@ -254,15 +254,15 @@ def test_flip_depends_on_seed_epoch_and_row_only(picture):
 
 
 def test_the_papers_transform(picture):
-    """Resized without crop, mirrored: the pixels of torchvision's own transforms."""
+    """Resizing without crop and mirroring give the pixels of torchvision's transforms."""
     path = picture("x.jpg", (100, 75))
     with Image.open(path) as image:
         expected = transforms.PILToTensor()(transforms.Resize((448, 448))(image.convert("RGB")))
     images = opened([path], 448, flip=True)
     assert images.fetch([0])[0].equal(expected)
-    seen = [images.fetch([0], Augment(0, epoch))[0] for epoch in range(9)]
-    assert {view.equal(expected) for view in seen} == {True, False}
-    assert all(view.equal(expected) or view.equal(expected.flip(-1)) for view in seen)
+    views = [images.fetch([0], Augment(0, epoch))[0] for epoch in range(9)]
+    assert {view.equal(expected) for view in views} == {True, False}
+    assert all(view.equal(expected) or view.equal(expected.flip(-1)) for view in views)
 
 
 # -- views -----------------------------------------------------------------------------------------------
@@ -272,12 +272,12 @@ VIEWS = [Augment(3, 5, 1), Augment(3, 5, 2, "strong"), Augment(3, 5, 3, "strong"
 
 @pytest.fixture
 def decoded(monkeypatch):
-    """How many images were decoded."""
+    """Counter of decoded images, in a list."""
     count, decode = [0], module._decode
 
-    def counting(*given):
+    def counting(*arguments):
         count[0] += 1
-        return decode(*given)
+        return decode(*arguments)
 
     monkeypatch.setattr(module, "_decode", counting)
     return count
@@ -285,16 +285,16 @@ def decoded(monkeypatch):
 
 @pytest.mark.parametrize("flip", [False, True])
 @pytest.mark.parametrize("augment", [None, Augment(3, 5)], ids=["plain", "augmented"])
-def test_views_are_those_of_fetch_but_decoded_once(picture, decoded, augment, flip):
+def test_fetch_views_equals_fetch_but_decodes_once(picture, decoded, augment, flip):
     images = opened([picture(f"{row}.png") for row in range(9)], 16, flip=flip)
     rows = [4, 8, 0, 4, 1, 2, 3, 5, 6]
     for further in ([], VIEWS[:1], VIEWS):
         decoded[0] = 0
-        found = images.fetch_views(rows, augment, further)
+        views = images.fetch_views(rows, augment, further)
         assert decoded[0] == len(rows)
         expected = [images.fetch(rows, each) for each in (augment, *further)]
-        assert len(found) == len(expected)
-        assert all(a.equal(b) for a, b in zip(found, expected, strict=True))
+        assert len(views) == len(expected)
+        assert all(a.equal(b) for a, b in zip(views, expected, strict=True))
     assert [len(view) for view in images.fetch_views([], augment, VIEWS)] == [0] * 5
 
 
@@ -314,7 +314,7 @@ def test_a_loader_decodes_once_for_all_views(picture, decoded):
 
 
 def photo(path: Path, size: tuple[int, int], **options: object) -> Path:
-    """A smooth picture with edges, unlike noise something that stays the same when it is shrunk."""
+    """Write a smooth picture with edges, which unlike noise looks the same when it is reduced."""
     y, x = np.mgrid[: size[1], : size[0]] / max(size)
     waves = np.stack([np.sin(9 * x), np.cos(7 * y), ((x - 0.4) ** 2 + (y - 0.3) ** 2 < 0.03) - 0.5], 2)
     Image.fromarray(np.uint8(127.5 + 120 * waves)).save(path, **options)
@@ -348,12 +348,12 @@ def test_draft_is_a_setting(tmp_path):
     )
     for split, samples in plain.splits.items():
         files = [tmp_path / name for name in samples.ids]
-        found = draft.splits[split].inputs.fetch(range(2), None)
-        assert found.equal(opened(files, 64, draft=True).fetch(range(2)))
-        assert not found.equal(samples.inputs.fetch(range(2), None))
+        pixels = draft.splits[split].inputs.fetch(range(2), None)
+        assert pixels.equal(opened(files, 64, draft=True).fetch(range(2)))
+        assert not pixels.equal(samples.inputs.fetch(range(2), None))
 
 
-def test_draft_leaves_everything_else_as_it_is(tmp_path):
+def test_draft_does_not_affect_small_images_and_other_formats(tmp_path):
     small = photo(tmp_path / "small.jpg", (250, 200))  # half of it would be less than twice the size
     other = photo(tmp_path / "other.png", (800, 600))
     turned = photo(tmp_path / "turned.jpg", (250, 800))

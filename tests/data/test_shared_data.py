@@ -1,4 +1,4 @@
-"""Real data: sizes and means as its README states them."""
+"""Real data: the sizes and means that its README states."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_voc_animals(shared):
     for name, samples in features.splits.items():
         assert samples.ids == data.splits[name].ids
         assert features.truth[name] == data.truth[name]
-        assert samples.observed == data.splits[name].observed, "the same labels and seed, so the same draw"
+        assert samples.observed == data.splits[name].observed, "the same draw from the same labels and seed"
     assert features.splits["train"].inputs.width == 1280
 
 

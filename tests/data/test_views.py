@@ -1,4 +1,4 @@
-"""Further views: what they change, how much, and that nothing else decides about it."""
+"""Further views: what they change, how much, and what they depend on."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ BOTH = pytest.mark.parametrize("augment", [WEAK, STRONG], ids=["weak", "strong"]
 
 
 def noise(count: int, channels: int = 1, height: int = 24, width: int = 24) -> np.ndarray:
-    """Images in which no two places look alike."""
+    """Noise images, in which no two regions are alike."""
     return np.random.default_rng(7).integers(0, 256, (count, channels, height, width), np.uint8)
 
 
 def table(count: int = 50, width: int = 40, zeros: float = 0.3) -> np.ndarray:
-    """Features of which no two are equal, but for the zeros."""
+    """Features with distinct values, except for the zeros."""
     rng = np.random.default_rng(8)
     return np.where(rng.random((count, width)) < zeros, 0, rng.normal(size=(count, width))).astype(np.float32)
 
 
 @pytest.fixture(params=["grey", "colour", "files", "dense", "csr", "memmap"])
 def inputs(request, picture, tmp_path):
-    """Twelve samples of every kind."""
+    """Twelve samples of each kind of inputs."""
     if request.param == "grey":
         return ImageArray(noise(12))
     if request.param == "colour":
@@ -60,7 +60,7 @@ def opened(paths, size=24, **settings) -> ImageFiles:
     )
 
 
-# -- what decides ----------------------------------------------------------------------------------------
+# -- what views depend on --------------------------------------------------------------------------------
 
 
 @BOTH
@@ -74,7 +74,7 @@ def test_views_depend_on_seed_epoch_row_and_view_only(inputs, augment):
     assert inputs.fetch(everything[::-1], augment).equal(views.flip(0))
     assert inputs.fetch([7], augment).equal(views[7:8])
     assert inputs.fetch(np.array([7, 2, 7]), augment).equal(views[[7, 2, 7]])
-    assert all(not view.equal(as_it_is) for view, as_it_is in zip(views, plain, strict=True))
+    assert all(not view.equal(original) for view, original in zip(views, plain, strict=True))
     for other in (augment._replace(seed=4), augment._replace(epoch=6), augment._replace(view=2)):
         different = inputs.fetch(everything, other)
         assert sum(not a.equal(b) for a, b in zip(views, different, strict=True)) > 9
@@ -90,22 +90,22 @@ def test_strengths_differ(inputs):
     assert not inputs.fetch(range(12), WEAK).equal(inputs.fetch(range(12), STRONG))
 
 
-def test_ordinary_view_is_not_changed(inputs):
-    """Strength plays no part in it, and only image files are mirrored."""
+def test_the_ordinary_view_is_not_augmented(inputs):
+    """It does not depend on the strength, and only image files are mirrored."""
     everything, plain = range(12), inputs.fetch(range(12))
     ordinary = inputs.fetch(everything, Augment(3, 5))
     assert inputs.fetch(everything, Augment(3, 5, 0, "strong")).equal(ordinary)
     if isinstance(inputs, ImageFiles):
         mirrored = [got.equal(was.flip(-1)) for got, was in zip(ordinary, plain, strict=True)]
-        as_they_are = [got.equal(was) for got, was in zip(ordinary, plain, strict=True)]
-        assert mirrored == [not same for same in as_they_are]
+        unchanged = [got.equal(was) for got, was in zip(ordinary, plain, strict=True)]
+        assert mirrored == [not same for same in unchanged]
         assert 0 < sum(mirrored) < 12
     else:
         assert ordinary.equal(plain)
 
 
 @BOTH
-def test_global_random_states_are_not_touched(inputs, augment, monkeypatch):
+def test_global_random_states_are_not_changed(inputs, augment, monkeypatch):
     # Seeding through torch.manual_seed would reach the accelerators too.
     monkeypatch.setattr(torch, "manual_seed", None)
     monkeypatch.setattr(torch.cuda, "manual_seed_all", None)
@@ -118,7 +118,7 @@ def test_global_random_states_are_not_touched(inputs, augment, monkeypatch):
     assert inputs.fetch(range(12), augment).equal(first)
 
 
-def test_random_state_comes_back_after_an_error(monkeypatch):
+def test_random_state_is_restored_after_an_error(monkeypatch):
     def fail(pixels):
         torch.rand(1)
         raise OSError
@@ -139,10 +139,10 @@ def test_worker_processes_make_the_same_views(picture):
         batches = EpochBatches(6, 4, seed=1)
         return list(make_loader(samples, batches, 9, workers, False, views=("weak", "strong")))
 
-    for alone, helped in zip(load(0), load(1), strict=True):
-        assert alone[0].equal(helped[0])
-        assert all(a.equal(b) for a, b in zip(alone[1], helped[1], strict=True))
-        assert not alone[1][0].equal(alone[1][1])
+    for without, with_worker in zip(load(0), load(1), strict=True):
+        assert without[0].equal(with_worker[0])
+        assert all(a.equal(b) for a, b in zip(without[1], with_worker[1], strict=True))
+        assert not without[1][0].equal(without[1][1])
 
 
 # -- images ----------------------------------------------------------------------------------------------
@@ -161,7 +161,7 @@ def test_weak_views_are_flips_and_shifts(channels, flip):
     count, height, width = 600, 16, 25
     pixels = noise(count, channels, height, width)
     views = image_views(pixels, range(count), WEAK, flip=flip)
-    found = []
+    changes = []
     for was, got in zip(pixels, views, strict=True):
         matches = [
             (mirror, down, right)
@@ -169,8 +169,8 @@ def test_weak_views_are_flips_and_shifts(channels, flip):
             if (shifted(was[:, :, ::-1] if mirror else was, down, right) == got).all()
         ]  # fmt: skip
         assert len(matches) == 1
-        found += matches
-    mirrored, down, right = map(np.array, zip(*found, strict=True))
+        changes += matches
+    mirrored, down, right = map(np.array, zip(*changes, strict=True))
     # Four standard deviations around the expected counts of 300, 120 and 86.
     assert (abs(mirrored.sum() - 300) < 49) if flip else not mirrored.any()
     assert all(abs((down == moved).sum() - 120) < 40 for moved in range(-2, 3))
@@ -180,9 +180,9 @@ def test_weak_views_are_flips_and_shifts(channels, flip):
 
 def test_cut_out_is_a_grey_square_of_half_the_side():
     pixels = np.zeros((3, 10, 14), np.uint8)
-    hidden = cut_out(pixels, 5, 6)
-    assert hidden.sum() == 127 * 3 * 5 * 5
-    assert (hidden[:, 3:8, 4:9] == 127).all()
+    covered = cut_out(pixels, 5, 6)
+    assert covered.sum() == 127 * 3 * 5 * 5
+    assert (covered[:, 3:8, 4:9] == 127).all()
     assert not pixels.any()
     assert (cut_out(pixels, 0, 0)[0] == 127).sum() == 3 * 3
     assert (cut_out(pixels, 9, 13)[0] == 127).sum() == 3 * 3
@@ -196,37 +196,37 @@ def test_strong_views_are_flip_rand_augment_and_cutout(channels, monkeypatch):
     pixels = noise(count, channels, side, side) // 3  # darker than the square
     views = image_views(pixels, range(count), STRONG, flip=True)
     weak = image_views(pixels, range(count), WEAK, flip=True)
-    middles, mirrored = set(), 0
+    squares, mirrored = set(), 0
     for was, light, got in zip(pixels, weak, views, strict=True):
-        hidden = (got == 127).all(0)
-        down, across = np.flatnonzero(hidden.any(1)), np.flatnonzero(hidden.any(0))
-        assert hidden[down[0] : down[-1] + 1, across[0] : across[-1] + 1].all()
+        covered = (got == 127).all(0)
+        down, across = np.flatnonzero(covered.any(1)), np.flatnonzero(covered.any(0))
+        assert covered[down[0] : down[-1] + 1, across[0] : across[-1] + 1].all()
         assert 4 <= len(down) <= 8
         assert 4 <= len(across) <= 8
-        middles.add((down[0], down[-1], across[0], across[-1]))
-        mirror = (got == was[:, :, ::-1])[:, ~hidden].all()
-        assert mirror or (got == was)[:, ~hidden].all()
+        squares.add((down[0], down[-1], across[0], across[-1]))
+        mirror = (got == was[:, :, ::-1])[:, ~covered].all()
+        assert mirror or (got == was)[:, ~covered].all()
         mirrored += mirror
         shifts = [(down, right) for down in range(-2, 3) for right in range(-2, 3)]
         base = was[:, :, ::-1] if mirror else was
         assert any((shifted(base, *moved) == light).all() for moved in shifts)  # the flip of the weak view
     assert abs(mirrored - 200) < 40
-    assert len(middles) > 180  # of 256
+    assert len(squares) > 180  # of 256
 
 
 def test_strong_views_are_rand_augments(monkeypatch):
-    """The same operations as torchvision's own, seeded alike; every one of them is met."""
-    met, apply = set(), v2.RandAugment._apply_image_or_video_transform
+    """The operations of torchvision with the same seed; each of them occurs."""
+    used, apply = set(), v2.RandAugment._apply_image_or_video_transform
     monkeypatch.setattr(
         v2.RandAugment, "_apply_image_or_video_transform",
-        lambda self, image, name, *rest, **named: met.add(name) or apply(self, image, name, *rest, **named),
+        lambda self, image, name, *rest, **named: used.add(name) or apply(self, image, name, *rest, **named),
     )  # fmt: skip
     monkeypatch.setattr(module, "cut_out", lambda pixels, y, x: pixels)
     for channels in (1, 3):
-        met.clear()
+        used.clear()
         pixels = noise(200, channels, 16, 16)
         views = image_views(pixels, range(200), STRONG, flip=False)
-        assert met == set(v2.RandAugment._AUGMENTATION_SPACE)
+        assert used == set(v2.RandAugment._AUGMENTATION_SPACE)
         unchanged = (views == pixels).all((1, 2, 3)).mean()
         assert unchanged < (0.1 if channels == 1 else 0.05)  # a grey image has no colour to change
         for row in (0, 57):
@@ -239,14 +239,14 @@ def test_strong_views_are_rand_augments(monkeypatch):
 
 
 @pytest.mark.parametrize("name", sorted(v2.RandAugment._AUGMENTATION_SPACE))
-def test_every_operation_takes_grey_images(name, monkeypatch):
-    """A grey image becomes what it would become as three equal channels, up to the weights of their mean."""
+def test_every_operation_accepts_grey_images(name, monkeypatch):
+    """The result is that of three equal channels, up to rounding of their weighted mean."""
     monkeypatch.setattr(
         v2.RandAugment, "_AUGMENTATION_SPACE", {name: v2.RandAugment._AUGMENTATION_SPACE[name]}
     )
     pixels = noise(1, 1, 32, 32)[0] // 2 + 60
     change, changed = module._rand_augment(), []
-    for seed in range(5):  # the same operation twice, in opposite directions, may change nothing
+    for seed in range(5):  # the two operations may cancel each other
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             grey = change(pixels)
@@ -278,32 +278,32 @@ def test_flip_of_files_is_a_setting(picture):
 
 
 @BOTH
-def test_features_are_the_samples_own_or_the_partners(augment):
+def test_features_are_those_of_the_sample_or_its_partner(augment):
     count, width = 400, 500
     dense = table(count, width, zeros=0)
     rows = np.arange(count)
     other = partners(rows, count, augment)
     views = FeatureMatrix(dense).fetch(rows, augment).numpy()
     assert (feature_views(dense, dense[other], rows, augment) == views).all()
-    assert (dense == table(count, width, zeros=0)).all()  # what is given stays as it is
+    assert (dense == table(count, width, zeros=0)).all()  # the input is not modified
     replaced = views != dense
     assert (views[replaced] == dense[other][replaced]).all()
     share = {"weak": 0.1, "strong": 0.4}[augment.strength]
     deviation = np.sqrt(share * (1 - share))
     assert abs(replaced.mean() - share) < 4 * deviation / np.sqrt(count * width)
-    assert (abs(replaced.mean(1) - share) < 4.5 * deviation / np.sqrt(width)).all()  # of every sample
-    assert (abs(replaced.mean(0) - share) < 4.5 * deviation / np.sqrt(count)).all()  # and feature
+    assert (abs(replaced.mean(1) - share) < 4.5 * deviation / np.sqrt(width)).all()  # per sample
+    assert (abs(replaced.mean(0) - share) < 4.5 * deviation / np.sqrt(count)).all()  # and per feature
 
 
 def test_views_of_features_are_pinned():
-    """They may never change: what a run learns follows from them. Found with Python's integers."""
+    """These values must never change: runs depend on them. They were computed with Python integers."""
     other = np.arange(1, 13, dtype=np.float32).reshape(2, 6)
     views = feature_views(other * 0, other, [0, 70_000], STRONG)
     assert views.tolist() == [[0, 0, 3, 0, 0, 0], [7, 8, 9, 10, 11, 0]]
     assert partners([0, 70_000, 5], 80_000, WEAK).tolist() == [78_224, 12_617, 76_014]
 
 
-def test_stronger_views_replace_more_of_the_same():
+def test_strong_views_replace_the_features_of_weak_ones_and_more():
     dense = table(20, 100, zeros=0)
     weak, strong = (FeatureMatrix(dense).fetch(range(20), augment).numpy() for augment in (WEAK, STRONG))
     assert (strong[weak != dense] == weak[weak != dense]).all()
@@ -314,10 +314,10 @@ def test_partners_are_other_rows_each_equally_likely():
     counts = np.bincount(drawn, minlength=6)
     assert counts[4] == 0
     assert all(abs(counts[row] - 600) < 100 for row in (0, 1, 2, 3, 5))
-    everybody = partners(range(500), 500, WEAK)
-    assert (everybody != np.arange(500)).all()
-    assert 0 <= everybody.min() <= everybody.max() < 500
-    assert len(set(everybody)) > 280  # 1 - 1 / e of them is expected
+    all_partners = partners(range(500), 500, WEAK)
+    assert (all_partners != np.arange(500)).all()
+    assert 0 <= all_partners.min() <= all_partners.max() < 500
+    assert len(set(all_partners)) > 280  # 1 - 1 / e of them is expected
     assert partners([0], 1, WEAK).tolist() == [0]
     assert partners([0, 1], 2, WEAK).tolist() == [1, 0]
 
@@ -335,8 +335,8 @@ def test_sparse_and_mapped_features_equal_dense_ones(augment, tmp_path):
 def test_partners_come_from_the_same_split():
     dense = np.repeat(np.arange(40, dtype=np.float32)[:, None], 30, axis=1)
     part = FeatureMatrix(dense).take(range(10, 20))
-    seen = set(part.fetch(range(10), STRONG).numpy().ravel().tolist())
-    assert seen == set(range(10, 20))
+    values = set(part.fetch(range(10), STRONG).numpy().ravel().tolist())
+    assert values == set(range(10, 20))
 
 
 def test_one_sample_and_no_sample():

@@ -1,4 +1,4 @@
-"""Features of a frozen backbone, computed once and kept in a file."""
+"""Cache of the features of a frozen backbone: computed once and kept in a file."""
 
 from __future__ import annotations
 
@@ -30,52 +30,60 @@ def cached_features(
     report: Callable[[str], None] = lambda line: None,
     progress: Callable[[int], None] = lambda done: None,
 ) -> FeatureMatrix:
-    """Features of all samples, computed in evaluation mode without augmentation, or read if they were before.
+    """Compute the features of all samples once, or read them from an earlier computation.
 
-    The file is a .npy with the SHA-256 of its content appended; its name depends on `key` and on the content
-    of the samples. A damaged file is written anew. A process that is killed at any moment leaves its batches
-    behind, and the next one goes on from there; what nobody has gone on from for a week is removed.
+    Features are computed in evaluation mode and without augmentation. The file is a .npy file with the
+    SHA-256 of its content appended; its name is derived from `key` and the content of the samples. A damaged
+    file is computed again. A process that is killed at any moment leaves its finished batches behind, and the
+    next one continues after them; unfinished files without progress for a week are removed.
 
     Args:
-        backbone: images (B, channels, H, W) to features (B, D), on any device; left in evaluation mode.
-        inputs: N samples, at least one.
-        folder: where the file is; made if need be.
-        key: everything about the backbone that the features depend on.
-        batch_size: samples at a time.
-        workers: processes that decode images; 0 = this one.
-        report: told what was done.
-        progress: told how many more samples are done, those of an earlier process included.
+        backbone: Module from images (B, channels, H, W) to features (B, D), on any device. It is left in
+            evaluation mode.
+        inputs: At least one sample.
+        folder: Folder of the file; created if it does not exist.
+        key: Text that identifies everything about the backbone that the features depend on.
+        batch_size: Samples per batch.
+        workers: Worker processes that decode images; 0 = decode in this process.
+        report: Callback for messages.
+        progress: Callback for the number of samples that were completed since the last call; samples that an
+            earlier process completed are included.
 
     Returns:
         float32 features (N, D), memory-mapped.
 
     Raises:
-        SpmlError: an image can't be read any more; the file can't be written.
+        SpmlError: An image can no longer be read, or the file can't be written.
     """
     name = hashlib.sha256(f"{key} {inputs.fingerprint()}".encode()).hexdigest()[:32]
     path, count = folder / f"{name}.npy", len(inputs)
-    if not intact(path):
+    must_compute = not intact(path)
+    if must_compute:
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise SpmlError(
-                f"{folder}: can't be made ({error.strerror}). Choose another --data.cache."
+                f"{folder}: can't be created ({error.strerror}). Choose another --data.cache."
             ) from error
         with PartialMatrix(path, count, report) as partial:
-            # Another process may have finished it meanwhile.
-            if not intact(path):
+            # Another process may have finished the file while this one waited for the lock.
+            must_compute = not intact(path)
+            if must_compute:
                 if path.exists():
-                    report(f"{path}: damaged, so these features are computed again")
+                    report(f"{path}: damaged; its features are computed again")
                 if partial.rows:
                     progress(partial.rows)
-                    report(f"features of {count:,} samples: {partial.rows:,} were computed before, going on")
+                    report(
+                        f"features of {count:,} samples: continuing after {partial.rows:,} computed before"
+                    )
                 _compute(backbone, inputs, partial, batch_size, workers, progress)
-                remove_stale(folder)
-                report(f"features of {count:,} samples: computed once, kept in {path}")
-                return FeatureMatrix(np.load(path, mmap_mode="r", allow_pickle=False))
-    remove_partial(path)
-    progress(count)
-    report(f"features of {count:,} samples: read from {path}")
+    if must_compute:
+        remove_stale(folder)
+        report(f"features of {count:,} samples: computed once, kept in {path}")
+    else:
+        remove_partial(path)
+        progress(count)
+        report(f"features of {count:,} samples: read from {path}")
     return FeatureMatrix(np.load(path, mmap_mode="r", allow_pickle=False))
 
 
@@ -87,7 +95,7 @@ def _compute(
     workers: int,
     progress: Callable[[int], None],
 ) -> None:
-    """Add the rows that are missing."""
+    """Compute the missing rows and finish the file."""
     backbone.eval()
     device = next(backbone.parameters()).device
     with torch.inference_mode():
@@ -100,30 +108,30 @@ def _compute(
 
 
 class _Images(TorchDataset[Any]):
-    """Whole batches, decoded in worker processes."""
+    """Batches of samples, decoded in worker processes."""
 
     def __init__(self, inputs: Inputs) -> None:
         self.inputs = inputs
 
     def __getitems__(self, rows: Sequence[int]) -> Tensor | SpmlError:
-        # Raised in a worker, the message would contain a traceback.
+        # An exception raised in a worker gets a traceback into its message; a returned one does not.
         try:
             return self.inputs.fetch(rows, None)
         except SpmlError as error:
             return error
 
 
-def _as_it_is(fetched: Any) -> Any:
-    return fetched
+def _identity(batch: Any) -> Any:
+    return batch
 
 
-def _loader(inputs: Inputs, first: int, batch_size: int, workers: int) -> DataLoader[Any]:
-    rows = range(first, len(inputs))
-    batches = [list(rows[start : start + batch_size]) for start in range(0, len(rows), batch_size)]
+def _loader(inputs: Inputs, start: int, batch_size: int, workers: int) -> DataLoader[Any]:
+    rows = range(start, len(inputs))
+    batches = [list(rows[i : i + batch_size]) for i in range(0, len(rows), batch_size)]
     return DataLoader(
         _Images(inputs),
         batch_sampler=batches,
         num_workers=workers,
-        collate_fn=_as_it_is,
-        generator=torch.Generator(),  # so that nothing is drawn from torch's global random state
+        collate_fn=_identity,
+        generator=torch.Generator(),  # otherwise the loader draws from the global random state
     )

@@ -1,7 +1,8 @@
 """Random draws that are the same on every platform and with every NumPy version.
 
-Only the raw bits of PCG64 are used: NumPy promises that a bit generator's stream never changes, but not that
-the methods of `Generator` keep theirs. Many short streams at once are those of SplitMix64, written out here.
+They use the raw bits of PCG64, because NumPy guarantees the stream of a bit generator but not the results of
+the methods of `Generator`. Where many short streams are needed at once, they are those of SplitMix64,
+implemented here.
 
 Source: Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014, with the
 constants of Vigna's splitmix64.c.
@@ -19,34 +20,34 @@ _GAMMA = np.uint64(0x9E3779B97F4A7C15)
 
 
 def stream(*key: int | str) -> np.random.PCG64:
-    """Uniform 64-bit integers without end, `random_raw(count)` at a time.
+    """Generator of uniform 64-bit integers; `random_raw(count)` returns the next ones.
 
-    Every key, such as ("flip", seed, epoch, row), is a stream of its own.
+    Every key, such as ("flip", seed, epoch, row), has its own stream.
     """
     return np.random.PCG64(_entropy(16, key))
 
 
 def raw(count: int, *key: int | str) -> UInt64:
-    """The first numbers of a stream, uint64 of shape (count,)."""
+    """The first numbers of the stream of a key, uint64 of shape (count,)."""
     return stream(*key).random_raw(count)
 
 
 def of_rows(rows: npt.ArrayLike, count: int, *key: int | str) -> UInt64:
-    """Uniform 64-bit integers of shape (rows, count): a stream for each row, whatever the others are.
+    """Uniform 64-bit integers of shape (rows, count): one stream per row, independent of the other rows.
 
-    For many rows, since a stream of its own costs each call of `raw` 25 microseconds before the first number.
+    Meant for many rows: every call of `raw` takes 25 microseconds to create its stream.
 
     Args:
-        rows: numbers of the rows, none below zero.
-        count: integers of each.
-        key: of the table whose rows these are.
+        rows: Row numbers, at least 0.
+        count: Integers per row.
+        key: Key of the table that the rows belong to.
     """
     table = np.asarray(_entropy(8, key), np.uint64)
     return split_mix(_mixed(table + np.asarray(rows, np.int64).astype(np.uint64) * _GAMMA), count)
 
 
 def split_mix(seeds: UInt64, count: int) -> UInt64:
-    """The first numbers of SplitMix64 with each of the seeds (B,), uint64 of shape (B, count)."""
+    """The first numbers of SplitMix64 for each of the seeds (B,), uint64 of shape (B, count)."""
     return _mixed(seeds[:, None] + np.arange(1, count + 1, dtype=np.uint64) * _GAMMA)
 
 

@@ -1,4 +1,4 @@
-"""Images in files: which are opened, how they are checked, and how they become pixels."""
+"""Image files: the formats that are supported, how files are checked, and how they are decoded."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -19,7 +19,7 @@ from .dataset import Augment, Kind, Rows
 from .draws import raw
 from .views import image_views
 
-# Formats that are opened, whatever a file is called. Others have decoders that few people test, or run other
+# Formats that are opened, whatever the file name. The decoders of other formats are less tested, or run other
 # programs (EPS).
 FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF")
 SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff"})
@@ -43,11 +43,12 @@ _TURN = {
 
 
 class FilePart(NamedTuple):
-    """An encoded image that lies inside a larger file.
+    """An encoded image inside a larger file.
 
     Attributes:
-        file: the larger file.
-        start, size: where in it, in bytes.
+        file: Path of the larger file.
+        start: Offset of the image in bytes.
+        size: Size of the image in bytes.
     """
 
     file: str
@@ -58,30 +59,39 @@ class FilePart(NamedTuple):
         return f"{self.file}, bytes {self.start} to {self.start + self.size}"
 
     def read_bytes(self) -> bytes:
-        """The encoded image; shorter if the file has become so."""
+        """Read the encoded image; the result is shorter if the file has been truncated."""
         with open(self.file, "rb") as stream:
             stream.seek(self.start)
             return stream.read(self.size)
 
 
 class UnreadableImageError(Exception):
-    """An image that can't be used; the message is the reason, without the file's name."""
+    """An image that can't be used; the message is the reason, without the file name."""
+
+
+class _Settings(NamedTuple):
+    size: int
+    interpolation: str
+    flip: bool
+    max_pixels: int
+    draft: bool
 
 
 class ImageFiles:
-    """Image files, decoded and resized when a batch asks for them.
+    """Image files that are decoded and resized when a batch is fetched.
 
     Args:
-        paths: the files, or parts of files.
-        digests: SHA-256 of each file's content, as `check_images` returns them.
-        size: side of the square to which images are resized (the aspect ratio is not kept), in pixels.
+        paths: Files, or parts of files.
+        digests: SHA-256 of the content of each file, as returned by `check_images`.
+        size: Side in pixels of the square that images are resized to; the aspect ratio is not kept.
         interpolation: `nearest`, `bilinear`, `bicubic` or `lanczos`.
-        flip: mirror half of the images at random in training, in each view anew.
-        max_pixels: an image with more pixels is not decoded.
-        draft: decode a JPEG at 1/2, 1/4 or 1/8 of its size where twice `size` is left on both sides.
+        flip: Whether to mirror half of the images at random in training, independently in each view.
+        max_pixels: Maximum number of pixels of an image that is decoded.
+        draft: Whether to decode JPEG files at 1/2, 1/4 or 1/8 of their size, as long as both sides keep at
+            least twice `size`.
 
     Raises:
-        InputError: an interpolation of another name.
+        InputError: The interpolation is unknown.
     """
 
     kind: Kind = "image"
@@ -101,111 +111,109 @@ class ImageFiles:
             raise InputError(f"interpolation {interpolation!r} is none of {', '.join(INTERPOLATIONS)}.")
         self._paths = [path if isinstance(path, FilePart) else str(path) for path in paths]
         self._digests = list(digests)
-        self._settings: dict[str, Any] = {
-            "size": size,
-            "interpolation": interpolation,
-            "flip": flip,
-            "max_pixels": max_pixels,
-            "draft": draft,
-        }
+        self._settings = _Settings(size, interpolation, flip, max_pixels, draft)
 
     def __len__(self) -> int:
         return len(self._paths)
 
     @property
     def digests(self) -> tuple[str, ...]:
-        """SHA-256 of each file's content."""
+        """SHA-256 of the content of each file."""
         return tuple(self._digests)
 
     def fetch(self, rows: Rows, augment: Augment | None = None) -> torch.Tensor:
         """Images of a batch, uint8 RGB of shape (B, 3, size, size).
 
-        Only the flip changes the ordinary view in training; what else changes a further one: `image_views`.
+        In training, the ordinary view is changed by the flip only; for further views see `image_views`.
 
         Raises:
-            SpmlError: a file changed or vanished since it was checked.
+            SpmlError: A file was changed or removed since it was checked.
         """
         if augment and augment.view:
             return self.fetch_views(rows, None, [augment])[1]
-        size = self._settings["size"]
+        size = self._settings.size
         batch = np.empty((len(rows), 3, size, size), np.uint8)
-        for place, (row, mirror) in enumerate(zip(rows, self._mirrored(rows, augment), strict=True)):
+        for i, (row, mirror) in enumerate(zip(rows, self._mirrored(rows, augment), strict=True)):
             try:
                 image = self._image(self._paths[row])
             except UnreadableImageError as error:
                 raise SpmlError(
-                    f"{self._paths[row]}: {error}. It could be read when the data was opened: do not change "
+                    f"{self._paths[row]}: {error}. It could be read when the data was opened; do not change "
                     "the data during a run."
                 ) from error
-            # Pillow takes the channels apart twice as fast as NumPy does.
-            for plane, band in zip(batch[place], image.split(), strict=True):
+            # Pillow separates the channels twice as fast as NumPy.
+            for plane, band in zip(batch[i], image.split(), strict=True):
                 plane[:] = np.asarray(band)[:, :: -1 if mirror else 1]
         return torch.from_numpy(batch)
 
     def fetch_views(
         self, rows: Rows, augment: Augment | None, further: Sequence[Augment]
     ) -> tuple[torch.Tensor, ...]:
-        """The ordinary view of a batch and further ones, each as `fetch` gives it; a file is decoded once."""
+        """The ordinary view of a batch and further ones, as returned by `fetch`; files are decoded once."""
         if not further:
             return (self.fetch(rows, augment),)
         batch = self.fetch(rows, None).numpy()
-        views = [image_views(batch, rows, each, flip=self._settings["flip"]) for each in further]
+        views = [image_views(batch, rows, each, flip=self._settings.flip) for each in further]
         mirrored = self._mirrored(rows, augment)
         batch[mirrored] = batch[mirrored, ..., ::-1]
         return tuple(map(torch.from_numpy, (batch, *views)))
 
     def take(self, rows: Rows) -> ImageFiles:
-        """Some of the images, in the order given."""
-        return ImageFiles(
-            [self._paths[row] for row in rows], [self._digests[row] for row in rows], **self._settings
-        )
+        """A subset of the images, in the order of `rows`."""
+        paths, digests = [self._paths[row] for row in rows], [self._digests[row] for row in rows]
+        return ImageFiles(paths, digests, **self._settings._asdict())
 
     def resized(self, size: int, interpolation: str) -> ImageFiles:
         """The same images at another size, in pixels."""
-        changed = {**self._settings, "size": size, "interpolation": interpolation}
-        return ImageFiles(self._paths, self._digests, **changed)
+        settings = self._settings._replace(size=size, interpolation=interpolation)
+        return ImageFiles(self._paths, self._digests, **settings._asdict())
 
     def fingerprint(self) -> str:
-        """SHA-256 over the content of the files, and over all settings that pixels depend on."""
-        settings = f"{self._settings['size']} {self._settings['interpolation']}"
-        settings += " draft" if self._settings["draft"] else ""
+        """SHA-256 of the content of the files and of all settings that the pixels depend on."""
+        settings = f"{self._settings.size} {self._settings.interpolation}"
+        settings += " draft" if self._settings.draft else ""
         return hashlib.sha256("\n".join(["files", settings, *self._digests]).encode()).hexdigest()
 
     def _mirrored(self, rows: Rows, augment: Augment | None) -> list[bool]:
-        """Which rows of the ordinary view are mirrored."""
-        if augment is None or not self._settings["flip"]:
+        """Whether each row is mirrored in the ordinary view."""
+        if augment is None or not self._settings.flip:
             return [False] * len(rows)
         key = "flip", augment.seed, augment.epoch
         return [bool(raw(1, *key, row)[0] >> np.uint64(63)) for row in rows]
 
     def _image(self, path: FilePart | str) -> Image.Image:
-        size, resampling = self._settings["size"], INTERPOLATIONS[self._settings["interpolation"]]
+        size, resampling = self._settings.size, INTERPOLATIONS[self._settings.interpolation]
 
         def resize(image: Image.Image) -> Image.Image:
-            if self._settings["draft"]:
-                # Twice the size: what is left to `resize` then hides how the decoder shrank the image.
+            if self._settings.draft:
+                # Twice the size, so that resizing hides the artefacts of the reduced decoding.
                 image.draft(None, (2 * size, 2 * size))
             return _to_rgb(_upright(image)).resize((size, size), resampling)
 
-        return _decode(_read(path), self._settings["max_pixels"], resize)
+        return _decode(_read(path), self._settings.max_pixels, resize)
 
 
 def check_images(
     paths: Sequence[Path | FilePart], *, max_pixels: int, workers: int = -1
 ) -> tuple[list[str], dict[int, str]]:
-    """Decode every image once, fast, to find those that can't be used.
+    """Decode every image once to find those that can't be used.
 
-    JPEGs are decoded at an eighth of their size: all of the file is read, so truncation shows, but few pixels
-    are made.
+    JPEG files are decoded at an eighth of their size, which is fast and still reads the entire file, so that
+    truncation is detected.
+
+    Args:
+        paths: Files, or parts of files.
+        max_pixels: Maximum number of pixels of an image.
+        workers: Number of threads; -1 = one per CPU, at most 8.
 
     Returns:
-        The SHA-256 of each file's content, and the reason for each row that can't be used.
+        The SHA-256 of the content of each file, and the reason for each row that can't be used.
     """
 
     def check(path: Path | FilePart) -> tuple[str, str]:
         try:
             data = _read(path)
-            _decode(data, max_pixels, _look)
+            _decode(data, max_pixels, _check)
             return hashlib.sha256(data).hexdigest(), ""
         except UnreadableImageError as error:
             return "", str(error)
@@ -215,7 +223,7 @@ def check_images(
     try:
         results = list(pool.map(check, paths))
     finally:
-        pool.shutdown(cancel_futures=True)  # Ctrl-C need not wait for the images that are left
+        pool.shutdown(cancel_futures=True)  # so that Ctrl-C does not wait for the remaining images
     digests = [digest for digest, _ in results]
     return digests, {row: reason for row, (_, reason) in enumerate(results) if reason}
 
@@ -231,10 +239,10 @@ def _read(path: Path | FilePart | str) -> bytes:
 
 
 def _decode(data: bytes, max_pixels: int, use: Callable[[Image.Image], T]) -> T:
-    """What `use` makes of an encoded image; the size in the header is looked at before any pixel.
+    """Open an encoded image, check the size in its header before decoding pixels, and return `use(image)`.
 
     Raises:
-        UnreadableImageError: no image of a known format, damaged, or too large.
+        UnreadableImageError: The image is damaged, too large, or not of a known format.
     """
     try:
         with Image.open(io.BytesIO(data), formats=FORMATS) as image:
@@ -248,22 +256,22 @@ def _decode(data: bytes, max_pixels: int, use: Callable[[Image.Image], T]) -> T:
         raise
     except UnidentifiedImageError as error:
         raise UnreadableImageError(f"not an image of a known format ({', '.join(FORMATS)})") from error
-    except Image.DecompressionBombError as error:  # Pillow's own limit, which data.max_pixels does not lift
+    except Image.DecompressionBombError as error:  # Pillow's own limit, independent of data.max_pixels
         raise UnreadableImageError(str(error)) from error
-    except Exception as error:  # decoders of damaged files raise nearly anything, KeyError included
+    except Exception as error:  # decoders raise almost any exception on damaged files, even KeyError
         reason = " ".join(str(error).split()) or type(error).__name__
         raise UnreadableImageError(f"damaged: {reason}") from error
 
 
-def _look(image: Image.Image) -> None:
+def _check(image: Image.Image) -> None:
     image.draft(None, (1, 1))
     image.load()
     _refuse_unknown_range(image)
 
 
 def _upright(image: Image.Image) -> Image.Image:
-    """Turn the image as its EXIF orientation says; damaged EXIF data is no reason to lose an image."""
-    image.load()  # which turns a TIFF already, and takes the orientation away
+    """Apply the EXIF orientation; damaged EXIF data is ignored."""
+    image.load()  # for TIFF this already applies the orientation and removes it
     try:
         turn = _TURN.get(image.getexif().get(_EXIF_ORIENTATION, 1))
     except Exception:
@@ -274,16 +282,16 @@ def _upright(image: Image.Image) -> Image.Image:
 def _refuse_unknown_range(image: Image.Image) -> None:
     if image.mode == "F" or (image.mode == "I" and np.asarray(image).max() > 65535):
         raise UnreadableImageError(
-            f"pixels of mode {image.mode}, whose range is not known: save 8 or 16 bits"
+            f"pixels of mode {image.mode}, whose range is not known: save the image with 8 or 16 bits"
         )
 
 
 def _to_rgb(image: Image.Image) -> Image.Image:
-    """8-bit RGB: 16-bit grey is scaled (Pillow alone would clip it), transparency is laid over white."""
+    """Convert to 8-bit RGB: 16-bit grey is scaled (Pillow would clip it), transparency is put on white."""
     if image.mode.startswith("I"):
         grey = np.clip(np.asarray(image).astype(np.int64), 0, 65535) >> 8
         return Image.fromarray(grey.astype(np.uint8)).convert("RGB")
     if "a" in image.mode.lower().replace("lab", "") or "transparency" in image.info:
         colours = image.convert("RGBA")
         return Image.alpha_composite(Image.new("RGBA", colours.size, "white"), colours).convert("RGB")
-    return image if image.mode == "RGB" else image.convert("RGB")  # which would copy it
+    return image if image.mode == "RGB" else image.convert("RGB")  # convert always copies

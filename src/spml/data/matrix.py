@@ -1,4 +1,4 @@
-"""Samples that lie in an array: feature vectors (dense, sparse or memory-mapped) and small images."""
+"""Samples stored in an array: feature vectors (dense, sparse or memory-mapped) and small images."""
 
 from __future__ import annotations
 
@@ -14,13 +14,17 @@ from ..errors import InputError
 from .dataset import Augment, Kind, Rows
 from .views import feature_views, image_views, partners
 
-CHUNK = 1 << 22  # numbers looked at in one go
+CHUNK = 1 << 22  # numbers processed at a time
 
 
 class FeatureMatrix:
     """Feature vectors: rows of a dense array, a memory map or a SciPy CSR matrix of shape (N, D).
 
-    The matrix is kept as it is; the rows of a batch become dense float32.
+    The matrix is stored as it is; the rows of a batch are converted to dense float32.
+
+    Args:
+        matrix: Features of shape (N, D).
+        rows: Rows of the matrix that the samples are; all of them if None.
     """
 
     kind: Kind = "feature"
@@ -34,27 +38,27 @@ class FeatureMatrix:
 
     @property
     def width(self) -> int:
-        """The number of features D."""
+        """Number of features D."""
         return int(self._matrix.shape[1])
 
     def dense(self, rows: Rows) -> npt.NDArray[np.float32]:
-        """Some rows as a dense float32 array of shape (B, D)."""
-        chosen = self._matrix[self._rows[np.asarray(rows, np.int64)]]
-        if hasattr(chosen, "toarray"):
-            chosen = chosen.toarray()
-        if chosen.dtype == np.float16:  # which torch converts twenty times as fast as NumPy
-            return torch.from_numpy(np.ascontiguousarray(chosen)).float().numpy()
-        # What does not fit into float32 becomes inf, which check_finite names.
+        """Features of some samples as a dense float32 array of shape (B, D)."""
+        block = self._matrix[self._rows[np.asarray(rows, np.int64)]]
+        if hasattr(block, "toarray"):
+            block = block.toarray()
+        if block.dtype == np.float16:  # torch converts it twenty times as fast as NumPy
+            return torch.from_numpy(np.ascontiguousarray(block)).float().numpy()
+        # Values outside the range of float32 become inf, which `check_finite` reports.
         with np.errstate(over="ignore"):
-            return np.ascontiguousarray(chosen, np.float32)
+            return np.ascontiguousarray(block, np.float32)
 
     @property
     def sparse(self) -> Any:
-        """The SciPy CSR matrix that the rows are taken of; None if it is an array."""
+        """The SciPy CSR matrix that the rows are taken from; None if the features are stored in an array."""
         return self._matrix if hasattr(self._matrix, "indptr") else None
 
     def fetch(self, rows: Rows, augment: Augment | None = None) -> torch.Tensor:
-        """Features of a batch, float32 of shape (B, D); in a further view some are another sample's."""
+        """Features of a batch, float32 of shape (B, D); further views mix in features of other samples."""
         features = self.dense(rows)
         if augment and augment.view:
             other = self.dense(partners(rows, len(self), augment))
@@ -62,20 +66,25 @@ class FeatureMatrix:
         return torch.from_numpy(features)
 
     def take(self, rows: Rows) -> FeatureMatrix:
-        """Some of the samples; the matrix is not copied."""
+        """A subset of the samples; the matrix is not copied."""
         return FeatureMatrix(self._matrix, self._rows[np.asarray(rows, np.int64)])
 
     def fingerprint(self) -> str:
-        """SHA-256 over the float32 features, the same for a sparse and a dense matrix of equal content."""
+        """SHA-256 of the float32 features; equal for a sparse and a dense matrix with the same content."""
         digest = hashlib.sha256(f"features {len(self)} {self.width}".encode())
         for rows in _chunks(len(self), self.width):
-            # + 0 turns -0.0 into 0.0: a sparse matrix does not store zeros of either sign.
+            # + 0 turns -0.0 into 0.0, because a sparse matrix does not store zeros of either sign.
             digest.update((self.dense(rows) + 0).tobytes())
         return digest.hexdigest()
 
 
 class ImageArray:
-    """Small images: uint8 of shape (N, channels, H, W). They are never mirrored."""
+    """Small images: uint8 of shape (N, channels, H, W). They are never mirrored.
+
+    Args:
+        pixels: Images of shape (N, channels, H, W).
+        rows: Images that the samples are; all of them if None.
+    """
 
     kind: Kind = "image"
 
@@ -87,18 +96,18 @@ class ImageArray:
         return len(self._rows)
 
     def fetch(self, rows: Rows, augment: Augment | None = None) -> torch.Tensor:
-        """Images of a batch, uint8 of shape (B, channels, H, W); only further views are changed."""
+        """Images of a batch, uint8 of shape (B, channels, H, W); only further views are augmented."""
         pixels = self._pixels[self._rows[np.asarray(rows, np.int64)]]
         if augment and augment.view:
             pixels = image_views(pixels, rows, augment, flip=False)
         return torch.from_numpy(pixels)
 
     def take(self, rows: Rows) -> ImageArray:
-        """Some of the samples; the pixels are not copied."""
+        """A subset of the samples; the pixels are not copied."""
         return ImageArray(self._pixels, self._rows[np.asarray(rows, np.int64)])
 
     def fingerprint(self) -> str:
-        """SHA-256 over the pixels."""
+        """SHA-256 of the pixels."""
         digest = hashlib.sha256(f"images {len(self)} {self._pixels.shape[1:]}".encode())
         for rows in _chunks(len(self), int(np.prod(self._pixels.shape[1:]))):
             digest.update(self._pixels[self._rows[rows]].tobytes())
@@ -106,23 +115,27 @@ class ImageArray:
 
 
 def check_finite(features: FeatureMatrix, source: str) -> None:
-    """Refuse features that float32 can't hold as finite numbers.
+    """Refuse features that are not finite float32 numbers.
+
+    Args:
+        features: Features to check.
+        source: File that they come from, for the message.
 
     Raises:
-        InputError: a NaN or an infinite value (names row and column).
+        InputError: A value is NaN or infinite; the message names its row and column.
     """
     matrix = features.sparse
     if matrix is not None:
-        # Only what is stored: a small file may stand for a matrix without end.
+        # Only the stored entries: a small sparse file may represent a huge dense matrix.
         with np.errstate(over="ignore"):
-            places = np.flatnonzero(~np.isfinite(matrix.data.astype(np.float32)))
-        if len(places):
-            row = int(np.searchsorted(matrix.indptr, places[0], side="right")) - 1
-            raise _not_finite(source, matrix.data[places[0]], row, int(matrix.indices[places[0]]))
+            entries = np.flatnonzero(~np.isfinite(matrix.data.astype(np.float32)))
+        if len(entries):
+            row = int(np.searchsorted(matrix.indptr, entries[0], side="right")) - 1
+            raise _not_finite(source, matrix.data[entries[0]], row, int(matrix.indices[entries[0]]))
         return
     for rows in _chunks(len(features), features.width):
         block = features.dense(rows)
-        # The sum is finite unless an entry is not (or the sum overflows, which the exact test then settles).
+        # The sum is a fast test: it is finite unless an entry is not, or the sum itself overflows.
         with np.errstate(over="ignore", invalid="ignore"):
             suspicious = not np.isfinite(block.sum())
         if suspicious and len(wrong := np.argwhere(~np.isfinite(block))):
@@ -132,10 +145,10 @@ def check_finite(features: FeatureMatrix, source: str) -> None:
 
 def _not_finite(source: str, value: Any, row: int, column: int) -> InputError:
     with np.errstate(over="ignore"):
-        shown = np.float32(value)
+        number = np.float32(value)
     return InputError(
-        f"{source}: X holds {shown} at row {row}, column {column} (counted from 0). Every feature must be a "
-        "finite float32 number: fill or remove what is missing, then save again."
+        f"{source}: X holds {number} at row {row}, column {column} (counted from 0). Every feature must be a "
+        "finite float32 number: fill in or remove missing values, then save the file again."
     )
 
 

@@ -1,4 +1,4 @@
-"""Paths that a data file names: they stay below one folder, and what they name is there."""
+"""Paths and values that come from data files: paths stay below one folder, values are quoted for messages."""
 
 from __future__ import annotations
 
@@ -10,36 +10,36 @@ from pathlib import Path
 
 from ..errors import InputError
 
-# No file system takes longer names, and none of these characters is part of an honest one.
+# File systems do not support longer names; none of these characters occurs in an honest name.
 MAX_NAME, MAX_PATH = 255, 4096
 CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 _DRIVE = re.compile("[A-Za-z]:")
-_ELSEWHERE = "If the images are elsewhere, say --data.images with the folder that holds them all."
+_ELSEWHERE = "If the images are in another folder, pass that folder as --data.images."
 
 
 def inside(root: Path, text: str, where: str) -> Path:
-    """The file below `root` that a data file calls `text`; it need not be there.
+    """Resolve a file name from a data file to a path below `root`; the file need not exist.
 
-    A backslash is read as a slash, as files from Windows have it. An absolute path is taken if it lies below
-    `root`. Links may lead to any place below `root`, and `root` itself may be one.
+    Backslashes are read as slashes, since files written on Windows contain them. An absolute path is accepted
+    if it lies below `root`. Links may lead anywhere below `root`, and `root` itself may be a link.
 
     Args:
-        root: folder that names are relative to.
-        text: the name.
-        where: what named it, such as "x.csv: row 3", for messages.
+        root: Folder that names are relative to.
+        text: File name.
+        where: Position of the name for messages, such as "x.csv: row 3".
 
     Returns:
-        `root` and the rest of the path, without `.` and `..`.
+        `root` joined with the name, without `.` and `..`.
 
     Raises:
-        InputError: the name is empty, leads out of `root` (absolute, `..`, or a link), is longer than file
-            systems take, or holds a control character.
+        InputError: The name is empty, leads out of `root` (an absolute path, `..`, or a link), is longer than
+            file systems support, or contains a control character.
     """
     if not text:
         raise InputError(f"{where}: the name of a file is empty.")
     if CONTROL.search(text):
         raise InputError(
-            f"{where}: {shown(text)} holds a character that no file name has (a line break, NUL, half a "
+            f"{where}: {shown(text)} holds a character that no file name has (a line break, NUL, half of a "
             "surrogate pair). Correct the name."
         )
     relative = posixpath.normpath(text.replace("\\", "/"))
@@ -48,54 +48,54 @@ def inside(root: Path, text: str, where: str) -> Path:
     parts = relative.split("/")
     if parts[0] == "..":
         raise InputError(
-            f"{where}: {shown(text)} lies outside the folder {root}. Name files relative to that folder, "
-            f"without leaving it. {_ELSEWHERE}"
+            f"{where}: {shown(text)} lies outside the folder {root}. Name files relative to that folder. "
+            f"{_ELSEWHERE}"
         )
     if relative == ".":
         raise InputError(f"{where}: {shown(text)} is the folder {root}, but must be a file in it.")
     if len(relative.encode()) > MAX_PATH or max(len(part.encode()) for part in parts) > MAX_NAME:
         raise InputError(
-            f"{where}: {shown(text)} is longer than a file name can be ({MAX_NAME} bytes, {MAX_PATH:,} with "
-            "all folders). Correct the name."
+            f"{where}: {shown(text)} is longer than a file name can be ({MAX_NAME} bytes, or {MAX_PATH:,} "
+            "for a whole path). Correct the name."
         )
     path = root / relative
-    place = os.fspath(root)
+    prefix = os.fspath(root)
     for part in parts:
-        place = os.path.join(place, part)
-        if os.path.islink(place):
+        prefix = os.path.join(prefix, part)
+        if os.path.islink(prefix):
             refuse_leaving_link(path, (root,), where)
             break
     return path
 
 
 def refuse_leaving_link(path: Path, roots: Sequence[Path], where: str) -> None:
-    """Refuse a path whose links lead to a place that is below none of `roots`.
+    """Refuse a path whose links lead outside all folders of `roots`.
 
     Raises:
-        InputError: names the place.
+        InputError: The target lies outside; the message names it.
     """
     target = Path(os.path.realpath(path))
     if not any(target.is_relative_to(os.path.realpath(root)) for root in roots):
         raise InputError(
             f"{where}: {shown(str(path))} is a link to {shown(str(target))}, outside the folder "
-            f"{roots[0]}. Put the file itself there. {_ELSEWHERE}"
+            f"{roots[0]}. Replace the link by the file. {_ELSEWHERE}"
         )
 
 
 def is_file(path: Path) -> bool:
-    """Whether a file is there, perhaps through a link."""
+    """Whether the path is a regular file or a link to one."""
     return os.path.isfile(path)
 
 
 def is_special(path: Path) -> bool:
-    """Whether there is something that is neither a file nor a folder: reading a pipe may never end."""
+    """Whether the path exists but is neither a file nor a folder: reading from a pipe may never end."""
     return not os.path.isfile(path) and not os.path.isdir(path) and os.path.exists(path)
 
 
 def shown(value: object) -> str:
-    """A value from a file, for a message: one line, never long, whatever it holds."""
+    """Quote a value from a data file for a message: one line of limited length, whatever the value is."""
     if value is None or isinstance(value, bool):
-        return {None: "null", True: "true", False: "false"}[value]  # as JSON has them
+        return {None: "null", True: "true", False: "false"}[value]  # as in JSON
     if isinstance(value, str):
         return repr(value if len(value) <= 100 else value[:97] + "...")
     if isinstance(value, (int, float)):
@@ -106,7 +106,7 @@ def shown(value: object) -> str:
 
 
 def _below(root: Path, text: str) -> str:
-    """An absolute path relative to `root`; `..` if it does not lie below."""
+    """Make an absolute path relative to `root`; `..` if it does not lie below `root`."""
     folder, name = os.path.split(text)
-    place, base = Path(os.path.realpath(folder), name), os.path.realpath(root)
-    return place.relative_to(base).as_posix() if place.is_relative_to(base) else ".."
+    path, base = Path(os.path.realpath(folder), name), os.path.realpath(root)
+    return path.relative_to(base).as_posix() if path.is_relative_to(base) else ".."

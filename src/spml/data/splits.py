@@ -1,4 +1,4 @@
-"""Splits: the names that files use for them, and a seeded hold-out where there is none."""
+"""Splits: the names that files use for them, and a seeded hold-out for data without a split."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SPELLINGS = {
 
 
 def split_name(text: str) -> str | None:
-    """`train`, `val` or `test` for any usual spelling of it; None for anything else."""
+    """Return `train`, `val` or `test` for any common spelling of it, None for other text."""
     return SPELLINGS.get(text.strip().lower())
 
 
@@ -33,21 +33,28 @@ def hold_out(
 ) -> npt.NDArray[np.bool_]:
     """Draw the training samples that are held out for another split: round(share * count), at least one.
 
+    Args:
+        count: Number of training samples.
+        share: Share of them that is held out.
+        seed: Seed of the draw.
+        part: Split that they are held out for.
+
     Returns:
-        Boolean of shape (count,), true for a sample held out.
+        Boolean mask of shape (count,), true for the samples that are held out.
 
     Raises:
-        InputError: too few samples to leave some on both sides.
+        InputError: No sample would be left for training.
     """
     held = max(1, round(share * count))
     if held >= count:
-        what = "validation" if part == "val" else "the test"
+        purpose = "validation" if part == "val" else "the test"
+        samples = "1 training sample is" if count == 1 else f"{count} training samples are"
         raise InputError(
-            f"{count} training samples are too few to hold out {share:.0%} for {what}: give more samples, a "
-            f"smaller data.{part}_share, or a split of your own."
+            f"{samples} too few to hold out {share:.0%} for {purpose}: provide more samples, a smaller "
+            f"data.{part}_share, or data that has a split."
         )
     mask = np.zeros(count, np.bool_)
-    # The draw for validation has no name of its own, so that splits stay as they were.
+    # The key for validation does not name the split; changing it would change the splits of earlier versions.
     key = ("split", seed) if part == "val" else ("split", "test", seed)
     mask[permutation(count, *key)[:held]] = True
     return mask

@@ -1,8 +1,8 @@
-"""Further views of samples: random changes that keep what a sample shows.
+"""Further views of samples: random changes that preserve the content.
 
-Each change depends on nothing but (seed, epoch, row, view): the order of a batch, its neighbours and the
-process that loads it make no difference. Strength is no part of the key, so that a weak and a strong view of
-the same number share their flip, and the weak one's corrupted features are among the strong one's.
+Each change depends only on (seed, epoch, row, view), not on the batch or on the process that loads it. The
+strength is not part of the key: the weak and the strong view with the same number have the same flip, and the
+features corrupted in the weak view are among those corrupted in the strong one.
 
 Sources:
     Weak images: Sohn et al., "FixMatch: Simplifying Semi-Supervised Learning with Consistency and
@@ -27,8 +27,8 @@ from PIL import Image
 from .dataset import Augment, Rows
 from .draws import of_rows, raw
 
-REACH = 8  # a weak view is shifted by up to 1 / REACH of each side
-GREY = 127  # what Cutout leaves
+REACH = 8  # weak views are shifted by up to 1 / REACH of each side
+GREY = 127  # value of the square that Cutout fills
 CORRUPTED = {"weak": 0.1, "strong": 0.4}  # probability that a feature is replaced
 
 UInt8 = npt.NDArray[np.uint8]
@@ -42,82 +42,84 @@ def image_views(pixels: UInt8, rows: Rows, augment: Augment, *, flip: bool) -> U
     instead). Strong: a flip, RandAugment (two operations of magnitude 9 of 30) and Cutout.
 
     Args:
-        pixels: the images as they are, (B, C, H, W) with one or three channels.
-        rows: which samples they are.
-        augment: which view is wanted; `view` is not 0.
-        flip: mirror half of the views at random.
+        pixels: Images without augmentation, (B, C, H, W) with one or three channels.
+        rows: Row numbers of the samples.
+        augment: Key and strength of the view; `view` is not 0.
+        flip: Whether to mirror half of the views at random.
     """
     views = np.empty_like(pixels)
     draws = [raw(4, "view", augment.seed, augment.epoch, row, augment.view).tolist() for row in rows]
     height, width = pixels.shape[2:]
     if augment.strength == "strong":
         operations = _rand_augment()
-        # RandAugment draws from torch's global state: it is seeded for each image, and set back at the end.
-        # torch.manual_seed would also seed the accelerators, which no scope over the CPU's state undoes.
+        # RandAugment draws from torch's global random state, which is seeded for each image and restored at
+        # the end. torch.manual_seed would also seed the accelerators, whose state is not restored here.
         with torch.random.fork_rng(devices=[]):
-            for place, (mirror, seed, y, x) in enumerate(draws):
+            for i, (mirror, seed, y, x) in enumerate(draws):
                 torch.default_generator.manual_seed(seed)
-                view = operations(_flipped(pixels[place], mirror, flip))
-                views[place] = cut_out(view, y % height, x % width)
+                view = operations(_flipped(pixels[i], mirror, flip))
+                views[i] = cut_out(view, y % height, x % width)
         return views
-    for place, (mirror, _, y, x) in enumerate(draws):
+    for i, (mirror, _, y, x) in enumerate(draws):
         down, right = (
             drawn % (2 * (side // REACH) + 1) - side // REACH for drawn, side in ((y, height), (x, width))
         )
-        views[place] = _flipped(shifted(pixels[place], down, right), mirror, flip)
+        views[i] = _flipped(shifted(pixels[i], down, right), mirror, flip)
     return views
 
 
 def shifted(pixels: UInt8, down: int, right: int) -> UInt8:
-    """An image (C, H, W) whose content is moved by some pixels; what is left open repeats the edge."""
+    """Shift the content of an image (C, H, W) by some pixels; the uncovered border repeats the edge."""
     height, width = pixels.shape[1:]
     before, after = (max(down, 0), max(right, 0)), (max(-down, 0), max(-right, 0))
-    wide = np.pad(pixels, ((0, 0), *zip(before, after, strict=True)), mode="edge")
-    return wide[:, after[0] : after[0] + height, after[1] : after[1] + width]
+    padded = np.pad(pixels, ((0, 0), *zip(before, after, strict=True)), mode="edge")
+    return padded[:, after[0] : after[0] + height, after[1] : after[1] + width]
 
 
 def cut_out(pixels: UInt8, y: int, x: int) -> UInt8:
-    """A copy of an image (C, H, W) with a grey square around row y and column x.
+    """Copy an image (C, H, W) and fill a square around row y and column x with grey.
 
-    The square is half as wide as the image's shorter side. Its middle may be any pixel, so that part of it
-    may lie outside, as in the paper: between about a sixteenth and a quarter of a square image is hidden.
+    The side of the square is half the shorter side of the image. Its centre may be any pixel, so that part of
+    it may lie outside, as in the paper: about a sixteenth to a quarter of a square image is covered.
     """
     side = min(pixels.shape[1:]) // 2
     top, left = y - side // 2, x - side // 2
-    hidden: UInt8 = pixels.copy()
-    hidden[:, max(0, top) : top + side, max(0, left) : left + side] = GREY
-    return hidden
+    covered: UInt8 = pixels.copy()
+    covered[:, max(0, top) : top + side, max(0, left) : left + side] = GREY
+    return covered
 
 
 def partners(rows: Rows, count: int, augment: Augment) -> npt.NDArray[np.int64]:
-    """For each row another one of `count` rows, each equally likely; the row itself if there is no other."""
+    """Draw for each row another one of `count` rows, uniformly; the row itself if there is no other."""
     drawn = of_rows(rows, 1, "partner", augment.seed, augment.epoch, augment.view)[:, 0]
     steps = (drawn % np.uint64(max(1, count - 1))).astype(np.int64)
-    found: npt.NDArray[np.int64] = (np.asarray(rows, np.int64) + 1 + steps) % count
-    return found
+    others: npt.NDArray[np.int64] = (np.asarray(rows, np.int64) + 1 + steps) % count
+    return others
 
 
 def feature_views(features: Float32, other: Float32, rows: Rows, augment: Augment) -> Float32:
-    """Views of feature vectors (B, D): each feature is replaced by the partner's with probability 0.1 (weak)
-    or 0.4 (strong), rounded to a multiple of 2^-16, independently of the others. Free of scale, and a zero
-    stays what a zero of the data is.
+    """Views of feature vectors (B, D) in which some features are those of another sample.
+
+    Each feature is replaced by the partner's with probability 0.1 (weak) or 0.4 (strong), rounded to a
+    multiple of 2^-16, independently of the other features. The change needs no scale, and replaced values are
+    values that occur in the data, zeros included.
 
     SCARF draws every replaced value from another sample, which takes B x D scattered reads of a memory map.
     Here all replaced values of a sample come from one partner, as in SAINT: two rows are read per sample, and
     values that depend on each other are more often replaced together.
 
     Args:
-        features: of the samples.
-        other: of their `partners`.
-        rows: which samples they are.
-        augment: which view is wanted; `view` is not 0.
+        features: Features of the samples.
+        other: Features of their `partners`.
+        rows: Row numbers of the samples.
+        augment: Key and strength of the view; `view` is not 0.
     """
     width = features.shape[1]
-    # A sixteen-bit number for each feature: four in an integer, the lowest first.
+    # A 16-bit number for each feature: four per 64-bit integer, the lowest bits first.
     drawn = of_rows(rows, -(-width // 4), "corrupt", augment.seed, augment.epoch, augment.view)
-    below = round(CORRUPTED[augment.strength] * 2**16)
-    replaced = drawn.astype("<u8", copy=False).view("<u2")[:, :width] < below
-    # Chosen by arithmetic on the bits, which is ten times as fast: no processor foresees random branches.
+    limit = round(CORRUPTED[augment.strength] * 2**16)
+    replaced = drawn.astype("<u8", copy=False).view("<u2")[:, :width] < limit
+    # Selection by bit operations is ten times as fast as np.where, because random branches are mispredicted.
     own = features.view(np.uint32)
     bits = own ^ other.view(np.uint32)
     bits *= replaced
@@ -130,17 +132,17 @@ def _flipped(pixels: UInt8, drawn: int, flip: bool) -> UInt8:
 
 
 def _rand_augment() -> Callable[[UInt8], UInt8]:
-    """RandAugment of an image (C, H, W), which draws from torch's global random state."""
+    """Return RandAugment for images (C, H, W); it draws from torch's global random state."""
     from torchvision.transforms import v2
 
-    randomly = v2.RandAugment(num_ops=2, magnitude=9, num_magnitude_bins=31)
+    rand_augment = v2.RandAugment(num_ops=2, magnitude=9, num_magnitude_bins=31)
 
-    def change(pixels: UInt8) -> UInt8:
-        # Pillow is up to 2.6 times as fast as the same operations on tensors. Every operation takes a grey
-        # image; the change of colour leaves it as it is.
+    def apply(pixels: UInt8) -> UInt8:
+        # Pillow is up to 2.6 times as fast as the same operations on tensors. All operations accept a grey
+        # image; those on colour leave it unchanged.
         grey = len(pixels) == 1
-        image = randomly(Image.fromarray(pixels[0] if grey else pixels.transpose(1, 2, 0)))
-        changed = np.asarray(image)
-        return changed[None] if grey else changed.transpose(2, 0, 1)
+        image = rand_augment(Image.fromarray(pixels[0] if grey else pixels.transpose(1, 2, 0)))
+        view = np.asarray(image)
+        return view[None] if grey else view.transpose(2, 0, 1)
 
-    return change
+    return apply

@@ -1,4 +1,4 @@
-"""Miniature copies of the official folder layouts of the benchmarks: tiny images, known labels."""
+"""Miniature copies of the official folder layouts of the benchmarks, with tiny images and known labels."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TRAIN, TEST = 20, 8
 
 
 class Expected(NamedTuple):
-    """What reading a layout must give: files below the root and label columns, in the protocol's order."""
+    """Expected content: files relative to the root and their label columns, in the order of the protocol."""
 
     classes: tuple[str, ...]
     train: list[tuple[str, list[int]]]
@@ -23,19 +23,19 @@ class Expected(NamedTuple):
 
 
 def image(path: Path, columns: list[int]) -> None:
-    """A JPEG whose colour depends on its labels, so that something can be learnt."""
+    """Write a JPEG whose colour depends on its labels, so that a model can learn them."""
     path.parent.mkdir(parents=True, exist_ok=True)
     colour = tuple(60 * (sum(columns) * factor % 4) for factor in (1, 2, 3))
     Image.new("RGB", (20, 16), colour).save(path)
 
 
 def some_columns(row: int, classes: int) -> list[int]:
-    """One to three columns that differ from row to row."""
+    """One to three label columns that differ between rows."""
     return sorted({row % classes, row * 3 % classes, row * 7 % classes})
 
 
 def voc2012(root: Path) -> Expected:
-    """Lists as in the official release: two blanks before a 1, images in the order of their names."""
+    """Lists as in the official release: two spaces before a 1."""
     base = root / "VOCdevkit/VOC2012"
     (base / "ImageSets/Main").mkdir(parents=True)
     parts = {}
@@ -54,7 +54,7 @@ def voc2012(root: Path) -> Expected:
 
 
 def coco2014(root: Path) -> Expected:
-    """Category ids with gaps and not ascending, ids of different lengths, an image without annotation."""
+    """Category ids with gaps and not ascending, image ids of different lengths, an unannotated image."""
     categories = [{"id": number, "name": f"thing {number}"} for number in (7, 1, 90, 13)]
     (root / "annotations").mkdir(parents=True)
     parts = {}
@@ -77,11 +77,11 @@ def coco2014(root: Path) -> Expected:
         parts[phase] = [
             (f"{phase}2014/{name.format(number)}", rows[number]) for number in sorted(rows, key=str)
         ]
-    return Expected(tuple(one["name"] for one in categories), parts["train"], parts["val"])
+    return Expected(tuple(category["name"] for category in categories), parts["train"], parts["val"])
 
 
 def cub200(root: Path) -> Expected:
-    """Training and test images mixed, lines of five and six numbers, uncertain and absent attributes."""
+    """Training and test images mixed, lines of five or six numbers, uncertain and absent attributes."""
     base = root / "CUB_200_2011"
     (base / "attributes").mkdir(parents=True)
     classes = tuple(f"has_part::kind_({column})" for column in range(312))
@@ -105,7 +105,7 @@ def cub200(root: Path) -> Expected:
 
 
 def nuswide(root: Path) -> Expected:
-    """The official release, with the backslashes of its lists; one training image has no concept."""
+    """The official release, with backslashes in its lists; one training image has no concept."""
     classes = ("airport", "animal", "beach", "zebra")
     for folder in ("ConceptsList", "ImageList", "Groundtruth/TrainTestLabels"):
         (root / folder).mkdir(parents=True)
@@ -128,7 +128,7 @@ def nuswide(root: Path) -> Expected:
 
 
 def formatted_nuswide(root: Path, expected: Expected, rows: slice = slice(None)) -> None:
-    """The formatted lists, of some rows of each part."""
+    """Write the formatted lists for some rows of each part."""
     for phase, part in (("train", expected.train[rows]), ("val", expected.test[rows])):
         names = np.array([file.removeprefix("Flickr/") for file, _ in part], dtype=np.str_)
         labels = np.zeros((len(part), len(expected.classes)))

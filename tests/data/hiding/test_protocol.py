@@ -1,4 +1,4 @@
-"""Split and observed labels of the published protocol, against reference values."""
+"""Split and observed labels of the published protocol, compared with reference values."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ def test_pinned_without_the_reference_file():
 
 
 @pytest.mark.parametrize("count", [4574, 1143, 18])
-def test_the_second_draw_of_the_protocol_changes_nothing(count):
-    """It is left out for that reason: a share of 1 of a permutation, sorted."""
+def test_the_second_draw_of_the_protocol_has_no_effect(count):
+    """A share of 1 of a permutation, sorted, is the identity; therefore the code leaves it out."""
     generator = np.random.RandomState(999)
     assert (np.sort(generator.permutation(count)[: round(1.0 * count)]) == np.arange(count)).all()
 
@@ -74,11 +74,11 @@ def test_parts_are_disjoint_ascending_and_complete():
 
 @pytest.mark.parametrize("count", [0, 1, 2])
 def test_too_few_images_to_split(count):
-    with pytest.raises(InputError, match=f"holds {count} images, which are too few to hold out 20%"):
+    with pytest.raises(InputError, match=f"has {count} images, too few to hold out 20%"):
         protocol_split(count)
 
 
-def test_rows_before_decide_and_rows_after_do_not():
+def test_draws_depend_on_earlier_rows_and_not_on_later_ones():
     rows = [[0, 1, 2], [3, 4], [0, 4], [1, 2, 3], [0, 1, 2, 3, 4]] * 8
     whole = protocol_observed(full(rows, 5))
     assert (protocol_observed(full(rows[:20], 5)) == whole[:20]).all()
@@ -123,11 +123,11 @@ def test_real_coco_labels(shared):
     [(5717, 20, 1.46, (4574, 1143)), (150_000, 81, 1.89, (120_000, 30_000)), (5994, 312, 31.4, (4795, 1199))],
 )
 def test_sizes_of_the_other_benchmarks(rows, classes, mean, sizes):
-    """Their labels are not here; random ones of the same size and density go the same way."""
+    """With random labels of the same size and density, since the real ones are not available."""
     matrix = np.random.default_rng(0).random((rows, classes), np.float32) < mean / classes
     labels = ObservedLabels.from_multi_hot(matrix, unlisted="negative")
     observed = protocol_observed(labels)
-    some = observed >= 0
-    assert (some == matrix.any(axis=1)).all()
-    assert matrix[np.flatnonzero(some), observed[some]].all()
+    known = observed >= 0
+    assert (known == matrix.any(axis=1)).all()
+    assert matrix[np.flatnonzero(known), observed[known]].all()
     assert tuple(map(len, protocol_split(rows))) == sizes

@@ -1,60 +1,12 @@
-"""Draws, hidden labels and hold-outs: the same everywhere, and uniform."""
+"""The rule that keeps one positive per sample: uniform, true and pinned."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from spml.data.draws import of_rows, permutation, raw, split_mix, stream, uniform
 from spml.data.hiding.rules import single_positive
-from spml.data.splits import hold_out, split_name
-from spml.errors import InputError
 from spml.labels import ObservedLabels
-
-
-def test_draws_are_pinned():
-    """These values may never change: they decide what every run observes."""
-    assert raw(2, "x", 1).tolist() == [15915715443661975969, 1515013584651880614]
-    assert permutation(6, "x", 1).tolist() == [1, 5, 3, 4, 2, 0]
-    assert raw(1, "x", np.int64(1)) == raw(1, "x", 1)
-    assert len({int(raw(1, *key)[0]) for key in [("x",), ("x", 0), ("x", 0, 0), ("x", -1), ("y", 0)]}) == 5
-    going = stream("x", 1)
-    assert [*going.random_raw(1), *going.random_raw(4)] == raw(5, "x", 1).tolist()
-
-
-def test_draws_of_rows_are_pinned():
-    """These values may never change either; found with Python's integers."""
-    assert of_rows([7, 0], 2, "x", 1).tolist() == [
-        [7700751971246454879, 9968212732615198105], [530372811612810026, 4836058421384194190]
-    ]  # fmt: skip
-    # The numbers that Vigna's splitmix64.c gives for this seed.
-    assert split_mix(np.array([1234567], np.uint64), 5).tolist() == [
-        [6457827717110365317, 3203168211198807973, 9817491932198370423, 4593380528125082431,
-         16408922859458223821]
-    ]  # fmt: skip
-
-
-def test_draws_of_rows_depend_on_row_and_key_only():
-    table = of_rows(range(2000), 50, "x", 1)
-    assert table.dtype == np.uint64
-    assert len(np.unique(table)) == table.size
-    assert (of_rows(np.array([9, 3, 9], np.int32), 20, "x", 1) == table[[9, 3, 9], :20]).all()
-    assert not (of_rows(range(2000), 50, "x", 2) == table).any()
-    assert of_rows([], 3, "x").shape == (0, 3)
-    for part in range(0, 64, 16):  # every sixteen bits are uniform
-        counts = np.histogram(table >> np.uint64(part) & np.uint64(0xFFFF), 10, (0, 65536))[0]
-        assert counts == pytest.approx(10_000, abs=400)  # four standard deviations
-    signs = np.where(table >> np.uint64(63), 1.0, -1.0)
-    assert abs((signs[1:] * signs[:-1]).mean()) < 4 / np.sqrt(table.size)  # of neighbouring rows
-    assert abs((signs[:, 1:] * signs[:, :-1]).mean()) < 4 / np.sqrt(table.size)
-
-
-def test_uniform_and_permutation():
-    numbers = uniform(20_000, "u")
-    assert numbers.min() >= 0
-    assert numbers.max() < 1
-    assert np.histogram(numbers, 10, (0, 1))[0] == pytest.approx(2000, rel=0.1)
-    assert sorted(permutation(1000, "p").tolist()) == list(range(1000))
 
 
 def test_single_positive_is_uniform_over_the_positives():
@@ -68,12 +20,12 @@ def test_single_positive_keeps_true_labels_only():
     matrix = np.random.default_rng(0).integers(0, 2, (200, 6))
     matrix[5] = 0
     full = ObservedLabels.from_multi_hot(matrix, unlisted="negative")
-    seen = single_positive(full, 0).to_ternary()
-    assert (seen.sum(axis=1) == (matrix.sum(axis=1) > 0)).all()
-    assert (matrix[seen == 1] == 1).all()
-    assert set(np.unique(seen)) == {0, 1}
-    assert (single_positive(full, 0).to_ternary() == seen).all()
-    assert (single_positive(full, 1).to_ternary() != seen).any()
+    observed = single_positive(full, 0).to_ternary()
+    assert (observed.sum(axis=1) == (matrix.sum(axis=1) > 0)).all()
+    assert (matrix[observed == 1] == 1).all()
+    assert set(np.unique(observed)) == {0, 1}
+    assert (single_positive(full, 0).to_ternary() == observed).all()
+    assert (single_positive(full, 1).to_ternary() != observed).any()
 
 
 def test_single_positive_of_single_positives_is_the_same():
@@ -86,28 +38,10 @@ def test_single_positive_is_pinned():
     assert single_positive(full, 0).index.tolist() == [0, 0, 2, 1, 1, 3, 1, 0]
 
 
-def test_single_positive_takes_rows_in_any_order_within_a_sample():
-    """As the dense matrix of the labels would give it, however they are stored."""
+def test_single_positive_does_not_depend_on_the_order_of_labels_within_a_sample():
+    """The result is that of the dense matrix, in whatever order the labels are stored."""
     indptr, columns = np.array([0, 3, 6, 9]), np.array([3, 0, 2, 2, 3, 0, 1, 3, 0])
     labels = ObservedLabels(indptr, columns, np.ones(9, np.int8), 4, unlisted=-1)
     dense = ObservedLabels.from_multi_hot(labels.to_multi_hot(), unlisted="negative")
     for seed in range(5):
         assert single_positive(labels, seed) == single_positive(dense, seed)
-
-
-def test_hold_out():
-    mask = hold_out(1000, 0.2, 0)
-    assert mask.sum() == 200
-    assert (hold_out(1000, 0.2, 0) == mask).all()
-    assert (hold_out(1000, 0.2, 1) != mask).any()
-    assert mask[:500].sum() == pytest.approx(100, abs=30)
-    assert hold_out(13, 0.2, 0).sum() == 3, "2.6 is rounded"
-    assert hold_out(2, 0.2, 0).sum() == 1
-    with pytest.raises(InputError, match="1 training samples are too few to hold out 20%"):
-        hold_out(1, 0.2, 0)
-
-
-def test_split_names():
-    assert [split_name(text) for text in (" Train", "VALID", "validation", "dev", "testing", "", "x")] == [
-        "train", "val", "val", "val", "test", None, None,
-    ]  # fmt: skip

@@ -561,7 +561,7 @@ def test_command_writes_hidden_labels(tagged, capsys):
         "data", "convert", "tags.csv", "out.csv", "--format", "csv", "--overwrite",
         "--data.unlisted", "negative", "--data.observe", "single",
     ])  # fmt: skip
-    assert "Of each sample one positive label is observed" in capsys.readouterr().err
+    assert "One positive label per sample is observed" in capsys.readouterr().err
     found = read(DataConfig(path="out.csv"))
     assert found.labels.single_positive
     assert (found.labels.to_ternary().sum(axis=1) == 1).all()

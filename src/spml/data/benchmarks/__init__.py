@@ -1,4 +1,4 @@
-"""The four benchmarks of the field, read from their official folder layouts; nothing is re-packed."""
+"""The four benchmarks of the field, read from their official folder layouts without repacking."""
 
 from __future__ import annotations
 
@@ -17,38 +17,38 @@ BENCHMARKS = {benchmark.name: benchmark for benchmark in (VOC2012, COCO2014, NUS
 
 
 def _silent(line: str) -> None:
-    """Tell nobody."""
+    """Ignore messages."""
 
 
 def prepare(name: str, root: str | Path, *, download: bool = False, report: Report = _silent) -> Path:
-    """Check that a benchmark is there, and write its manifest, which `spml train` reads.
+    """Check that a benchmark is complete, and write the manifest that `spml train` reads.
 
-    The manifest holds files, labels, the published split and the labels that the published protocol observes
-    (`--data.observe protocol`). Images stay where they are.
+    The manifest contains the files, their labels, the published split and the labels that the published
+    protocol observes (`--data.observe protocol`). Images are not copied.
 
     Args:
         name: `voc2012`, `coco2014`, `nuswide` or `cub200`.
-        root: folder that holds the official folders.
-        download: get and unpack what is missing, where its source allows that. A download that was cut goes
-            on; archives are kept.
-        report: told what takes long, sizes and statistics.
+        root: Folder that contains the official folders.
+        download: Whether to download and unpack what is missing, if its source allows that. An interrupted
+            download is resumed; archives are kept.
+        report: Callback for messages: long steps, sizes and statistics.
 
     Returns:
-        ROOT/spml-NAME.json.
+        Path of the manifest, ROOT/spml-NAME.json.
 
     Raises:
-        InputError: an unknown benchmark; something is missing (the message says what and where to get it);
-            a file that is not as it should be.
-        SpmlError: a download failed, or a file can't be written.
+        InputError: The benchmark is unknown, incomplete (the message names what is missing and where to get
+            it), or one of its files is damaged.
+        SpmlError: A download failed, or a file can't be written.
     """
     if name not in BENCHMARKS:
-        raise InputError(f"there is no benchmark {name!r}. {nearest(name, BENCHMARKS)}")
+        raise InputError(f"no benchmark {name!r}. {nearest(name, BENCHMARKS)}")
     benchmark, root = BENCHMARKS[name], Path(root)
     missing = benchmark.missing(root)
     if missing and download:
         for archive in dict.fromkeys(item.archive for item in missing if item.archive):
             path = fetch(archive, root, report)
-            report(f"{path}: is unpacked into {root}; it may be removed afterwards")
+            report(f"{path}: is unpacked into {root}; the archive can be deleted afterwards")
             extract(path, root)
         missing = benchmark.missing(root)
     if missing:
@@ -58,20 +58,20 @@ def prepare(name: str, root: str | Path, *, download: bool = False, report: Repo
 
 
 def _what_to_do(benchmark: Benchmark, root: Path, missing: list[Missing], download: bool) -> str:
-    found = f"{missing[0].path}: is missing"
+    problem = f"{missing[0].path}: is missing"
     if not root.is_dir():
-        found = f"{root}: there is no such folder, so {missing[0].path} is missing"
+        problem = f"{root}: no such folder, so {missing[0].path} is missing"
     if len(missing) > 1:
-        found += f" ({len(missing)} in all)"
+        problem += f" ({len(missing)} in all)"
     archives = dict.fromkeys(item.archive for item in missing if item.archive)
     if not archives:
-        return f"{found}. {benchmark.obtain} Official page: {benchmark.page}"
+        return f"{problem}. {benchmark.obtain} Official page: {benchmark.page}"
     if download:
-        return f"{found}, even after {', '.join(archive.name for archive in archives)} was unpacked."
+        return f"{problem}, even after {', '.join(archive.name for archive in archives)} was unpacked."
     urls = ", ".join(f"{archive.url} ({archive.size / 1e9:.1f} GB)" for archive in archives)
     return (
-        f"{found}. Say --download to get and unpack {urls}. Or do it yourself: {benchmark.obtain} Official "
-        f"page: {benchmark.page}"
+        f"{problem}. Pass --download to download and unpack {urls}, or do it yourself: {benchmark.obtain} "
+        f"Official page: {benchmark.page}"
     )
 
 

@@ -1,4 +1,4 @@
-"""Unpacking of archives from elsewhere: nothing lands outside the folder, nothing is left half-written."""
+"""Safe unpacking of downloaded archives: no file outside the folder, and no incomplete file."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from ...errors import InputError, SpmlError
 
 CHUNK = 1 << 20
 MAX_DEPTH = 32  # folders within folders
-MAX_HEADER = 16 * CHUNK  # tarfile reads an extended header in one piece
-# What damaged data causes: decompressors complain without a number; a place before the start is invalid.
+MAX_HEADER = 16 * CHUNK  # tarfile reads an extended header into memory as a whole
+# Errors caused by damaged data: those of decompressors have no number; seeking before the start is invalid.
 _DAMAGE = (None, errno.EINVAL, errno.ENAMETOOLONG)
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What an archive may unpack to.
+    """Limits on the content of an archive.
 
     Attributes:
-        members: files and folders.
-        size: bytes.
-        ratio: bytes per byte of the archive (zip bombs); 1 MiB is always allowed.
+        members: Maximum number of files and folders.
+        size: Maximum size of all files in bytes.
+        ratio: Maximum of unpacked bytes per byte of the archive, against zip bombs; 1 MiB is always allowed.
     """
 
     members: int = 500_000
@@ -39,23 +39,23 @@ class Limits:
     ratio: float = 50.0
 
 
-def extract(archive: Path, folder: Path, limits: Limits | None = None) -> None:
+def extract(archive: Path, folder: Path, limits: Limits = Limits()) -> None:
     """Unpack a .zip, .tar or .tar.gz file, recognised by its content, into a folder.
 
-    Everything is unpacked into a temporary folder inside `folder` and then renamed, so that after an error or
-    a kill no file is there in part. Folders that exist are merged, files of the same name are replaced.
+    The archive is unpacked into a temporary folder inside `folder`, whose content is then moved, so that an
+    error or a kill leaves no incomplete file. Existing folders are merged and existing files are replaced.
     Modes, owners and times in the archive are ignored.
 
     Args:
-        archive: the file.
-        folder: where its content goes; made if it does not exist.
-        limits: what is refused as too large.
+        archive: Archive file.
+        folder: Folder to unpack into; created if it does not exist.
+        limits: Limits on the content.
 
     Raises:
-        InputError: damaged; a member with an absolute path or `..`, a link, a device, a name that occurs
-            twice; more than `limits` allow; a link in `folder` at a place where a member goes. Nothing was
-            unpacked.
-        SpmlError: the disk is full, or files can't be written.
+        InputError: The archive is damaged, exceeds `limits`, or has a member with an absolute path, with
+            `..`, with the name of another member, or that is a link or a device; or `folder` has a link where
+            a member would go. No member was unpacked.
+        SpmlError: The disk is full, or files can't be written.
     """
     staging = folder / f".{archive.name}.unpacking"
     try:
@@ -63,9 +63,9 @@ def extract(archive: Path, folder: Path, limits: Limits | None = None) -> None:
         if staging.is_dir():
             shutil.rmtree(staging)  # left by a killed process
         staging.mkdir()
-        _unpack(archive, _Target(archive, staging, limits or Limits()))
-        for source, place in list(_moves(staging, folder, archive)):
-            os.replace(source, place)
+        _unpack(archive, _Target(archive, staging, limits))
+        for source, target in list(_moves(staging, folder, archive)):
+            os.replace(source, target)
     except InputError:
         raise
     except OSError as error:
@@ -75,7 +75,7 @@ def extract(archive: Path, folder: Path, limits: Limits | None = None) -> None:
             f"{archive}: could not be unpacked into {folder} ({error.strerror}). Free some space or choose "
             "another folder, then run again."
         ) from error
-    except Exception as error:  # damaged archives raise nearly anything, zlib.error and RecursionError too
+    except Exception as error:  # damaged archives raise almost anything, even zlib.error and RecursionError
         raise InputError(_damaged(archive, error)) from error
     finally:
         shutil.rmtree(staging, ignore_errors=True)
@@ -83,33 +83,33 @@ def extract(archive: Path, folder: Path, limits: Limits | None = None) -> None:
 
 def _damaged(archive: Path, error: Exception) -> str:
     reason = " ".join(str(error).split()) or type(error).__name__
-    return f"{archive}: is no .zip, .tar or .tar.gz file, or is damaged ({reason}). Remove it, get it again."
+    return f"{archive}: is not a .zip, .tar or .tar.gz file, or is damaged ({reason}). Download it again."
 
 
 class _Target:
-    """The temporary folder, and what may still be put there."""
+    """Temporary folder that members are unpacked into, within the limits."""
 
     def __init__(self, archive: Path, staging: Path, limits: Limits) -> None:
         self.archive, self.staging, self.limits = archive, staging, limits
-        self.most = min(limits.size, max(int(limits.ratio * archive.stat().st_size), CHUNK))
+        self.max_size = min(limits.size, max(int(limits.ratio * archive.stat().st_size), CHUNK))
         self._members, self._written = 0, 0
 
-    def refuse(self, what: str) -> InputError:
-        return InputError(f"{self.archive}: is not unpacked: {what}. Get it from its official source.")
+    def refuse(self, reason: str) -> InputError:
+        return InputError(f"{self.archive}: not unpacked, because {reason}. Get it from its official source.")
 
     def check_size(self, size: int) -> None:
-        if size > self.most:
-            raise self.refuse(f"it unpacks to more than {self.most:,} bytes")
+        if size > self.max_size:
+            raise self.refuse(f"it unpacks to more than {self.max_size:,} bytes")
 
     def folder(self, name: str) -> None:
-        path = self._place(name)
+        path = self._path(name)
         try:
             path.mkdir(parents=True, exist_ok=True)
         except (FileExistsError, NotADirectoryError) as error:
-            raise self._twice(name) from error
+            raise self._duplicate(name) from error
 
     def file(self, name: str, source: BinaryIO) -> None:
-        path = self._place(name)
+        path = self._path(name)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             with open(path, "xb") as stream:
@@ -118,9 +118,9 @@ class _Target:
                     self.check_size(self._written)
                     stream.write(block)
         except (FileExistsError, NotADirectoryError) as error:
-            raise self._twice(name) from error
+            raise self._duplicate(name) from error
 
-    def _place(self, name: str) -> Path:
+    def _path(self, name: str) -> Path:
         self._members += 1
         if self._members > self.limits.members:
             raise self.refuse(f"it holds more than {self.limits.members:,} files")
@@ -131,7 +131,7 @@ class _Target:
             raise self.refuse(f"its member {name[:200]!r} lies more than {MAX_DEPTH} folders deep")
         return self.staging / path
 
-    def _twice(self, name: str) -> InputError:
+    def _duplicate(self, name: str) -> InputError:
         return self.refuse(f"its member {name[:200]!r} occurs twice, or both as a file and as a folder")
 
 
@@ -152,7 +152,7 @@ def _unzip(archive: zipfile.ZipFile, target: _Target) -> None:
     for member in archive.infolist():
         name, kind = member.filename, stat.S_IFMT(member.external_attr >> 16)
         if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-            raise target.refuse(f"its member {name[:200]!r} is packed in an unusual way")
+            raise target.refuse(f"its member {name[:200]!r} uses an unsupported compression method")
         if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
             raise target.refuse(f"its member {name[:200]!r} is a link or a device")
         if member.is_dir():
@@ -174,7 +174,7 @@ def _untar(archive: tarfile.TarFile, target: _Target) -> None:
 
 
 class _Bounded(io.RawIOBase):
-    """A stream that gives no more than the archive may hold; headers and padding are allowed for."""
+    """A stream limited to the maximum size of the archive plus an allowance for headers and padding."""
 
     def __init__(self, stream: BinaryIO, target: _Target) -> None:
         self._stream, self._target = stream, target
@@ -198,15 +198,15 @@ class _Bounded(io.RawIOBase):
 
 
 def _moves(source: Path, target: Path, archive: Path) -> Iterator[tuple[Path, Path]]:
-    """What is renamed to what: whole folders where nothing is yet, single files otherwise."""
+    """Pairs (source, target) to rename: entire folders if the target does not exist, else single files."""
     for entry in sorted(source.iterdir()):
-        place = target / entry.name
-        if place.is_symlink():
+        destination = target / entry.name
+        if destination.is_symlink():
             raise InputError(
-                f"{place}: is a link, and {archive.name} holds something of this name. Nothing is unpacked "
-                "over or through links: remove it, or unpack the archive yourself."
+                f"{destination}: is a link, but {archive.name} has a member of this name, and links are "
+                "never replaced or followed. Remove the link, or unpack the archive yourself."
             )
-        if entry.is_dir() and place.is_dir():
-            yield from _moves(entry, place, archive)
+        if entry.is_dir() and destination.is_dir():
+            yield from _moves(entry, destination, archive)
         else:
-            yield entry, place
+            yield entry, destination

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ...errors import InputError
 from ..readers.documents import load_json
-from .common import Benchmark, Missing, Official, Part, Published, full_labels, place
+from .common import Benchmark, Missing, Official, Part, Published, find_folder, full_labels
 from .download import Archive
 
 _PHASES = ("train", "val")
@@ -34,7 +34,7 @@ def _annotations(root: Path, phase: str) -> Path:
 
 
 def _folder(root: Path, phase: str) -> str:
-    return place(root, (f"{phase}2014", f"images/{phase}2014"), "")
+    return find_folder(root, (f"{phase}2014", f"images/{phase}2014"), "")
 
 
 def _missing(root: Path) -> list[Missing]:
@@ -58,23 +58,26 @@ def _read(root: Path) -> Official:
 
 
 def _read_part(path: Path, folder: str) -> tuple[dict[int, str], Part]:
-    """Category names by id, in the order of the file, which is that of the columns; and the images that have
-    an annotation, of crowds too, in the order of their ids as strings ('100010' before '9')."""
+    """Read the categories by id and the annotated images of an official annotation file.
+
+    Categories have the order of the file, which is that of the label columns. Images have at least one
+    annotation, crowds included, and are ordered by their ids as strings ('100010' before '9').
+    """
     content = load_json(path)
     try:
-        categories = {int(one["id"]): str(one["name"]) for one in content["categories"]}
+        categories = {int(category["id"]): str(category["name"]) for category in content["categories"]}
         files = {int(image["id"]): str(image["file_name"]) for image in content["images"]}
         columns = {identity: column for column, identity in enumerate(categories)}
         present: dict[int, set[int]] = {}
-        for one in content["annotations"]:
-            present.setdefault(int(one["image_id"]), set()).add(columns[one["category_id"]])
+        for annotation in content["annotations"]:
+            present.setdefault(int(annotation["image_id"]), set()).add(columns[annotation["category_id"]])
         images = sorted(present, key=str)
         names = tuple(files[image] for image in images)
         labels = full_labels([sorted(present[image]) for image in images], len(columns))
     except (ValueError, KeyError, TypeError, OverflowError) as error:
         raise InputError(
             f"{path}: is not the official annotation file, or is damaged ({type(error).__name__}: {error}). "
-            "Get it again."
+            "Download it again."
         ) from error
     return categories, Part(folder, names, labels)
 
@@ -85,7 +88,7 @@ COCO2014 = Benchmark(
     page="https://cocodataset.org/#download",
     obtain=(
         f"Download {_ANNOTATIONS.url}, {_IMAGES['train'].url} and {_IMAGES['val'].url} and unpack them into "
-        "the root folder, so that it holds annotations, train2014 and val2014."
+        "the root folder, so that it contains annotations, train2014 and val2014."
     ),
     published=Published(82_081, 40_137, 2.94),
     missing=_missing,

@@ -1,4 +1,4 @@
-"""What the benchmarks share: what a reader of an official layout returns, and the manifest made of it."""
+"""The parts common to all benchmarks: types of their facts and content, and the manifest."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from .download import Archive, Report
 
 
 class Part(NamedTuple):
-    """An official part of a benchmark, in the protocol's order of rows.
+    """An official part of a benchmark, in the row order of the protocol.
 
     Attributes:
-        folder: that holds the images, relative to the root.
-        files: images, relative to that folder, `/` between names.
-        labels: full labels, all that is not listed is absent.
+        folder: Folder of the images, relative to the root.
+        files: Image files, relative to that folder, with `/` between names.
+        labels: Full labels; every label that is not listed is absent.
     """
 
     folder: str
@@ -35,13 +35,13 @@ class Part(NamedTuple):
 
 
 class Official(NamedTuple):
-    """What the official files of a benchmark say.
+    """Content of the official files of a benchmark.
 
     Attributes:
-        classes: names, in the order of the label columns.
-        train: official training set, of which the protocol holds out some for validation.
-        test: what the protocol tests on.
-        notes: what was assumed or left out, one line each.
+        classes: Class names, in the order of the label columns.
+        train: Official training set, of which the protocol holds out a part for validation.
+        test: Test set of the protocol.
+        notes: What was assumed or left out, one line each. They are part of the manifest and of its checksum.
     """
 
     classes: tuple[str, ...]
@@ -51,11 +51,11 @@ class Official(NamedTuple):
 
 
 class Missing(NamedTuple):
-    """A file or folder that is not there.
+    """A missing file or folder.
 
     Attributes:
-        path: where it is expected.
-        archive: what it comes in, if that can be downloaded.
+        path: Expected path.
+        archive: Archive that contains it, if one can be downloaded.
     """
 
     path: Path
@@ -63,7 +63,7 @@ class Missing(NamedTuple):
 
 
 class Published(NamedTuple):
-    """What publications state: images of the official training and test set, mean labels of the former's."""
+    """Numbers from publications: official training and test images, mean labels per training image."""
 
     train: int
     test: int
@@ -75,13 +75,13 @@ class Benchmark:
     """A published benchmark.
 
     Attributes:
-        name: as users write it.
-        title: as publications write it.
-        page: official page.
-        obtain: how to get it, whole sentences.
-        published: sizes, to recognise an incomplete copy.
-        missing: given the root, what is not there; empty if `read` can be called.
-        read: given the root, what its files say.
+        name: Name on the command line.
+        title: Name in publications.
+        page: URL of the official page.
+        obtain: How to get the benchmark, in whole sentences.
+        published: Published numbers, to recognise an incomplete copy.
+        missing: Function from the root to its missing files; `read` needs them all.
+        read: Function from the root to the content of its files.
     """
 
     name: str
@@ -93,16 +93,16 @@ class Benchmark:
     read: Callable[[Path], Official]
 
 
-def place(root: Path, candidates: Sequence[str], marker: str) -> str:
-    """The first of some folders that holds `marker`, relative to the root; the first of all if none does."""
+def find_folder(root: Path, candidates: Sequence[str], marker: str) -> str:
+    """Return the first candidate (relative to the root) that contains `marker`, or the first if none does."""
     return next((folder for folder in candidates if (root / folder / marker).exists()), candidates[0])
 
 
 def read_lines(path: Path) -> list[str]:
-    """The lines of a text file, without blanks around them and without empty lines.
+    """Read the lines of a text file, stripped and without empty lines.
 
     Raises:
-        InputError: it can't be read, or is no text.
+        InputError: The file can't be read, or is not UTF-8 text.
     """
     try:
         text = path.read_text(encoding="utf-8")
@@ -112,24 +112,26 @@ def read_lines(path: Path) -> list[str]:
 
 
 def full_labels(rows: Sequence[Sequence[int]], num_classes: int) -> ObservedLabels:
-    """Full labels of the positive columns of each row, which are ascending."""
+    """Full labels from the positive columns of each row, in ascending order."""
     columns = np.array([column for row in rows for column in row], np.int64)
     indptr = np.cumsum([0, *map(len, rows)]).astype(np.int64)
     return ObservedLabels(indptr, columns, np.ones(len(columns), np.int8), num_classes, -1)
 
 
 def write_manifest(benchmark: Benchmark, root: Path, official: Official, report: Report) -> Path:
-    """Split, observe, check which images are there, and write ROOT/spml-NAME.json.
+    """Split the benchmark, draw the observed labels, check the images, and write ROOT/spml-NAME.json.
 
     Raises:
-        InputError: a part is empty, too small to be split, or none of its images is there; an image outside
-            the root.
-        SpmlError: the manifest can't be written.
+        InputError: A part is empty, too small to be split, or without any image file; or an image lies
+            outside the root.
+        SpmlError: The manifest can't be written.
     """
     parts: dict[str, dict[str, Any]] = {}
     for name, part in zip(PARTS, (official.train, official.test), strict=True):
         if not part.files:
-            raise InputError(f"{root}: the official {name} list of {benchmark.title} is empty.")
+            raise InputError(
+                f"{root}: the official {name} list of {benchmark.title} is empty. Download it again."
+            )
         _check_images(benchmark, root, part, report)
         _, columns = part.labels.entries(1)
         ends = np.cumsum(part.labels.positives_per_sample())[:-1]
@@ -167,7 +169,7 @@ def write_manifest(benchmark: Benchmark, root: Path, official: Official, report:
 
 
 def _repeated(official: Official) -> list[str]:
-    """Images that are listed more than once; they stay, since the draws of the protocol depend on them."""
+    """A note on images that are listed twice; they are kept, since the protocol's draws depend on them."""
     files = [f"{part.folder}/{file}" for part in (official.train, official.test) for file in part.files]
     name, times = Counter(files).most_common(1)[0]
     return [f"Some images are listed more than once, such as {name} ({times} times)."] if times > 1 else []
@@ -178,24 +180,24 @@ def _statistics(labels: ObservedLabels) -> dict[str, float]:
 
 
 def _differences(benchmark: Benchmark, statistics: dict[str, dict[str, float]]) -> list[str]:
-    """What tells this copy from the published benchmark."""
+    """A note on the differences between this copy and the published benchmark."""
     published, train = benchmark.published, statistics["official_train"]
-    found = []
-    for what, mine, theirs in (
+    differences = []
+    for what, actual, expected in (
         ("training images", train["images"], published.train),
         ("test images", statistics["test"]["images"], published.test),
     ):
-        if mine != theirs:
-            found.append(f"{mine:,} {what} instead of {theirs:,}")
-    # Publications round; a label that is read in the wrong way changes far more than a hundredth.
+        if actual != expected:
+            differences.append(f"{actual:,} {what} instead of {expected:,}")
+    # Publications round; a misread label file changes the mean by far more than a hundredth.
     if abs(train["mean_labels"] / published.mean_labels - 1) > 0.01:
-        found.append(
+        differences.append(
             f"{train['mean_labels']:.2f} labels per training image instead of {published.mean_labels}"
         )
-    if not found:
+    if not differences:
         return []
     return [
-        f"This copy is not the published {benchmark.title}: {'; '.join(found)}. Its results can't be "
+        f"This copy is not the published {benchmark.title}: {'; '.join(differences)}. Its results can't be "
         "compared with published ones."
     ]
 
@@ -208,10 +210,10 @@ def _check_images(benchmark: Benchmark, root: Path, part: Part, report: Report) 
         return
     if len(absent) == len(part.files):
         raise InputError(
-            f"{folder}: holds none of the {len(absent):,} images, such as {absent[0]}. {benchmark.obtain} "
+            f"{folder}: contains none of the {len(absent):,} images, such as {absent[0]}. {benchmark.obtain} "
             f"Official page: {benchmark.page}"
         )
     report(
-        f"{folder}: {len(absent):,} of {len(part.files):,} images are missing, such as {absent[0]}; training "
-        "skips them as unreadable if they are few. Is the copy complete?"
+        f"{folder}: {len(absent):,} of {len(part.files):,} images are missing, such as {absent[0]}. Check "
+        "that the copy is complete; training skips a few missing images as unreadable."
     )

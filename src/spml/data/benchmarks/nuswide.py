@@ -1,4 +1,4 @@
-"""NUS-WIDE: 81 concepts in photographs of Flickr, which are given on request only."""
+"""NUS-WIDE: 81 concepts in photographs from Flickr, which are available on request only."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from ...errors import InputError
 from ...labels import LabelError, ObservedLabels
-from .common import Benchmark, Missing, Official, Part, Published, place, read_lines
+from .common import Benchmark, Missing, Official, Part, Published, find_folder, read_lines
 
 _FLICKR = ("Flickr", "images", "Images")
 _CONCEPTS = "ConceptsList/Concepts81.txt"
@@ -25,17 +25,17 @@ def _missing(root: Path) -> list[Missing]:
     if any(path.is_file() for path in _formatted(root)):
         return [Missing(path) for path in _formatted(root) if not path.is_file()]
     lists = [root / "ImageList" / f"{phase}Imagelist.txt" for phase in ("Train", "Test")]
-    wanted = [*lists, root / _CONCEPTS]
-    if wanted[-1].is_file():
-        wanted += [_concept(root, name, phase) for phase in ("Train", "Test") for name in _concepts(root)]
-    return [Missing(path) for path in wanted if not path.is_file()]
+    required = [*lists, root / _CONCEPTS]
+    if required[-1].is_file():
+        required += [_concept(root, name, phase) for phase in ("Train", "Test") for name in _concepts(root)]
+    return [Missing(path) for path in required if not path.is_file()]
 
 
 def _concepts(root: Path) -> tuple[str, ...]:
     names = tuple(read_lines(root / _CONCEPTS))
     if len(set(names)) < len(names) or any("/" in name or "\\" in name for name in names):
         raise InputError(
-            f"{root / _CONCEPTS}: must hold distinct names of concepts, one per line. Get it again."
+            f"{root / _CONCEPTS}: must hold distinct names of concepts, one per line. Download it again."
         )
     return names
 
@@ -45,18 +45,18 @@ def _concept(root: Path, name: str, phase: str) -> Path:
 
 
 def _read(root: Path) -> Official:
-    """The formatted lists if they are there, which are what publications used; else the official release."""
+    """Read the formatted lists, which publications used, if they exist; else the official release."""
     return _read_formatted(root) if _formatted(root)[0].is_file() else _read_release(root)
 
 
 def _read_formatted(root: Path) -> Official:
-    """`formatted_{train,val}_images.npy`: file names; `formatted_{train,val}_labels.npy`: (N, C), {0, 1}."""
+    """Read `formatted_{train,val}_images.npy` (file names) and `_labels.npy` ((N, C) in {0, 1})."""
     parts: list[Part] = []
     for phase in ("train", "val"):
-        listed, path = root / _IMAGES.format(phase), root / _LABELS.format(phase)
-        names = _load(listed)
+        images_path, path = root / _IMAGES.format(phase), root / _LABELS.format(phase)
+        names = _load(images_path)
         if names.ndim != 1 or names.dtype.kind != "U":
-            raise InputError(f"{listed}: must hold file names, but holds {names.dtype} {names.shape}.")
+            raise InputError(f"{images_path}: must hold file names, but holds {names.dtype} {names.shape}.")
         try:
             labels = ObservedLabels.from_multi_hot(_load(path), unlisted="negative")
         except LabelError as error:
@@ -78,7 +78,7 @@ def _read_formatted(root: Path) -> Official:
 
 
 def _read_release(root: Path) -> Official:
-    """`ImageList/{Train,Test}Imagelist.txt`, a file per line; one file of 0 and 1 per concept and part."""
+    """Read `ImageList/{Train,Test}Imagelist.txt`, and one file of 0 and 1 per concept and part."""
     classes = _concepts(root)
     parts: list[Part] = []
     for phase in ("Train", "Test"):
@@ -90,7 +90,7 @@ def _read_release(root: Path) -> Official:
             if len(values) != len(names) or not set(values) <= {"0", "1"}:
                 raise InputError(
                     f"{path}: must hold 0 or 1 for each of the {len(names):,} images of "
-                    f"{phase}Imagelist.txt, but has {len(values):,} lines. Get it again."
+                    f"{phase}Imagelist.txt, but has {len(values):,} lines. Download it again."
                 )
             matrix[:, column] = np.array(values) == "1"
         parts.append(_part(root, names, ObservedLabels.from_multi_hot(matrix, unlisted="negative")))
@@ -105,17 +105,17 @@ def _read_release(root: Path) -> Official:
 def _load(path: Path) -> npt.NDArray[np.generic]:
     try:
         return np.asarray(np.load(path, allow_pickle=False))
-    except Exception as error:  # damaged files raise nearly anything
+    except Exception as error:  # damaged files raise almost any exception
         raise InputError(
-            f"{path}: can't be read: {error}. Arrays of Python objects are not read, since loading them can "
-            "run code: save numbers and strings."
+            f"{path}: can't be read: {error}. Arrays of Python objects are refused, since loading them "
+            "can run code: save numbers and strings."
         ) from error
 
 
 def _part(root: Path, names: list[str], labels: ObservedLabels) -> Part:
-    """Names in the lists have `\\` between folder and file."""
+    """Make a part of listed names, which have `\\` between folder and file."""
     files = tuple(name.strip().replace("\\", "/") for name in names)
-    return Part(place(root, _FLICKR, ""), files, labels)
+    return Part(find_folder(root, _FLICKR, ""), files, labels)
 
 
 NUSWIDE = Benchmark(

@@ -6,7 +6,7 @@ import posixpath
 from pathlib import Path
 
 from ...errors import InputError
-from .common import Benchmark, Missing, Official, Part, Published, full_labels, place, read_lines
+from .common import Benchmark, Missing, Official, Part, Published, find_folder, full_labels, read_lines
 from .download import Archive
 
 CLASSES = (
@@ -23,7 +23,7 @@ _ARCHIVE = Archive(
 
 
 def _missing(root: Path) -> list[Missing]:
-    base = root / place(root, _FOLDERS, _LISTS)
+    base = root / find_folder(root, _FOLDERS, _LISTS)
     lists = [base / _LISTS / f"{name}_{phase}.txt" for phase in ("train", "val") for name in CLASSES]
     missing = [path for path in lists if not path.is_file()]
     if not (base / _IMAGES).is_dir():
@@ -32,9 +32,12 @@ def _missing(root: Path) -> list[Missing]:
 
 
 def _read(root: Path) -> Official:
-    """Lines such as `2008_000008 -1`: 1 = present, -1 = absent, 0 = present but difficult, which counts as
-    absent. Images are sorted by name; one in which nothing is present is no sample."""
-    folder = place(root, _FOLDERS, _LISTS)
+    """Read the lists, with lines such as `2008_000008 -1`.
+
+    1 = present, -1 = absent, 0 = present but difficult, which is treated as absent. Images are sorted by
+    name; images without a present class are left out.
+    """
+    folder = find_folder(root, _FOLDERS, _LISTS)
     parts: list[Part] = []
     notes = []
     for phase in ("train", "val"):
@@ -45,16 +48,18 @@ def _read(root: Path) -> Official:
                 image, _, value = line.partition(" ")
                 if value.strip() not in ("1", "0", "-1"):
                     raise InputError(
-                        f"{path}: line {number} is {line[:100]!r}, but must be an image and -1, 0 or 1."
+                        f"{path}: line {number} is {line[:100]!r}, but must be an image and -1, 0 or 1. "
+                        "Download it again."
                     )
                 columns = present.setdefault(image, [])
                 if value.strip() == "1" and column not in columns:
                     columns.append(column)
         images = sorted(image for image, columns in present.items() if columns)
-        if len(images) < len(present):
+        if count := len(present) - len(images):
+            noun, verb, are = ("image", "shows", "is") if count == 1 else ("images", "show", "are")
             notes.append(
-                f"{len(present) - len(images):,} images of the official {phase} list show no class (or only "
-                "difficult objects) and are left out."
+                f"{count:,} {noun} of the official {phase} list {verb} no class (or only difficult objects) "
+                f"and {are} left out."
             )
         labels = full_labels([present[image] for image in images], len(CLASSES))
         parts.append(
@@ -68,7 +73,7 @@ VOC2012 = Benchmark(
     title="PASCAL VOC 2012",
     page="http://host.robots.ox.ac.uk/pascal/VOC/voc2012/",
     obtain=(
-        f"Download {_ARCHIVE.url} and unpack it into the root folder, so that it holds "
+        f"Download {_ARCHIVE.url} and unpack it into the root folder, so that it contains "
         "VOCdevkit/VOC2012/ImageSets/Main and VOCdevkit/VOC2012/JPEGImages."
     ),
     published=Published(5717, 5823, 1.46),

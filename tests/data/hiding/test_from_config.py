@@ -1,4 +1,4 @@
-"""Hiding labels by setting: which settings fit which rule, what is noted, and runs that train on the rest."""
+"""Hiding by configuration: settings of each rule, notes, and runs that train on the observed labels."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from spml.data import open_dataset
 from spml.data.assemble import to_dataset
 from spml.data.dataset import Samples
 from spml.data.hiding import hide, rules, weights
-from spml.data.hiding.settings import USES
+from spml.data.hiding.from_config import USES
 from spml.data.records import Objects, Records
 from spml.errors import InputError
 from spml.labels import ObservedLabels
@@ -26,7 +26,7 @@ LABELS = ObservedLabels.from_multi_hot(np.random.default_rng(0).random((50, 4)) 
 
 
 class Numbers:
-    """Samples that are their own number."""
+    """Samples whose one feature is their row number."""
 
     kind = "feature"
 
@@ -59,7 +59,7 @@ def boxes():
     return Objects(row, column, (row * 3 + column) % 7 / 7, (row + column * 2) % 5 / 5)
 
 
-ONE = "Of each sample one positive label is observed, with a chance proportional to "
+ONE = "One positive label per sample is observed, with probability proportional to "
 
 
 # -- each rule -------------------------------------------------------------------------------------------
@@ -71,17 +71,17 @@ ONE = "Of each sample one positive label is observed, with a chance proportional
         (
             {"observe": "single"},
             rules.single_positive(LABELS, 3),
-            "Of each sample one positive label is observed, drawn with seed 3.",
+            "One positive label per sample is observed, drawn with seed 3.",
         ),
         (
             {"observe": "counts", "observe_positives": 2, "observe_negatives": 1},
             rules.label_counts(LABELS, 2, 1, 3),
-            "Of each sample up to 2 positive and 1 negative labels are observed, drawn with seed 3.",
+            "Up to 2 positive and 1 negative labels per sample are observed, drawn with seed 3.",
         ),
         (
             {"observe": "fraction", "observe_share": 0.3},
             rules.label_share(LABELS, 0.3, 3),
-            "Of all 200 labels 61 are observed, each with probability 0.3, drawn with seed 3.",
+            "61 of 200 labels are observed, each with probability 0.3, drawn with seed 3.",
         ),
         (
             {"observe": "frequency", "observe_power": -2.0},
@@ -106,8 +106,8 @@ ONE = "Of each sample one positive label is observed, with a chance proportional
         (
             {"observe": "questions"},
             rules.questions(LABELS, 3),
-            "Of each sample classes are asked for in random order up to the first that is present: it is "
-            "observed, and those before it are known to be absent, drawn with seed 3.",
+            "For each sample, classes are asked for in random order until one is present; that class is an "
+            "observed positive, and those asked for before it are observed negatives, drawn with seed 3.",
         ),
     ],
     ids=lambda value: value["observe"] if isinstance(value, dict) else "",
@@ -120,30 +120,28 @@ def test_a_rule_by_its_name(settings, expected, note):
     for name, samples in data.splits.items():
         rows = [int(row) for row in samples.ids]
         assert samples.observed == expected.take(rows)
-        assert data.truth[name] == LABELS.take(rows), "what is hidden stays there to evaluate with"
+        assert data.truth[name] == LABELS.take(rows), "hidden labels remain available to evaluators"
         assert Samples.__dataclass_fields__.keys() == {"ids", "inputs", "observed"}
 
 
-def test_a_skipped_sample_changes_no_other():
+def test_a_skipped_sample_does_not_change_the_others():
     config = DataConfig(observe="frequency", observe_power=3.0)
     complete, lacking = (
         to_dataset(records(), config, Numbers(range(50)), skipped, "evaluate").splits["test"]
         for skipped in ({}, {0: "damaged", 30: "damaged"})
     )
     assert {"0", "30"} == {*complete.ids} - {*lacking.ids}
-    kept = [complete.ids.index(name) for name in lacking.ids]
-    assert lacking.observed == complete.observed.take(kept)
+    rows = [complete.ids.index(name) for name in lacking.ids]
+    assert lacking.observed == complete.observed.take(rows)
 
 
-def test_protocol_takes_what_was_published():
+def test_protocol_observes_the_published_labels():
     published = rules.single_positive(LABELS, 77)
     config = DataConfig(observe="protocol")
     observed, note = hide(records(protocol=published), config)
     assert observed is published
     assert note == "The observed labels are those of the published protocol of data."
-    with pytest.raises(
-        InputError, match=r"here/data: data\.observe=protocol takes what a benchmark's publica"
-    ):
+    with pytest.raises(InputError, match=r"here/data: data\.observe=protocol takes the labels that a benchm"):
         hide(records(), config)
 
 
@@ -160,7 +158,7 @@ def test_boxes_are_needed(rule):
 @pytest.mark.parametrize("rule", [rule for rule in RULES if rule not in ("none", "protocol")])
 def test_labels_must_be_full(rule):
     partial = ObservedLabels.from_multi_hot(LABELS.to_multi_hot())
-    with pytest.raises(InputError, match=rf"observe={rule} hides.*say --data.unlisted negative"):
+    with pytest.raises(InputError, match=rf"observe={rule} hides.*pass --data.unlisted negative"):
         hide(records(partial, objects=boxes()), DataConfig(observe=rule))
 
 
@@ -179,7 +177,7 @@ def test_a_setting_without_effect_is_refused(rule, name, tmp_path):
         open_dataset(config)
 
 
-def test_which_rule_uses_the_setting_is_said():
+def test_the_message_names_the_rules_that_use_a_setting():
     with pytest.raises(
         InputError, match=r"0\.5 has no effect with --data\.observe single: .* \(fraction\)\."
     ):
@@ -212,11 +210,11 @@ def test_settings_outside_their_domain(settings, message):
 @pytest.mark.parametrize("power", [-100.0, 100.0])
 def test_the_strongest_preference_is_absolute(power):
     frequency = LABELS.positives_per_class()
-    shown, _ = hide(records(), DataConfig(observe="frequency", observe_power=power))
+    observed, _ = hide(records(), DataConfig(observe="frequency", observe_power=power))
     best = np.where(LABELS.to_multi_hot(), np.sign(power) * frequency, -np.inf)
     assert len(set(frequency.tolist())) == 4
-    some = LABELS.positives_per_sample() > 0
-    assert (shown.take(np.flatnonzero(some)).index == best.argmax(axis=1)[some]).all()
+    has_positive = LABELS.positives_per_sample() > 0
+    assert (observed.take(np.flatnonzero(has_positive)).index == best.argmax(axis=1)[has_positive]).all()
 
 
 # -- runs ------------------------------------------------------------------------------------------------
@@ -224,7 +222,7 @@ def test_the_strongest_preference_is_absolute(power):
 
 @pytest.fixture(scope="module")
 def features(tmp_path_factory):
-    """Full labels over four classes, and features that tell them."""
+    """Full labels of four classes, and features that are informative about them."""
     generator = np.random.default_rng(0)
     truth = (generator.random((300, 4)) < 0.4).astype(np.uint8)
     matrix = truth @ generator.normal(size=(4, 10)) + 0.3 * generator.normal(size=(300, 10))
@@ -243,31 +241,31 @@ def features(tmp_path_factory):
         ("an", "salience", {"observe_power": 0.5}),
     ],
 )
-def test_a_run_on_what_is_left(method, rule, settings, features, tmp_path, capsys):
+def test_a_run_on_the_observed_labels(method, rule, settings, features, tmp_path, capsys):
     main([
         "train", str(features), "--data.unlisted", "negative", "--data.observe", rule, "--method", method,
         *(text for name, value in settings.items() for text in (f"--data.{name}", str(value))),
         "--epochs", "12", "--batch_size", "16", "--optim.lr", "0.01", "--threads", "1",
         "--output", str(tmp_path / "run"),
     ])  # fmt: skip
-    told = capsys.readouterr().err
+    log = capsys.readouterr().err
     assert read_yaml(tmp_path / "run" / "config.yaml").data == replace(
         DataConfig(), path=str(features), unlisted="negative", observe=rule, workers=0, **settings
     )
     summary = json.loads((tmp_path / "run" / "summary.json").read_text())
     data = open_dataset(DataConfig(path=str(features), unlisted="negative", observe=rule, **settings))
     (note,) = [note for note in data.notes if "drawn with seed 0." in note]
-    assert note in told
+    assert note in log
     assert summary["data"]["observed"] == {name: part.observed.extent for name, part in data.splits.items()}
     assert summary["data"]["observed"]["train"] == ("single-positive" if rule == "salience" else "partial")
     assert summary["selected"]["mode"] == "observed"
-    # K is a guess as long as nobody states it: the hidden labels would tell.
+    # K is a default unless the user states it; it must not come from the hidden labels.
     assert (summary["head_bias"]["source"], summary["threshold"]["source"]) == ("default", "default")
     assert summary["selected"]["mean_labels_source"] == "default"
     assert summary["test"]["mAP"] > 0.85
     main(["evaluate", str(tmp_path / "run"), str(features), "--data.unlisted", "negative"])
-    found = json.loads((tmp_path / "run" / "evaluation.json").read_text())
-    assert found["mAP"] == pytest.approx(summary["test"]["mAP"], abs=1e-6)
+    metrics = json.loads((tmp_path / "run" / "evaluation.json").read_text())
+    assert metrics["mAP"] == pytest.approx(summary["test"]["mAP"], abs=1e-6)
 
 
 def test_an_unknown_rule(features, capsys):

@@ -1,0 +1,141 @@
+"""Hide labels by the rule that `DataConfig.observe` names, and check the settings of the rules."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+from ...config import DataConfig
+from ...errors import InputError
+from ...labels import ObservedLabels
+from ..records import Records
+from .rules import biased_positive, label_counts, label_share, questions, single_positive
+from .weights import Weights, by_frequency, by_position, by_salience, by_size
+
+USES: dict[str, tuple[str, ...]] = {
+    "counts": ("observe_positives", "observe_negatives"),
+    "fraction": ("observe_share",),
+    "frequency": ("observe_power",),
+    "salience": ("observe_power",),
+    "size": ("observe_power",),
+    "position": ("observe_power",),
+}
+"""Settings that each rule uses, apart from the seed."""
+
+
+def hide(records: Records, config: DataConfig) -> tuple[ObservedLabels, str]:
+    """Hide labels by the rule `config.observe`, which must not be `none`.
+
+    The result depends on the labels (and boxes) and the seed only.
+
+    Args:
+        records: Fully labelled data.
+        config: Data settings, checked by `check_observe`; only those that begin with `observe` are used.
+
+    Returns:
+        The labels that stay observed, and a line that describes them.
+
+    Raises:
+        InputError: The data is not fully labelled, or lacks what the rule needs.
+    """
+    rule, seed, labels = config.observe, config.observe_seed, records.labels
+    if rule == "protocol":
+        return _protocol(records)
+    if not labels.full:
+        raise InputError(
+            f"{records.source}: data.observe={rule} hides labels of fully labelled data, but in this data a "
+            "label that is not listed is unknown. If every true label is listed, pass --data.unlisted "
+            "negative; otherwise leave out data.observe."
+        )
+    if rule == "single":
+        observed, summary = single_positive(labels, seed), "One positive label per sample is observed"
+    elif rule == "counts":
+        k, m = config.observe_positives, config.observe_negatives
+        observed = label_counts(labels, k, m, seed)
+        summary = f"Up to {k} positive and {m} negative labels per sample are observed"
+    elif rule == "fraction":
+        observed = label_share(labels, config.observe_share, seed)
+        known = int(observed.positives_per_class().sum() + observed.negatives_per_class().sum())
+        summary = (
+            f"{known:,} of {len(labels) * labels.num_classes:,} labels are observed, each with probability "
+            f"{config.observe_share:g}"
+        )
+    elif rule == "questions":
+        observed = questions(labels, seed)
+        summary = (
+            "For each sample, classes are asked for in random order until one is present; that class is an "
+            "observed positive, and those asked for before it are observed negatives"
+        )
+    else:
+        weights, quantity = _weights(records, config)
+        observed = biased_positive(labels, weights, seed)
+        summary = f"One positive label per sample is observed, with probability proportional to {quantity}"
+    return observed, f"{summary}, drawn with seed {seed}."
+
+
+def check_observe(config: DataConfig) -> None:
+    """Check the settings that begin with `observe`.
+
+    Raises:
+        InputError: A setting is out of range, or was changed although the rule does not use it.
+    """
+    rule, used = config.observe, USES.get(config.observe, ())
+    for setting in fields(config):
+        name, value = setting.name, getattr(config, setting.name)
+        # The seed is allowed with every rule: benchmarks set it for all runs, those with full labels too.
+        if not name.startswith("observe_") or name in (*used, "observe_seed") or value == setting.default:
+            continue
+        users = ", ".join(user for user, names in USES.items() if name in names)
+        raise InputError(
+            f"--data.{name} {value:g} has no effect with --data.observe {rule}: leave it out, or choose a "
+            f"rule that uses it ({users})."
+        )
+    if rule == "protocol" and config.observe_seed:
+        raise InputError(
+            f"--data.observe_seed {config.observe_seed} has no effect with --data.observe protocol, whose "
+            "labels were published: leave it out."
+        )
+    k, m, power = config.observe_positives, config.observe_negatives, config.observe_power
+    lowest = 0 if rule == "salience" else -100
+    domains: list[tuple[str, Any, bool, str]] = [
+        ("observe_negatives", m, m >= 0, "at least 0"),
+        ("observe_positives", k, k >= 0, "at least 0"),
+        ("observe_positives", k, k + m > 0, "at least 1, unless some negatives are observed"),
+        ("observe_share", config.observe_share, 0 < config.observe_share < 1, "between 0 and 1"),
+        ("observe_power", power, lowest <= power <= 100, f"in [{lowest}, 100] with {rule}"),
+    ]
+    for name, value, valid, expected in domains:
+        if not valid:
+            raise InputError(f"--data.{name} must be {expected}, got {value}")
+
+
+def _weights(records: Records, config: DataConfig) -> tuple[Weights, str]:
+    """Log-weights of the positives by the rule, and a description of the weight."""
+    labels, rule, power = records.labels, config.observe, config.observe_power
+    if rule == "frequency":
+        return by_frequency(labels, power), f"(frequency of its class)^{power:g}"
+    if rule == "salience":
+        weights = by_salience(labels, power, config.observe_seed)
+        return weights, f"a random salience of its class (log-normal, sigma {power:g})"
+    by_boxes, quantity = {
+        "size": (by_size, "area of its largest box"),
+        "position": (by_position, "closeness of its box to the centre"),
+    }[rule]
+    weighted = by_boxes(labels, records.objects, power) if records.objects is not None else None
+    if weighted is None:
+        raise InputError(
+            f"{records.source}: data.observe={rule} needs boxes, but no label of this data has one. Boxes "
+            "are read from COCO JSON and VOC XML; for other data choose another rule, such as --data.observe "
+            "frequency."
+        )
+    return weighted, f"({quantity})^{power:g}"
+
+
+def _protocol(records: Records) -> tuple[ObservedLabels, str]:
+    if records.protocol is None:
+        raise InputError(
+            f"{records.source}: data.observe=protocol takes the labels that a benchmark's publication "
+            "observed, but this data is not such a benchmark. Choose another rule, such as --data.observe "
+            "single."
+        )
+    return records.protocol, f"The observed labels are those of the published protocol of {records.name}."

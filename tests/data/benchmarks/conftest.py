@@ -1,0 +1,19 @@
+"""The miniature copies of the benchmarks, prepared once."""
+
+from __future__ import annotations
+
+import pytest
+from tests.data.benchmarks.layouts import LAYOUTS
+
+from spml.data.benchmarks import prepare
+
+
+@pytest.fixture(scope="session")
+def prepared(tmp_path_factory):
+    """For each benchmark: its root, its expected content, its manifest, and the messages."""
+    prepared = {}
+    for name, make in LAYOUTS.items():
+        root = tmp_path_factory.mktemp(name)
+        expected, messages = make(root), []
+        prepared[name] = root, expected, prepare(name, root, report=messages.append), messages
+    return prepared
