@@ -167,7 +167,7 @@ def test_the_gradient_equals_a_numerical_one(name):
 def test_indices_and_a_matrix_give_the_same(name):
     matrix = torch.zeros_like(TARGET).scatter_(1, INDEX[:, None], 1)
     (loss, gradient), (loss2, gradient2) = (value_and_gradient(name, Z, t) for t in (INDEX, matrix))
-    assert loss.item() == pytest.approx(loss2.item(), rel=1e-13)
+    assert loss.item() == pytest.approx(loss2.item(), rel=1e-12)
     assert torch.allclose(gradient, gradient2, rtol=1e-12, atol=1e-15)
 
 
@@ -244,8 +244,8 @@ def test_a_row_without_a_known_positive_has_only_its_known_negatives(name):
 def test_reductions_of_row_losses(loss):
     each = loss(Z, TARGET, reduction="none")
     assert each.shape == (4,)
-    assert loss(Z, TARGET, reduction="sum").item() == pytest.approx(each.sum().item(), rel=1e-13)
-    assert loss(Z, TARGET).item() == pytest.approx(each.mean().item(), rel=1e-13)
+    assert loss(Z, TARGET, reduction="sum").item() == pytest.approx(each.sum().item(), rel=1e-12)
+    assert loss(Z, TARGET).item() == pytest.approx(each.mean().item(), rel=1e-12)
     with pytest.raises(ValueError, match="reduction must be"):
         loss(Z, TARGET, reduction="average")
 
@@ -322,8 +322,8 @@ def test_soft_targets_go_with_their_rows_through_all_chunks(monkeypatch):
     whole = value_and_gradient("em_apl", Z, INDEX)
     monkeypatch.setitem(module._CHUNK, "cpu", 6)
     parts = value_and_gradient("em_apl", Z, INDEX)
-    assert parts[0].item() == pytest.approx(whole[0].item(), rel=1e-13)
-    assert torch.equal(parts[1], whole[1])
+    assert parts[0].item() == pytest.approx(whole[0].item(), rel=1e-12)
+    torch.testing.assert_close(parts[1], whole[1], rtol=1e-12, atol=1e-15)
 
 
 def test_zlpr_with_soft_targets_of_all_labels():
@@ -337,7 +337,7 @@ def test_known_labels_win_over_soft_targets():
     target = torch.tensor([1, 0, 3, 5])
     matrix = torch.full((4, 6), -1, dtype=torch.int8).scatter_(1, target[:, None], 1)
     found = zlpr_loss(Z, matrix, soft=torch.full_like(Z, 0.5))
-    assert found.item() == pytest.approx(zlpr_loss(Z, target).item(), rel=1e-13)
+    assert found.item() == pytest.approx(zlpr_loss(Z, target).item(), rel=1e-12)
 
 
 def test_the_adaptive_share_is_constant_in_the_derivative():
@@ -345,7 +345,7 @@ def test_the_adaptive_share_is_constant_in_the_derivative():
     soft_opml_loss(z, INDEX, smoothing="product", average_precision=AP_TENSOR, gamma=1.5).backward()
     z2 = Z.clone().requires_grad_()
     opml_loss(z2, INDEX, soft=(torch.sigmoid(Z) * AP_TENSOR) ** 1.5).backward()
-    assert torch.allclose(z.grad, z2.grad, rtol=1e-13)
+    assert torch.allclose(z.grad, z2.grad, rtol=1e-12)
 
 
 # -- softmax and SHOW ------------------------------------------------------------------------------------
@@ -353,7 +353,7 @@ def test_the_adaptive_share_is_constant_in_the_derivative():
 
 def test_softmax_is_cross_entropy_for_indices():
     expected = torch.nn.functional.cross_entropy(Z, INDEX)
-    assert softmax_loss(Z, INDEX).item() == pytest.approx(expected.item(), rel=1e-13)
+    assert softmax_loss(Z, INDEX).item() == pytest.approx(expected.item(), rel=1e-12)
 
 
 @pytest.mark.parametrize("target", [INDEX, TARGET], ids=["indices", "ternary"])
@@ -382,7 +382,7 @@ def test_with_rho_one_show_is_the_probability_of_a_uniform_draw():
     p = torch.sigmoid(Z + math.log(1.5 / 4.5))
     expected = -(p.gather(1, INDEX[:, None])[:, 0] / p.sum(1)).log().mean()
     found = show_loss(Z, INDEX, mean_labels=1.5, rho=1.0, weight=0.0)
-    assert found.item() == pytest.approx(expected.item(), rel=1e-13)
+    assert found.item() == pytest.approx(expected.item(), rel=1e-12)
 
 
 def test_a_confident_hidden_positive_is_not_pushed_down_by_show():
