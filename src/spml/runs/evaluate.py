@@ -19,13 +19,11 @@ from ..labels import ObservedLabels
 from ..metrics import (
     Candidate,
     Comparison,
+    LabelledScores,
     Ranks,
-    average_precision,
     compare_ranks,
-    mean_average_precision,
+    metrics,
     observed_ranks,
-    precision_recall_f1,
-    top_k,
 )
 from ..models import BackboneSpec
 from .resolve import check_mean_labels
@@ -127,14 +125,14 @@ def evaluate(
         # Of a class that the data does not have nothing is known, though no sample has it.
         kept = np.sort(columns)
         full, names = in_columns(truth).to_ternary()[:, kept], tuple(first.classes[c] for c in kept)
-        metrics = {
+        measured = {
             name: full_metrics(logits(run)[:, kept], full, names, run.threshold, dataset.empty)
             for name, run in runs.items()
         }
         absent = [name for name in first.classes if name not in names]
         notes = [f"Not in the data, and left out: {', '.join(absent)}."] if absent else []
         about |= {"labels": "full", "classes_not_in_data": absent}
-        return {**about, "warnings": seen, "notes": notes, "runs": metrics}
+        return {**about, "warnings": seen, "notes": notes, "runs": measured}
 
     labels = dataset.splits[split].observed
     _check_observed(labels, config.path, split)
@@ -188,26 +186,12 @@ def full_metrics(
     threshold: float,
     empty: Literal["exclude", "zero"] = "exclude",
 ) -> dict[str, Any]:
-    """Metrics against full labels (N, C) in {-1, +1}, in [0, 1]; a label is predicted from `threshold` on,
-    and a class without positives is left out of mAP, or counts as 0 there.
+    """All registered metrics against full labels (N, C) in {-1, +1}, by name.
+
+    A label is predicted from `threshold` on; a class without positives is left out of mAP, or counts as 0.
     """
-    per_class = average_precision(logits, truth)
-    found: dict[str, Any] = {
-        "labels": "full",
-        "mAP": mean_average_precision(logits, truth, empty),
-        "AP": {name: float(ap) for name, ap in zip(classes, per_class, strict=True) if ap == ap},
-        "classes_without_positives": [n for n, ap in zip(classes, per_class, strict=True) if ap != ap],
-        "threshold": threshold,
-        "thresholded": {},
-        "top_k": {},
-    }
-    for average in ("micro", "macro", "samples"):
-        result = precision_recall_f1(logits, truth, threshold, average=average)
-        found["thresholded"][average] = result._asdict()
-    for k in (1, 3, 5):
-        if k <= len(classes):
-            found["top_k"][str(k)] = top_k(logits, truth, k)._asdict()
-    return found
+    data = LabelledScores(logits, truth, classes, threshold, empty)
+    return {"labels": "full", **{name: metric.measure(data) for name, metric in metrics().items()}}
 
 
 def _same_place(one: str, other: str) -> bool:
