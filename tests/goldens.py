@@ -1,8 +1,8 @@
 """Compare our losses with reference values: `python -m tests.goldens FOLDER`.
 
 A folder holds `inputs.npz`, and `exact.json` + `exact.npz` (published formulas evaluated with 60 digits) or
-`released.json` + `released.npz` (what the authors' released code computes), or both. `GOLDENS` in the files of
-`tests/reference` assigns records to losses.
+`released.json` + `released.npz` (what the authors' released code computes), or both. `GOLDENS` in the files
+of `tests/reference` assigns records to losses.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ docstring of such a function states what is wrong with the record."""
 
 @dataclass(frozen=True)
 class Result:
-    """Relative errors of our loss on a case; `corrected` states what is wrong with its record, if anything."""
+    """Relative errors of our loss on a case; `corrected` states what is wrong with its record, if it is."""
 
     case: Case
     loss_error: float
@@ -112,7 +112,9 @@ def ours() -> list[tuple[re.Pattern[str], Ours, Corrected | None]]:
     entries = []
     for module in pkgutil.iter_modules(package.__path__):
         goldens = importlib.import_module(f"tests.reference.{module.name}").GOLDENS
-        entries += [(re.compile(entry[0]), entry[1], entry[2] if len(entry) > 2 else None) for entry in goldens]
+        entries += [
+            (re.compile(claim[0]), claim[1], claim[2] if len(claim) > 2 else None) for claim in goldens
+        ]
     return entries
 
 

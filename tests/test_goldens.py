@@ -35,7 +35,7 @@ def test_a_wrong_loss_is_a_miss(shared):
 
 
 def save_records(folder, mean_labels):
-    """Write exact records of EPR and ROLE with K = 3.2 on inputs of their own; they state `mean_labels` as K."""
+    """Write records of EPR and ROLE on an invented input, computed with K = 3.2 but stating `mean_labels`."""
     generator = torch.Generator().manual_seed(0)
     logits, estimates = torch.randn(2, 6, 9, generator=generator, dtype=torch.float64)
     observed = torch.eye(9, dtype=torch.int8)[:6]

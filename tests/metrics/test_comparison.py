@@ -302,7 +302,7 @@ def test_mistakes_are_named(arguments, message):
 def test_ranks_of_other_labels_are_refused():
     scores = np.zeros((4, 2))
     ranks = {"a": observed_ranks(scores, [0, 1, 0, 1]), "b": observed_ranks(scores, [0, 0, 0, 1])}
-    with pytest.raises(ValueError, match="b: was ranked with other labels than a"):
+    with pytest.raises(ValueError, match="b was ranked with other labels than a"):
         compare_ranks(ranks, 4)
 
 

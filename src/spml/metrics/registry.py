@@ -78,10 +78,11 @@ def register_metric(name: str, title: str) -> Callable[[Measure], Measure]:
     Raises:
         ValueError: Another metric has this name.
 
-    Example:
-        >>> @register_metric("hamming_loss", "Hamming loss")  # doctest: +SKIP
-        ... def hamming_loss(data: LabelledScores) -> float:
-        ...     return float(((data.scores >= data.threshold) != (data.truth == 1)).mean())
+    Example::
+
+        @register_metric("hamming_loss", "Hamming loss")
+        def hamming_loss(data: LabelledScores) -> float:
+            return float(((data.scores >= data.threshold) != (data.truth == 1)).mean())
     """
 
     def add(measure: Measure) -> Measure:
