@@ -498,7 +498,7 @@ def test_the_high_rank_term_uses_the_smaller_of_both_products(shape):
         (lambda: epr_loss(Z, INDEX, mean_labels=0), "mean_labels must be greater than 0"),
         (lambda: epr_loss(Z, INDEX, mean_labels=1, weight=-1), "weight must be at least 0"),
         (lambda: epr_loss(Z, INDEX, mean_labels=1, norm="batch"), "norm must be"),
-        (lambda: role_loss(Z, INDEX, Z[:2], mean_labels=1), "estimates must have the shape"),
+        (lambda: role_loss(Z, INDEX, Z[:2], mean_labels=1), "estimates must be floating point"),
         (lambda: role_loss(Z, INDEX, Z, mean_labels=-1), "mean_labels must be greater"),
         (lambda: ll_loss(Z, INDEX, rate=1.1), r"rate must lie in \[0, 1\]"),
         (lambda: ll_loss(Z, INDEX, rate=0.1, treatment="drop"), "treatment must be"),
