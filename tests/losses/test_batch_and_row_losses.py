@@ -133,7 +133,7 @@ EQUAL = {
         lambda z, t: high_rank(z, "singular", 0.1),
     ),
 }
-# These have factors that are constant in the derivative: tests of their own below, and the contract.
+# These have factors that are constant in the derivative, which are tested below and by the contract suite.
 HELD = ("role", "soft opml product", "soft opml score", "pumlc")
 
 
@@ -288,13 +288,13 @@ def test_a_strict_mask_leaves_out_the_kth_and_all_its_ties():
     assert not large_loss_mask(z, target, rate=0.2, strict=True).any()
 
 
-def test_ties_at_the_kth_loss_all_count():
+def test_all_ties_with_the_kth_loss_are_large():
     z, target = torch.tensor([[2.0, 2.0, 2.0, 0.0]]), torch.tensor([3])
     assert ll_loss(z, target, rate=0.25, reduction="none")[0, :3].tolist() == [0, 0, 0]
 
 
-def test_the_number_of_large_losses_follows_the_floating_point_of_the_rate():
-    # 1 - (1 - 0.002) is a little more than 0.002, so that 1000 labels give 3 and not 2.
+def test_the_number_of_large_losses_is_that_of_the_rate_in_floating_point():
+    # 1 - (1 - 0.002) is slightly more than 0.002, so that k is 3 instead of 2 for 1000 labels.
     z, target = torch.randn(10, 100), torch.randint(100, (10,))
     assert large_loss_mask(z, target, rate=1 - (1 - 0.002)).sum() == 3
     assert large_loss_mask(z, target, rate=0.002).sum() == 2
@@ -318,7 +318,7 @@ def test_em_apl_is_em_without_and_binary_cross_entropy_with_soft_targets_everywh
     assert found.item() == pytest.approx(expected.item(), rel=1e-12)
 
 
-def test_soft_targets_go_with_their_rows_through_all_chunks(monkeypatch):
+def test_soft_targets_are_split_into_chunks_with_their_rows(monkeypatch):
     whole = value_and_gradient("em_apl", Z, INDEX)
     monkeypatch.setitem(module._CHUNK, "cpu", 6)
     parts = value_and_gradient("em_apl", Z, INDEX)
@@ -358,7 +358,7 @@ def test_softmax_is_cross_entropy_for_indices():
 
 @pytest.mark.parametrize("target", [INDEX, TARGET], ids=["indices", "ternary"])
 def test_softmax_of_log_probabilities_is_the_same(target):
-    """So a model that answers log-probabilities is trained as if it answered logits."""
+    """A model that outputs log-probabilities is trained as if it output logits."""
     found = []
     for normalise in (False, True):
         z = Z.clone().requires_grad_()

@@ -1,4 +1,4 @@
-"""Labels of mixed samples, and the loss that compares with them."""
+"""Labels of mixed samples, and the consistency loss with them."""
 
 from __future__ import annotations
 
@@ -81,10 +81,10 @@ def test_extreme_logits_are_finite(dtype, size, share):
 
 
 def test_an_empty_batch_is_zero():
-    nothing = torch.zeros(0, 4)
+    empty = torch.zeros(0, 4)
     target = torch.zeros(0, dtype=torch.int64)
-    log_target = mixed_log_target(nothing, target, target, torch.zeros(0))
-    assert mixed_consistency_loss(nothing, log_target).item() == 0
+    log_target = mixed_log_target(empty, target, target, torch.zeros(0))
+    assert mixed_consistency_loss(empty, log_target).item() == 0
 
 
 def test_wrong_shapes_are_refused():

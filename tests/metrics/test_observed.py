@@ -1,4 +1,4 @@
-"""The SP-score: equal to its formula, written as plain loops."""
+"""SP-score: equal to its formula in plain loops."""
 
 from __future__ import annotations
 
