@@ -64,7 +64,7 @@ def _pumlc(case: Case) -> object:
 
 
 def _finite(case: Case) -> tuple[float, np.ndarray] | None:
-    """The released code returns NaN if a class is constant over the batch, as all classes are in `extreme`."""
+    """The released code returns NaN if a class is constant over the batch, as all are in `extreme`."""
     if case.record["input"] != "extreme":
         return None
     hp = case.record["hp"]
