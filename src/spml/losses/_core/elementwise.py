@@ -108,7 +108,7 @@ def check_like_logits(logits: Tensor, **tensors: Tensor) -> None:
     """Check that tensors are floating point and have the shape of the logits.
 
     Raises:
-        ValueError: A tensor is not or has not; the message names the first one.
+        ValueError: A tensor has another dtype or shape; the message names the first one.
     """
     for name, tensor in tensors.items():
         if tensor.shape != logits.shape or not tensor.is_floating_point():
