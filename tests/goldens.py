@@ -1,8 +1,8 @@
 """Compare our losses with reference values: `python -m tests.goldens FOLDER`.
 
 A folder holds `inputs.npz`, and `exact.json` + `exact.npz` (published formulas evaluated with 60 digits) or
-`released.json` + `released.npz` (what the authors' released code computes), or both. Which loss a record
-belongs to is said by `GOLDENS` in the files of `tests/reference`.
+`released.json` + `released.npz` (what the authors' released code computes), or both. `GOLDENS` in the files
+of `tests/reference` assigns records to losses.
 """
 
 from __future__ import annotations
@@ -30,7 +30,14 @@ def ternary(matrix: torch.Tensor, unlisted: int = 0) -> torch.Tensor:
 
 @dataclass(frozen=True)
 class Case:
-    """One record with its inputs. `kind` is `exact` or `released`."""
+    """A record with its inputs.
+
+    Attributes:
+        kind: `exact` or `released`.
+        record: Entry of the JSON file.
+        inputs: Arrays of the input that the record names, by name.
+        gradient: Reference gradient.
+    """
 
     kind: str
     record: dict[str, Any]
@@ -39,28 +46,39 @@ class Case:
 
     @property
     def name(self) -> str:
+        """Name of the loss with its variant, which the patterns in `GOLDENS` match."""
         return str(self.record["grad_key"]).split("|")[0]
 
     def tensor(self, name: str) -> torch.Tensor:
-        """An input; label matrices as int8."""
+        """An input as a tensor: label matrices as int8, everything else as float64."""
         value = torch.from_numpy(self.inputs[name])
         return value.to(torch.int8) if name in ("obs", "true", "pseudo", "neg_obs") else value.double()
 
     def eps(self, released: float) -> float:
-        """The epsilon of the released code, or none for an exact record."""
+        """The epsilon of the released code, or 0 for an exact record."""
         return released if self.kind == "released" else 0.0
+
+    @property
+    def mean_labels(self) -> float:
+        """Mean labels per sample K: as the record states it, otherwise 1.5.
+
+        The code released with EPR and ROLE has 1.5 built in for all data sets except COCO.
+        """
+        return float(self.record["hp"].get("k", 1.5))
 
 
 Ours: TypeAlias = Callable[[Case], Callable[[torch.Tensor], torch.Tensor]]
-"""Gives our loss as a function of the tensor that a record's gradient is taken with respect to."""
+"""Maps a case to our loss, as a function of the tensor that the gradient is taken with respect to."""
 
 Corrected: TypeAlias = Callable[[Case], "tuple[float, np.ndarray] | None"]
-"""Gives loss and gradient to compare with instead of the record's, or None where the record is right. Its
-docstring says what is wrong with the record."""
+"""Loss and gradient to compare with in place of those of the record, or None where the record is right. The
+docstring of such a function states what is wrong with the record."""
 
 
 @dataclass(frozen=True)
 class Result:
+    """Relative errors of our loss on a case; `corrected` states what is wrong with its record, if it is."""
+
     case: Case
     loss_error: float
     gradient_error: float
@@ -68,6 +86,7 @@ class Result:
 
     @property
     def passed(self) -> bool:
+        """Whether both errors are within the tolerance of the kind."""
         return max(self.loss_error, self.gradient_error) <= TOLERANCE[self.case.kind]
 
 
@@ -88,13 +107,15 @@ def cases(folder: Path, kind: str) -> Iterator[Case]:
 
 
 def ours() -> list[tuple[re.Pattern[str], Ours, Corrected | None]]:
-    """All patterns of `tests/reference`, with what computes our loss, and what corrects a record."""
+    """All entries of `GOLDENS` in `tests/reference`: pattern, our loss, correction of the record."""
     package = importlib.import_module("tests.reference")
-    found = []
+    entries = []
     for module in pkgutil.iter_modules(package.__path__):
         goldens = importlib.import_module(f"tests.reference.{module.name}").GOLDENS
-        found += [(re.compile(entry[0]), entry[1], entry[2] if len(entry) > 2 else None) for entry in goldens]
-    return found
+        entries += [
+            (re.compile(claim[0]), claim[1], claim[2] if len(claim) > 2 else None) for claim in goldens
+        ]
+    return entries
 
 
 def compare(case: Case, function: Ours, corrected: Corrected | None = None) -> Result:
@@ -112,13 +133,13 @@ def compare(case: Case, function: Ours, corrected: Corrected | None = None) -> R
 
 
 def run(folder: Path) -> tuple[list[Result], list[Case]]:
-    """All results, and the records that no reference file claims."""
-    results, unclaimed, known = [], [], ours()
+    """Compare all records of a folder; returns the results, and the cases that no pattern matches."""
+    results, unclaimed, entries = [], [], ours()
     for kind in TOLERANCE:
         if not (folder / f"{kind}.json").exists():
             continue
         for case in cases(folder, kind):
-            claim = next((entry[1:] for entry in known if entry[0].fullmatch(case.name)), None)
+            claim = next((entry[1:] for entry in entries if entry[0].fullmatch(case.name)), None)
             if claim is None:
                 unclaimed.append(case)
             else:
@@ -133,7 +154,7 @@ def main() -> int:
     folder = Path(sys.argv[1])
     results, unclaimed = run(folder)
     if not results and not unclaimed:
-        print(f"{folder}: holds no records: expected exact.json or released.json", file=sys.stderr)
+        print(f"{folder}: no records; expected exact.json or released.json", file=sys.stderr)
         return 2
     for result in results:
         verdict = "MISS" if not result.passed else "corrected" if result.corrected else "ok"
@@ -142,7 +163,7 @@ def main() -> int:
             f"loss {result.loss_error:.1e}  gradient {result.gradient_error:.1e}"
         )
     for case in unclaimed:
-        print(f"MISS      {case.kind:9} {case.record['grad_key']:44} no loss of ours claims it")
+        print(f"MISS      {case.kind:9} {case.record['grad_key']:44} no loss is assigned to it")
     missed = sum(not result.passed for result in results) + len(unclaimed)
     by_kind = {kind: sum(r.case.kind == kind and not r.corrected for r in results) for kind in TOLERANCE}
     corrected = [result for result in results if result.corrected]

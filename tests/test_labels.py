@@ -1,4 +1,4 @@
-"""Observed labels: every converter there and back, what they say, and mistakes that name their row."""
+"""Observed labels: round trips of all converters, contents, and messages that give the row."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def one_positive(draw):
     return draw(st.lists(st.integers(0, classes - 1), max_size=7)), classes
 
 
-# -- there and back --------------------------------------------------------------------------------
+# -- round trips -----------------------------------------------------------------------------------
 
 
 @given(ternary())
@@ -79,7 +79,7 @@ def test_multi_hot_round_trip(matrix, unlisted):
 @given(ternary(values=(0, 1)), st.sampled_from(["unknown", "negative"]))
 def test_names_round_trip(matrix, unlisted):
     classes = NAMES[: matrix.shape[1]]
-    rows = [[name for name, there in zip(classes, row, strict=True) if there] for row in matrix]
+    rows = [[name for name, present in zip(classes, row, strict=True) if present] for row in matrix]
     labels = ObservedLabels.from_names(rows, classes, unlisted=unlisted)
     assert labels.to_names(classes) == rows
     assert labels == ObservedLabels.from_multi_hot(matrix, unlisted=unlisted)
@@ -159,7 +159,7 @@ def test_single_positive_labels_keep_only_the_index():
     ],
     ids=["index", "multi-hot", "ternary", "nan", "names", "csr"],
 )
-def test_single_positive_labels_are_recognised_however_they_came(labels):
+def test_single_positive_labels_are_recognised_in_every_form(labels):
     assert labels.index.tolist() == [2, 0]
     assert labels == ObservedLabels.from_index([2, 0], 3)
     assert hash(labels) == hash(ObservedLabels.from_index([2, 0], 3))
@@ -187,13 +187,13 @@ def test_full_labels_with_one_positive_each_are_not_single_positive():
     assert labels != ObservedLabels.from_index([2, 0], 3)
 
 
-# -- what they say ---------------------------------------------------------------------------------
+# -- contents --------------------------------------------------------------------------------------
 
 
 @given(ternary(), st.booleans())
-def test_counts_say_what_the_matrix_says(matrix, by_csr):
+def test_counts_are_those_of_the_matrix(matrix, by_csr):
     labels = ObservedLabels.from_ternary(matrix)
-    if by_csr:  # the other way to store a matrix: negatives implied, unknown stored
+    if by_csr:  # the other form of storage: negatives implied, unknown stored
         rows, columns = np.nonzero(matrix != -1)
         stored = sparse.csr_matrix((matrix[rows, columns], (rows, columns)), shape=matrix.shape)
         labels = ObservedLabels.from_csr(stored, unlisted="negative")
@@ -237,7 +237,7 @@ def test_take_takes_rows(data, matrix):
 )
 @pytest.mark.parametrize("rows", [[True, False], [0.0], 1, [[0]], torch.tensor([True, False])], ids=str)
 def test_rows_are_integers(labels, rows):
-    # A mask read as row numbers would silently choose rows 1 and 0.
+    # A mask that is read as row numbers would silently select rows 1 and 0.
     for choose in (labels.take, labels.target):
         with pytest.raises(LabelError, match=r"integers of shape \(B,\)"):
             choose(rows)

@@ -1,7 +1,7 @@
-"""Observed labels: what the user gave. +1 known positive, -1 known negative, 0 unknown. Immutable.
+"""Observed labels: what the user provides. +1 known positive, -1 known negative, 0 unknown. Immutable.
 
-Stored compactly: one int64 per sample when every sample has exactly one known positive and nothing else is
-known; sparse rows otherwise. A dense matrix exists only for the rows of one batch, or when asked for.
+Stored compactly: one int64 per sample if every sample has exactly one known positive and nothing else is
+known, sparse rows otherwise. A dense matrix is made only for the rows of a batch, or on request.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ Unlisted = Literal["unknown", "negative"]
 IntArray = npt.NDArray[np.int64]
 Int8Array = npt.NDArray[np.int8]
 
-_MEANING: Mapping[str, int] = {"unknown": 0, "negative": -1}
+_UNLISTED_VALUE: Mapping[str, int] = {"unknown": 0, "negative": -1}
 
 
 class LabelError(ValueError):
-    """Labels that can't be understood; the message names the row."""
+    """Invalid labels; the message gives the row."""
 
 
 class ObservedLabels:
     """Labels of N samples over C classes, each +1 (known positive), -1 (known negative) or 0 (unknown).
 
-    Make one with `from_index`, `from_multi_hot`, `from_ternary`, `from_nan`, `from_names` or `from_csr`.
-    Rows are `columns[indptr[i]:indptr[i + 1]]` with `values`; every entry that is not stored has the value
-    `unlisted` (0 or -1). Single-positive labels keep only `index`, int64 of shape (N,).
+    Created by `from_index`, `from_multi_hot`, `from_ternary`, `from_nan`, `from_names` or `from_csr`. Row i
+    is `columns[indptr[i]:indptr[i + 1]]` with `values`; entries that are not stored have the value `unlisted`
+    (0 or -1). Single-positive labels store only `index`, int64 of shape (N,).
 
     Example:
         >>> labels = ObservedLabels.from_index([2, 0], num_classes=3)
@@ -50,7 +50,7 @@ class ObservedLabels:
     def __init__(
         self, indptr: IntArray, columns: IntArray, values: Int8Array, num_classes: int, unlisted: int = 0
     ) -> None:
-        """Take sparse rows as they are (the `from_*` constructors validate; this one checks only sizes)."""
+        """Store sparse rows without validation, which is the task of the `from_*` constructors."""
         if num_classes < 1:
             raise LabelError(f"the number of classes must be at least 1, got {num_classes}")
         single = (
@@ -75,17 +75,18 @@ class ObservedLabels:
         raise AttributeError("observed labels are immutable")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Data-loader workers that are spawned receive a copy; slots and immutability defeat the default way.
+        # Spawned data-loader workers receive a copy, which slots and immutability prevent by default.
         return (ObservedLabels, (*self._rows(), self._num_classes, self._unlisted))
 
-    # -- from what people have ---------------------------------------------------------------------------
+    # -- constructors ------------------------------------------------------------------------------------
 
     @classmethod
     def from_index(cls, index: npt.ArrayLike | torch.Tensor, num_classes: int) -> ObservedLabels:
-        """One known positive per sample: integers of shape (N,) in [0, num_classes).
+        """Single-positive labels from class indices, integers of shape (N,) in [0, num_classes).
 
         Raises:
-            LabelError: not integers, not one-dimensional, or a value outside the range (names the row).
+            LabelError: Not integers, not one-dimensional, or a value is out of range (the message gives the
+                row).
         """
         array = _array(index)
         if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
@@ -94,9 +95,9 @@ class ObservedLabels:
         wrong = np.flatnonzero((columns < 0) | (columns >= num_classes))
         if wrong.size:
             row = int(wrong[0])
+            more = f" ({wrong.size} such rows)" if wrong.size > 1 else ""
             raise LabelError(
-                f"row {row}: class index {columns[row]} is outside 0 ... {num_classes - 1}"
-                + (f" ({wrong.size} such rows)" if wrong.size > 1 else "")
+                f"row {row}: class index {columns[row]} is outside 0 ... {num_classes - 1}{more}"
             )
         count = len(columns)
         return cls(np.arange(count + 1, dtype=np.int64), columns, np.ones(count, np.int8), num_classes)
@@ -105,21 +106,21 @@ class ObservedLabels:
     def from_multi_hot(
         cls, matrix: npt.ArrayLike | torch.Tensor, *, unlisted: Unlisted = "unknown"
     ) -> ObservedLabels:
-        """A {0, 1} matrix of shape (N, C). A 0 is unknown unless `unlisted="negative"`.
+        """Labels from a {0, 1} matrix of shape (N, C), in which 0 is unknown unless `unlisted="negative"`.
 
         Raises:
-            LabelError: another shape, or a value that is neither 0 nor 1 (names row and column).
+            LabelError: Not two-dimensional, or a value is neither 0 nor 1 (the message gives row and column).
         """
         array = _matrix(matrix)
         _only(array, (0, 1), "a multi-hot matrix")
-        return cls._from_dense(array, array == 1, _MEANING[unlisted])
+        return cls._from_dense(array, array == 1, _UNLISTED_VALUE[unlisted])
 
     @classmethod
     def from_ternary(cls, matrix: npt.ArrayLike | torch.Tensor) -> ObservedLabels:
-        """A {-1, 0, +1} matrix of shape (N, C): known negative, unknown, known positive.
+        """Labels from a {-1, 0, +1} matrix of shape (N, C): known negative, unknown, known positive.
 
         Raises:
-            LabelError: another shape or another value (names row and column).
+            LabelError: Not two-dimensional, or another value (the message gives row and column).
         """
         array = _matrix(matrix)
         _only(array, (-1, 0, 1), "a {-1, 0, +1} matrix")
@@ -127,11 +128,11 @@ class ObservedLabels:
 
     @classmethod
     def from_nan(cls, matrix: npt.ArrayLike | torch.Tensor) -> ObservedLabels:
-        """A {0, 1, NaN} matrix of shape (N, C): known negative, known positive, unknown (as scikit-learn
-        users write missing labels).
+        """Labels from a {0, 1, NaN} matrix of shape (N, C): known negative, known positive, unknown, the form
+        in which scikit-learn users write missing labels.
 
         Raises:
-            LabelError: another shape or another value (names row and column).
+            LabelError: Not two-dimensional, or another value (the message gives row and column).
         """
         array = _matrix(matrix).astype(np.float64)
         known = ~np.isnan(array)
@@ -143,10 +144,11 @@ class ObservedLabels:
     def from_names(
         cls, rows: Iterable[Sequence[str]], classes: Sequence[str], *, unlisted: Unlisted = "unknown"
     ) -> ObservedLabels:
-        """One list of class names per sample: the known positives. A repeated name counts once.
+        """Labels from one list per sample of the names of its known positives. A repeated name counts once.
 
         Raises:
-            LabelError: a name that is not in `classes`, a bare string in place of a list (names the row).
+            LabelError: A name is not in `classes`, or a string stands in place of a list (the message gives
+                the row).
         """
         position = {name: column for column, name in enumerate(classes)}
         if len(position) != len(classes):
@@ -165,29 +167,29 @@ class ObservedLabels:
             np.asarray(columns, np.int64),
             np.ones(len(columns), np.int8),
             len(classes),
-            _MEANING[unlisted],
+            _UNLISTED_VALUE[unlisted],
         )
 
     @classmethod
     def from_csr(cls, matrix: Any, *, unlisted: Unlisted = "unknown") -> ObservedLabels:
-        """A SciPy sparse matrix of shape (N, C) with stored values +1 and -1; explicit zeros are unknown.
+        """Labels from a SciPy sparse matrix of shape (N, C) that stores +1 and -1; stored zeros are unknown.
 
         Raises:
-            LabelError: not a sparse matrix, or another stored value (names row and column).
+            LabelError: Not a sparse matrix, or another stored value (the message gives row and column).
         """
         if not hasattr(matrix, "tocsr"):
             raise LabelError(f"expected a SciPy sparse matrix, got {type(matrix).__name__}")
         csr = matrix.tocsr().copy()
-        csr.sum_duplicates()  # sorts each row, too
+        csr.sum_duplicates()  # which also sorts each row
         wrong = np.flatnonzero(~np.isin(csr.data, (-1, 0, 1)))
         if wrong.size:
-            place = int(wrong[0])
-            row = int(np.searchsorted(csr.indptr, place, side="right")) - 1
+            entry = int(wrong[0])
+            row = int(np.searchsorted(csr.indptr, entry, side="right")) - 1
             raise LabelError(
-                f"row {row}, column {csr.indices[place]}: a sparse label must be +1 or -1, "
-                f"got {csr.data[place]}"
+                f"row {row}, column {csr.indices[entry]}: a sparse label must be +1 or -1, "
+                f"got {csr.data[entry]}"
             )
-        default = _MEANING[unlisted]
+        default = _UNLISTED_VALUE[unlisted]
         keep = csr.data != default
         indptr = np.concatenate([[0], np.cumsum(keep)])[csr.indptr]
         return cls(
@@ -200,7 +202,7 @@ class ObservedLabels:
 
     @classmethod
     def _from_known(cls, ternary: npt.NDArray[Any]) -> ObservedLabels:
-        """Sparse rows of a {-1, 0, +1} matrix; a matrix without unknowns stores its positives only."""
+        """Labels from a valid {-1, 0, +1} matrix; without unknowns only the positives are stored."""
         if ternary.size and (ternary != 0).all():
             return cls._from_dense(ternary, ternary == 1, -1)
         return cls._from_dense(ternary, ternary != 0, 0)
@@ -215,7 +217,7 @@ class ObservedLabels:
             indptr, columns.astype(np.int64), array[rows, columns].astype(np.int8), array.shape[1], unlisted
         )
 
-    # -- what they say -----------------------------------------------------------------------------------
+    # -- contents ----------------------------------------------------------------------------------------
 
     def __len__(self) -> int:
         return len(self._index) if self._index is not None else len(self._indptr) - 1
@@ -245,36 +247,30 @@ class ObservedLabels:
 
     @property
     def extent(self) -> str:
-        """How much is known, in a word: `single-positive`, `full` or `partial`."""
+        """How much is known: `single-positive`, `full` or `partial`."""
         return "single-positive" if self.single_positive else "full" if self.full else "partial"
 
     def positives_per_class(self) -> IntArray:
-        """Known positives of each class, int64 of shape (C,)."""
+        """Number of known positives of each class, int64 of shape (C,)."""
         _, columns, values = self._rows()
         return np.bincount(columns[values == 1], minlength=self._num_classes).astype(np.int64)
 
     def negatives_per_class(self) -> IntArray:
-        """Known negatives of each class, int64 of shape (C,)."""
+        """Number of known negatives of each class, int64 of shape (C,)."""
         _, columns, values = self._rows()
         if self._unlisted == -1:
             return len(self) - np.bincount(columns, minlength=self._num_classes).astype(np.int64)
         return np.bincount(columns[values == -1], minlength=self._num_classes).astype(np.int64)
 
     def positives_per_sample(self) -> IntArray:
-        """Known positives of each sample, int64 of shape (N,)."""
-        if self._index is not None:
-            return np.ones(len(self), np.int64)
-        running = np.concatenate([[0], np.cumsum(self._values == 1)])
-        return np.diff(running[self._indptr]).astype(np.int64)
+        """Number of known positives of each sample, int64 of shape (N,)."""
+        return self._count_per_sample(1)
 
     def negatives_per_sample(self) -> IntArray:
-        """Known negatives of each sample, int64 of shape (N,)."""
-        if self._index is not None:
-            return np.zeros(len(self), np.int64)
+        """Number of known negatives of each sample, int64 of shape (N,)."""
         if self._unlisted == -1:
-            return self._num_classes - np.diff(self._indptr)  # what is stored is positive or unknown
-        running = np.concatenate([[0], np.cumsum(self._values == -1)])
-        return np.diff(running[self._indptr]).astype(np.int64)
+            return self._num_classes - np.diff(self._indptr)  # stored entries are positive or unknown
+        return self._count_per_sample(-1)
 
     def entries(self, value: int) -> tuple[IntArray, IntArray]:
         """Rows and columns of the known positives (1) or negatives (-1), row by row, int64 of shape (M,)."""
@@ -286,26 +282,26 @@ class ObservedLabels:
         return np.repeat(np.arange(len(self)), np.diff(indptr))[chosen], columns[chosen]
 
     def positive_rows(self, column: int) -> IntArray:
-        """The samples in which class `column` is a known positive, ascending, int64."""
+        """Samples of which class `column` is a known positive, ascending, int64."""
         if self._index is not None:
             return np.flatnonzero(self._index == column).astype(np.int64)
-        places = np.flatnonzero((self._columns == column) & (self._values == 1))
-        return np.searchsorted(self._indptr, places, side="right").astype(np.int64) - 1
+        entries = np.flatnonzero((self._columns == column) & (self._values == 1))
+        return np.searchsorted(self._indptr, entries, side="right").astype(np.int64) - 1
 
     def take(self, rows: npt.ArrayLike | torch.Tensor) -> ObservedLabels:
-        """The labels of some samples, in the order given; a negative number counts from the end.
+        """Labels of the samples `rows`, in that order; negative numbers count from the end.
 
         Raises:
-            LabelError: not integers of shape (B,).
-            IndexError: a number outside the rows.
+            LabelError: `rows` are not integers of shape (B,).
+            IndexError: A number lies outside the rows.
         """
         chosen = _positions(rows)
         indptr, columns, values = self._rows()
         starts = indptr[:-1][chosen]
         lengths = indptr[1:][chosen] - starts
         ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
-        places = np.arange(ends[-1]) + np.repeat(starts - ends[:-1], lengths)
-        return ObservedLabels(ends, columns[places], values[places], self._num_classes, self._unlisted)
+        entries = np.arange(ends[-1]) + np.repeat(starts - ends[:-1], lengths)
+        return ObservedLabels(ends, columns[entries], values[entries], self._num_classes, self._unlisted)
 
     def with_classes(self, columns: npt.ArrayLike, num_classes: int) -> ObservedLabels:
         """The same labels over other classes: column c moves to `columns[c]`; new columns are unlisted.
@@ -313,31 +309,31 @@ class ObservedLabels:
         Raises:
             LabelError: `columns` are not C different integers in [0, num_classes).
         """
-        moved = _positions(columns)
-        if len(moved) != self._num_classes or len(np.unique(moved)) != len(moved):
-            raise LabelError(f"expected {self._num_classes} different columns, got {moved.tolist()}")
-        if moved.min() < 0 or moved.max() >= num_classes:
-            raise LabelError(f"columns must be in 0 ... {num_classes - 1}, got {moved.tolist()}")
+        new = _positions(columns)
+        if len(new) != self._num_classes or len(np.unique(new)) != len(new):
+            raise LabelError(f"expected {self._num_classes} different columns, got {new.tolist()}")
+        if new.min() < 0 or new.max() >= num_classes:
+            raise LabelError(f"columns must be in 0 ... {num_classes - 1}, got {new.tolist()}")
         indptr, old, values = self._rows()
-        order = np.lexsort((moved[old], np.repeat(np.arange(len(self)), np.diff(indptr))))
-        return ObservedLabels(indptr, moved[old][order], values[order], num_classes, self._unlisted)
+        order = np.lexsort((new[old], np.repeat(np.arange(len(self)), np.diff(indptr))))
+        return ObservedLabels(indptr, new[old][order], values[order], num_classes, self._unlisted)
 
     def target(self, rows: npt.ArrayLike | torch.Tensor) -> torch.Tensor:
-        """The target of a batch, as losses take it; `rows` as in `take`.
+        """Target of a batch, the argument of the losses; `rows` as in `take`.
 
         Returns:
-            int64 class indices of shape (B,) if the labels are single-positive, else int8 of shape (B, C) in
-            {-1, 0, +1}.
+            Class indices, int64 of shape (B,), if the labels are single-positive, otherwise int8 of shape
+            (B, C) in {-1, 0, +1}.
         """
         if self._index is not None:
             return torch.from_numpy(self._index[_positions(rows)])
         return torch.from_numpy(self.take(rows).to_ternary())
 
     def fingerprint(self) -> str:
-        """SHA-256 over everything that the labels say; equal labels have equal fingerprints."""
+        """SHA-256 of all labels; equal labels have equal fingerprints."""
         full = self.full
         digest = hashlib.sha256(f"{len(self)} {self._num_classes} {full}".encode())
-        for value in (1,) if full else (1, -1):  # where nothing is unknown, the positives say it all
+        for value in (1,) if full else (1, -1):  # full labels follow from the positives
             rows, columns = self.entries(value)
             digest.update(f" {value:+d} {len(rows)} ".encode() + rows.tobytes() + columns.tobytes())
         return digest.hexdigest()
@@ -351,7 +347,7 @@ class ObservedLabels:
     def __repr__(self) -> str:
         return f"ObservedLabels({len(self)} samples, {self._num_classes} classes, {self.extent})"
 
-    # -- to what people use ------------------------------------------------------------------------------
+    # -- conversions -------------------------------------------------------------------------------------
 
     def to_ternary(self) -> Int8Array:
         """Dense {-1, 0, +1} matrix, int8 of shape (N, C)."""
@@ -370,7 +366,7 @@ class ObservedLabels:
         return np.asarray(np.where(ternary == 0, np.nan, ternary == 1), np.float32)
 
     def to_names(self, classes: Sequence[str]) -> list[list[str]]:
-        """The names of each sample's known positives."""
+        """Names of the known positives of each sample."""
         indptr, columns, values = self._rows()
         return [
             [classes[c] for c, v in zip(columns[a:b].tolist(), values[a:b].tolist(), strict=True) if v == 1]
@@ -378,13 +374,18 @@ class ObservedLabels:
         ]
 
     def to_csr(self) -> Any:
-        """SciPy CSR matrix of shape (N, C), int8: +1 and -1 stored, unknown not stored."""
+        """SciPy CSR matrix of shape (N, C), int8, which stores +1 and -1 but not unknown entries."""
         from scipy.sparse import csr_matrix
 
         if self._unlisted == -1:
             return csr_matrix(self.to_ternary())
         indptr, columns, values = self._rows()
         return csr_matrix((values, columns, indptr), shape=(len(self), self._num_classes), copy=True)
+
+    def _count_per_sample(self, value: int) -> IntArray:
+        indptr, _, values = self._rows()
+        running = np.concatenate([[0], np.cumsum(values == value)])
+        return np.diff(running[indptr]).astype(np.int64)
 
     def _rows(self) -> tuple[IntArray, IntArray, Int8Array]:
         if self._index is None:
@@ -406,7 +407,7 @@ def _array(values: npt.ArrayLike | torch.Tensor) -> npt.NDArray[Any]:
 def _positions(values: npt.ArrayLike | torch.Tensor) -> IntArray:
     array = _array(values)
     if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
-        # A mask or a float would silently choose other ones.
+        # A mask or floats would silently select other rows.
         raise LabelError(
             f"rows and columns are chosen by integers of shape (B,), got {array.dtype} {array.shape}"
         )

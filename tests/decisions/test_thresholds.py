@@ -1,4 +1,4 @@
-"""Where scores are cut: as near to K labels per sample as ties allow."""
+"""Thresholds: as near to K labels per sample as ties allow."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from spml.errors import InputError
 )
 def test_no_other_threshold_comes_nearer(scores, k):
     values = np.array(scores, np.float32)
-    wanted = k * len(values)
+    expected = k * len(values)
     t = global_threshold(values, k)
     possible = [int((values >= cut).sum()) for cut in (*np.unique(values), np.inf)]
-    assert abs(int((values >= t).sum()) - wanted) == min(abs(count - wanted) for count in possible)
+    assert abs(int((values >= t).sum()) - expected) == min(abs(count - expected) for count in possible)
     assert t not in values
 
 
@@ -32,16 +32,16 @@ def test_by_hand():
     scores = [[5.0, 1.0], [4.0, 0.0], [2.0, -3.0]]
     assert global_threshold(scores, 1.0) == 1.5  # 3 of 6: 5, 4, 2
     assert global_threshold(scores, 2 / 3) == 3.0  # 2 of 6
-    assert global_threshold(scores, 2.0) == -6.0  # all, and a little room below
-    assert global_threshold(scores, 0.1) == 10.0  # none is nearer to 0.3 labels than one is
+    assert global_threshold(scores, 2.0) == -6.0  # all labels, with some room below
+    assert global_threshold(scores, 0.1) == 10.0  # 0.3 labels: nearer to none than to one
     assert global_threshold(torch.tensor(scores), 1.0) == 1.5
 
 
 def test_ties_are_kept_together():
     scores = [[3.0, 1.0], [1.0, 1.0], [1.0, 0.0]]
-    assert global_threshold(scores, 2 / 3) == 2.0  # 2 wanted, 1 or 5 possible
-    assert global_threshold(scores, 4 / 3) == 0.5  # 4 wanted
-    assert global_threshold(scores, 1.0) == 0.5  # 3 wanted, both equally near: the one with more labels
+    assert global_threshold(scores, 2 / 3) == 2.0  # 2 labels: 1 or 5 are possible
+    assert global_threshold(scores, 4 / 3) == 0.5  # 4 labels
+    assert global_threshold(scores, 1.0) == 0.5  # 3 labels: both are equally near, so more labels
     constant = np.zeros((4, 3))
     assert global_threshold(constant, 1.0) == 1.0
     assert global_threshold(constant, 2.0) == -1.0

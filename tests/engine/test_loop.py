@@ -94,7 +94,7 @@ def test_the_best_epoch_is_that_of_the_named_metric_and_its_weights_are_kept():
         loop = trainer.fit()
         values = [record[metric] for record in loop.history]
         assert loop.best_epoch == int(np.argmax(values))
-        scores = predict_logits(trainer.model, trainer.val, FABRIC, batch_size=50)
+        scores = predict_logits(trainer.model, trainer.val, FABRIC, batch_size=4 * CONFIG.batch_size)
         assert trainer.judge(scores)[metric] == values[loop.best_epoch]
 
 

@@ -1,4 +1,4 @@
-"""Labels of mixed samples, and the loss that compares with them."""
+"""Labels of mixed samples, and the consistency loss with them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_mixed_labels_equal_the_slow_reference():
     expected = torch.tensor(expected_labels(), dtype=torch.float64)
     assert torch.allclose(found.exp(), expected, rtol=1e-12, atol=0)
     # A known negative of a row mixed with itself, a known positive with a known negative.
-    assert expected[3, 2] == torch.sigmoid(Z[3, 2])
+    assert expected[3, 2].item() == pytest.approx(torch.sigmoid(Z[3, 2]).item(), rel=1e-12)
     assert expected[0, 0] == pytest.approx(0.3 + 0.7 * torch.sigmoid(Z[2, 0]).item(), rel=1e-6)
     assert torch.allclose(expected[1], torch.sigmoid(Z[1]))
 
@@ -81,10 +81,10 @@ def test_extreme_logits_are_finite(dtype, size, share):
 
 
 def test_an_empty_batch_is_zero():
-    nothing = torch.zeros(0, 4)
+    empty = torch.zeros(0, 4)
     target = torch.zeros(0, dtype=torch.int64)
-    log_target = mixed_log_target(nothing, target, target, torch.zeros(0))
-    assert mixed_consistency_loss(nothing, log_target).item() == 0
+    log_target = mixed_log_target(empty, target, target, torch.zeros(0))
+    assert mixed_consistency_loss(empty, log_target).item() == 0
 
 
 def test_wrong_shapes_are_refused():

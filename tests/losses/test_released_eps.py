@@ -1,4 +1,4 @@
-"""`eps` puts our losses where released implementations are: added inside the logarithm, or a clamp."""
+"""`eps` reproduces released implementations: added inside the logarithm, or a clamp of its argument."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def clamped(p: torch.Tensor) -> torch.Tensor:
     return -p.clamp(min=EPS).log()
 
 
-# Loss, and what it is on the known positive and on unknown labels, as a function of p and 1 - p.
+# Loss, and its values on the known positive and on unknown labels as functions of p and q = 1 - p.
 CASES = {
     "an_ls": (
         lambda z: an_ls_loss(z, TARGET, swap=0.2, eps=EPS),
@@ -90,8 +90,8 @@ def test_the_loss_and_its_gradient_are_those_of_the_probability_space_formula(na
     loss, positive, unknown = CASES[name]
     z = Z.clone().requires_grad_()
     p, q = torch.sigmoid(z), torch.sigmoid(-z)
-    here = torch.zeros_like(Z, dtype=torch.bool).scatter(1, TARGET[:, None], True)
-    found, expected = loss(z), torch.where(here, positive(p, q), unknown(p, q)).mean()
+    known = torch.zeros_like(Z, dtype=torch.bool).scatter(1, TARGET[:, None], True)
+    found, expected = loss(z), torch.where(known, positive(p, q), unknown(p, q)).mean()
     assert found.item() == pytest.approx(expected.item(), rel=1e-10)
     slopes = [torch.autograd.grad(value, z, retain_graph=True)[0] for value in (found, expected)]
     assert torch.allclose(*slopes, rtol=1e-7, atol=1e-10)

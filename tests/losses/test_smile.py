@@ -34,7 +34,7 @@ def test_the_gradient_is_the_one_of_cross_entropy_and_none_goes_to_the_soft_labe
 
 def test_constant_soft_labels_are_label_smoothing(logits):
     found = smile_loss(logits, TARGET, torch.full_like(SOFT, 0.1))
-    assert found.item() == pytest.approx(n_ls_loss(logits, TARGET, swap=0.1).item(), rel=1e-13)
+    assert found.item() == pytest.approx(n_ls_loss(logits, TARGET, swap=0.1).item(), rel=1e-12)
 
 
 def test_the_divergence_is_that_of_torch():
@@ -43,10 +43,10 @@ def test_the_divergence_is_that_of_torch():
     one = torch.ones_like(a)
     found, expected = beta_kl_loss(a, b), kl_divergence(Beta(a, b), Beta(one, one)).mean()
     assert found.item() == pytest.approx(expected.item(), rel=1e-12)
-    for ours, theirs in zip(
+    for gradient, reference in zip(
         torch.autograd.grad(found, (a, b)), torch.autograd.grad(expected, (a, b)), strict=True
     ):
-        assert torch.allclose(ours, theirs, rtol=1e-9)
+        assert torch.allclose(gradient, reference, rtol=1e-9)
     assert beta_kl_loss(one, one).item() == pytest.approx(0, abs=1e-14)
     assert beta_kl_loss(torch.zeros(0), torch.zeros(0)).item() == 0
     half = torch.full((2, 2), 0.25, dtype=torch.float16)

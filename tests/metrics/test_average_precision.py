@@ -66,7 +66,7 @@ def test_equals_scikit_learn_on_small_cases(data):
 
 
 def test_by_hand():
-    # Class 0: positives on places 1 and 3: (1 + 2/3) / 2. Class 1: all tied, 1 of 4. Class 2: positive last.
+    # Class 0: positives at ranks 1 and 3: (1 + 2/3) / 2. Class 1: all tied, 1 of 4. Class 2: positive last.
     scores = [[4, 0, 4], [3, 0, 3], [2, 0, 2], [1, 0, 1]]
     truth = np.array([[1, 0, 0], [0, 1, 0], [1, 0, 0], [0, 0, 1]], bool)
     np.testing.assert_allclose(average_precision(scores, truth), [5 / 6, 1 / 4, 1 / 4])
@@ -88,7 +88,7 @@ def test_classes_without_positives():
         mean_over_classes(np.array([1.0]), "skip")
 
 
-def test_blocks_of_classes_change_nothing(monkeypatch):
+def test_the_result_does_not_depend_on_blocks_of_classes(monkeypatch):
     rng = np.random.default_rng(0)
     scores, truth = rng.normal(size=(50, 11)), rng.random((50, 11)) < 0.3
     whole = average_precision(scores, truth)

@@ -1,4 +1,4 @@
-"""Comparing models by observed labels: equal to the definition, written as plain loops."""
+"""Comparison of models by observed labels: equal to its definition in plain loops."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ def deviation(values):
 
 
 def slow_comparison(models, observed, mean_labels, times):
-    """For each model (SP, low, high, behind, sd, z)."""
+    """SP, low, high, behind, sd and z of each model."""
     sp = [slow_sp(scores, observed, mean_labels)[0] for scores in models]
     drawn = [[slow_sp(scores, observed, mean_labels, row)[0] for row in times] for scores in models]
     best = sp.index(max(sp))
     found = []
-    for value, mine in zip(sp, drawn, strict=True):
-        spread = deviation(mine)
-        sd = deviation([theirs - own for theirs, own in zip(drawn[best], mine, strict=True)])
+    for value, draws in zip(sp, drawn, strict=True):
+        spread = deviation(draws)
+        sd = deviation([of_best - draw for of_best, draw in zip(drawn[best], draws, strict=True)])
         behind = sp[best] - value
         interval = (max(0.0, value - 1.96 * spread), value + 1.96 * spread)
         found.append((value, *interval, behind, sd, behind / sd if sd else 0.0))
@@ -59,10 +59,10 @@ def pool(samples=60, classes=4, models=4, seed=0):
     index = rng.integers(classes, size=samples)
     noise = rng.integers(5, size=(samples, classes))
     scores = [
-        (noise + rng.integers(4, size=(samples, classes)) + place * one_hot(index, classes)).astype(
+        (noise + rng.integers(4, size=(samples, classes)) + model * one_hot(index, classes)).astype(
             np.float32
         )
-        for place in range(models)
+        for model in range(models)
     ]
     return scores, index
 
@@ -78,14 +78,14 @@ def test_equals_the_definition(mean_labels):
         slow_draws(60, 50, 3),
     )
     for candidate, values in zip(found.candidates, expected, strict=True):
-        mine = (candidate.sp, candidate.low, candidate.high, candidate.behind, candidate.sd, candidate.z)
-        assert mine == pytest.approx(values, rel=1e-8, abs=1e-11)
-    tied = [str(place + 1) for place, values in enumerate(expected) if values[-1] <= 1.645]
+        fields = (candidate.sp, candidate.low, candidate.high, candidate.behind, candidate.sd, candidate.z)
+        assert fields == pytest.approx(values, rel=1e-8, abs=1e-11)
+    tied = [str(model + 1) for model, values in enumerate(expected) if values[-1] <= 1.645]
     assert sorted(found.tie_set) == tied
     assert 1 <= len(tied) < 4
     assert found.tie_set[0] == str(1 + int(np.argmax([values[0] for values in expected])))
     assert [candidate.tied for candidate in found.candidates] == [
-        str(place + 1) in tied for place in range(4)
+        str(model + 1) in tied for model in range(4)
     ]
 
 
@@ -128,7 +128,7 @@ def test_draws_are_the_same_whatever_the_platform_and_the_blocks(monkeypatch):
     parts = list(_resamples(7, 60, 5))
     assert [len(part) for part in parts] == [2] * 30
     np.testing.assert_array_equal(np.concatenate(parts), whole)
-    # Written down once, so that another generator or another use of it is seen.
+    # Fixed values, which detect another generator or another use of it.
     assert whole[0].tolist() == [1, 2, 1, 1, 0, 0, 2]
 
 
@@ -142,18 +142,18 @@ def test_the_same_seed_gives_the_same_and_another_does_not():
 
 def test_names_tensors_and_ranks_give_the_same():
     models, index = pool(seed=6)
-    named = compare_models({str(place + 1): scores for place, scores in enumerate(models)}, index)
+    named = compare_models({str(model + 1): scores for model, scores in enumerate(models)}, index)
     assert named == compare_models(models, index)
     assert named == compare_models([torch.from_numpy(scores) for scores in models], torch.from_numpy(index))
-    ranks = {str(place + 1): observed_ranks(scores, index) for place, scores in enumerate(models)}
+    ranks = {str(model + 1): observed_ranks(scores, index) for model, scores in enumerate(models)}
     assert named == compare_ranks(ranks, len(index))
 
 
-def test_a_candidate_equal_to_the_best_is_always_tied_and_its_place_does_not_matter():
+def test_a_candidate_equal_to_the_best_is_always_tied_and_its_position_does_not_matter():
     for seed in range(10):
         models, index = pool(samples=30, seed=seed)
         best = models[int(np.argmax([sp_score(scores, index).score for scores in models]))]
-        twin = np.exp(best.astype(np.float64)) * 3 - 7  # other numbers in the same order
+        twin = np.exp(best.astype(np.float64)) * 3 - 7  # other scores in the same order
         found = compare_models({"twin": twin, **dict(zip("abcd", models, strict=True))}, index)
         assert found.candidates[0].tied
         assert (found.candidates[0].behind, found.candidates[0].z) == (0, 0)
@@ -161,7 +161,7 @@ def test_a_candidate_equal_to_the_best_is_always_tied_and_its_place_does_not_mat
 
 
 def test_rounding_breaks_no_tie():
-    """Tied samples may come in any order, and sums in another order differ in their last digits."""
+    """Tied samples may be ranked in any order, which changes the last digits of sums."""
     for seed in range(20):
         (*_, scores), index = pool(seed=seed)
         ranks, rng = observed_ranks(scores, index), np.random.default_rng(seed)
@@ -243,7 +243,7 @@ def test_a_large_tie_set():
     assert len(found.tie_set) == 2
     assert said(found, "2 of 5 candidates are in the tie set")
     assert said(found, "label 100 to 200 samples in full")
-    # A quarter of the candidates, and one that is alone, are no reason to warn.
+    # A quarter of the candidates, or the best one alone, is no reason for a warning.
     assert not said(compare_models([models[0]] * 6 + [models[3]] * 2, index), "tie set")
     assert not said(compare_models([models[0], models[3]], index), "tie set")
     assert said(compare_models([models[3], models[3]], index), "2 of 2 candidates are in the tie set")
@@ -302,13 +302,13 @@ def test_mistakes_are_named(arguments, message):
 def test_ranks_of_other_labels_are_refused():
     scores = np.zeros((4, 2))
     ranks = {"a": observed_ranks(scores, [0, 1, 0, 1]), "b": observed_ranks(scores, [0, 0, 0, 1])}
-    with pytest.raises(ValueError, match="b: was ranked with other labels than a"):
+    with pytest.raises(ValueError, match="b was ranked with other labels than a"):
         compare_ranks(ranks, 4)
 
 
 @pytest.mark.long
-def test_the_interval_covers_what_other_samples_of_the_same_size_give():
-    """Of 200 samples of 200, about 95 % of the intervals hold the mean over all of them."""
+def test_the_interval_covers_the_score_on_other_samples_of_the_same_size():
+    """Of 200 sets of 200 samples, about 95 % of the intervals contain the mean over all sets."""
     rng = np.random.default_rng(0)
     intervals, scores = [], []
     for _ in range(200):

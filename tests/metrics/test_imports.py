@@ -1,4 +1,4 @@
-"""Metrics stand at the bottom: torch, numpy and nothing else of the package."""
+"""Metrics import torch and NumPy, and no other part of the package."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 
 SCRIPT = """
 import sys
-import torch, numpy  # whatever these bring in is theirs
+import torch, numpy  # not counted, with everything they import
 before = set(sys.modules)
 import spml.metrics
 for name in sorted(set(sys.modules) - before):

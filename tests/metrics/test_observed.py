@@ -1,4 +1,4 @@
-"""The SP-score: equal to its formula, written as plain loops."""
+"""SP-score: equal to its formula in plain loops."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ def test_a_resample_without_known_positives_has_no_score():
         ([[1, 0]], 2.0, "shape of the scores"),
         ([[1, 0], [0, 2]], 2.0, "row 1, column 1 must be one of -1, 0, 1, got 2"),
         ([[0, 0], [0, -1]], 2.0, "no known positive"),
-        (np.array([[1, 0], [0, 1]], bool), 2.0, "must be signed"),
+        (np.array([[1, 0], [0, 1]], bool), 2.0, "must be of a signed type"),
         ([0, 1], 0.0, "above 0"),
         ([0, 1], math.nan, "above 0"),
         ([0, 1], math.inf, "finite"),

@@ -108,7 +108,7 @@ def test_gaussian_trains_on_the_mean_of_ten_draws() -> None:
         expected = top.eval()(row)
         weight = top.head.last.weight.detach()
     assert outputs.latent is not None
-    assert torch.equal(outputs.latent[0][:1], outputs.latent[0][1:2])
+    torch.testing.assert_close(outputs.latent[0][:1], outputs.latent[0][1:2])
     std = outputs.latent[1][0]
     one_draw = weight.square() @ std.square()
     deviation = (one_draw / 10).sqrt()

@@ -10,7 +10,7 @@ from tests.loops import Element, Labels, Matrix, log_loss_neg, log_loss_pos, sig
 
 
 def an(logits: list[list[float]], target: list[list[int]]) -> float:
-    """Mean over B * C of -log p on positives and -log(1 - p) on everything else."""
+    """Mean over B * C of -log p on positives and -log(1 - p) on all other labels."""
     total, count = 0.0, 0
     for row, labels in zip(logits, target, strict=True):
         for z, label in zip(row, labels, strict=True):
@@ -89,13 +89,13 @@ def _iu(case: Case) -> object:
 
 
 def _iun(case: Case) -> object:
-    """The true negatives are known; a true positive that is not observed stays unknown."""
+    """Loss with known true negatives; true positives that are not observed stay unknown."""
     target = case.tensor("obs") - (1 - case.tensor("true"))
     return lambda logits: iu_loss(logits, target, eps=1e-5)
 
 
 def _iun_as_released(case: Case) -> object:
-    """The released code compares {0, 1} labels with -1 and so has no negatives."""
+    """Loss without negatives: the released code compares {0, 1} labels with -1."""
     return lambda logits: iu_loss(logits, case.tensor("obs"), eps=1e-5)
 
 

@@ -1,4 +1,4 @@
-"""A weighted sum of methods; there is no published loss of its own."""
+"""Weighted sum of methods, without a published loss."""
 
 from __future__ import annotations
 

@@ -11,11 +11,11 @@ def csl(
     logits: Matrix, target: Labels, mode: str, topk: int, ignored: list[bool], hp: dict[str, float]
 ) -> float:
     """Sum; `hp` holds gamma_pos, gamma_neg, gamma_unknown, alpha_..., clip."""
-    places = [(row, column) for row, labels in enumerate(target) for column in range(len(labels))]
-    unknown = [place for place in places if target[place[0]][place[1]] == 0]
-    highest = sorted(unknown, key=lambda place: -logits[place[0]][place[1]])[: topk * len(logits)]
+    entries = [(row, column) for row, labels in enumerate(target) for column in range(len(labels))]
+    unknown = [entry for entry in entries if target[entry[0]][entry[1]] == 0]
+    highest = sorted(unknown, key=lambda entry: -logits[entry[0]][entry[1]])[: topk * len(logits)]
     result = 0.0
-    for row, column in places:
+    for row, column in entries:
         label, p = target[row][column], sigmoid(logits[row][column])
         known = sum(label != 0 for label in target[row])
         weight = 1 + 1 / (1 + known) if mode == "ignore_normalize_classes" else 1.0

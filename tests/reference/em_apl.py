@@ -35,7 +35,7 @@ def em_apl(
 
 
 def lowest(scores: list[list[float]], free: list[list[bool]], counts: list[int]) -> set[tuple[int, int]]:
-    """(row, column) of the counts[c] lowest scores of each column c among the free ones."""
+    """(row, column) of the counts[c] lowest scores of each column c among free labels."""
     chosen = set()
     for column, count in enumerate(counts):
         rows = [row for row in range(len(scores)) if free[row][column]]

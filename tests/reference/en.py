@@ -1,4 +1,4 @@
-"""Verelst et al. 2023: EN. Its loss is IU (see `baselines`); here is which labels become negatives."""
+"""Verelst et al. 2023: EN, the selection of negatives. Its loss is IU (see `baselines`)."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def expected_negatives(
     chosen = [[0] * classes for _ in range(rows)]
     for c in range(classes):
         expected = round(mean_labels * rows * positives[c] / sum(positives))
-        wanted = rows - expected - sum(row[c] == -1 for row in observed)
+        negatives = rows - expected - sum(row[c] == -1 for row in observed)
         unknown = [r for r in range(rows) if observed[r][c] == 0]
-        for r in sorted(unknown, key=lambda r: average[r][c])[: max(wanted, 0)]:
+        for r in sorted(unknown, key=lambda r: average[r][c])[: max(negatives, 0)]:
             chosen[r][c] = 1
     return chosen

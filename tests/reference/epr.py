@@ -7,9 +7,6 @@ import math
 from spml.losses import epr_loss, epr_regulariser_loss
 from tests.goldens import Case
 
-# Mean labels per sample that the released code has built in: 2.9 for COCO, 1.5 for all that the records use.
-MEAN_LABELS = 1.5
-
 
 def regulariser(logits: list[list[float]], mean_labels: float) -> float:
     """((k - K) / C)^2 with k = sum of p over the batch / B."""
@@ -31,11 +28,12 @@ def epr(
 
 
 def _epr(case: Case) -> object:
-    return lambda logits: epr_loss(logits, case.tensor("obs"), mean_labels=MEAN_LABELS, eps=case.eps(1e-5))
+    hp = {"mean_labels": case.mean_labels, "eps": case.eps(1e-5)}
+    return lambda logits: epr_loss(logits, case.tensor("obs"), **hp)
 
 
 def _regulariser(case: Case) -> object:
-    return lambda logits: epr_regulariser_loss(logits, mean_labels=case.record["hp"]["k"])
+    return lambda logits: epr_regulariser_loss(logits, mean_labels=case.mean_labels)
 
 
 GOLDENS = [(r"epr", _epr), (r"epr_regulariser", _regulariser)]

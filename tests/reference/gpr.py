@@ -53,7 +53,7 @@ def _gpr(case: Case) -> object:
 
     def loss(logits: torch.Tensor) -> torch.Tensor:
         expected = torch.sigmoid(logits).sum(1).mean()
-        regulariser = ((expected - hp["k"]) / logits.shape[1]) ** 2
+        regulariser = ((expected - case.mean_labels) / logits.shape[1]) ** 2
         return gpr_loss(logits, case.tensor("obs"), pseudo, **settings) + hp["reg"] * regulariser
 
     return loss

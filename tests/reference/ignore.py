@@ -1,4 +1,4 @@
-"""Song et al. 2024: IGNORE's loss, what is hidden of an image, and the running means."""
+"""Song et al. 2024: loss of IGNORE, the masked regions of an image, and the running means."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ def ignore(
     gap: float,
     means: list[float],
 ) -> float:
-    """0.1 * plain view on known positives + strong view on what is kept + 0.5 * squared difference."""
-    shown, positives, assumed, kept, between, count = 0.0, 0, 0.0, 0, 0.0, 0
+    """0.1 * plain view on known positives + strong view on labels that remain + 0.5 * squared difference."""
+    plain, positives, assumed, remaining, between, count = 0.0, 0, 0.0, 0, 0.0, 0
     for b, labels in enumerate(target):
         for c, label in enumerate(labels):
             z, s = logits[b][c], strong[b][c]
             between, count = between + (s - z) ** 2, count + 1
             if label == 1:
-                shown, positives = shown + math.log1p(math.exp(-z)), positives + 1
+                plain, positives = plain + math.log1p(math.exp(-z)), positives + 1
             if label == 0 and masked is not None and abs(z - masked[b][c]) > gap and z > means[c]:
                 continue
             assumed += math.log1p(math.exp(-s if label == 1 else s))
-            kept += 1
-    return 0.1 * shown / max(positives, 1) + assumed / max(kept, 1) + 0.5 * between / count
+            remaining += 1
+    return 0.1 * plain / max(positives, 1) + assumed / max(remaining, 1) + 0.5 * between / count
 
 
 def _scaled(values: Map) -> Map:
-    """From the lowest value, 0, to the highest, 1; all 0 if they are equal."""
+    """Values rescaled to [0, 1]; all 0 if they are equal."""
     flat = [value for row in values for value in row]
     low, high = min(flat), max(flat)
     return [[(value - low) / (high - low) if high > low else 0.0 for value in row] for row in values]
 
 
 def _at(values: Map, y: float, x: float) -> float:
-    """Between the centres of four cells; beyond the outermost centres, what is there."""
+    """Interpolation between the centres of four cells; constant beyond the outermost centres."""
     y, x = min(max(y, 0.0), len(values) - 1), min(max(x, 0.0), len(values[0]) - 1)
     top, left = int(y), int(x)
     bottom, right = min(top + 1, len(values) - 1), min(left + 1, len(values[0]) - 1)
@@ -52,7 +52,7 @@ def _at(values: Map, y: float, x: float) -> float:
 
 
 def hidden(maps: list[Map], height: int, width: int, threshold: float) -> list[list[bool]]:
-    """Where an image is hidden, given the class activation maps of its known positives."""
+    """Mask of the hidden pixels of an image, from the class activation maps of its known positives."""
     if not maps:
         return [[False] * width for _ in range(height)]
     each = [_scaled(one) for one in maps]
@@ -69,7 +69,7 @@ def hidden(maps: list[Map], height: int, width: int, threshold: float) -> list[l
 
 
 def running(values: list[float], decay: float) -> float:
-    """From 0, without correction."""
+    """Running mean that starts at 0, without bias correction."""
     mean = 0.0
     for value in values:
         mean = decay * mean + (1 - decay) * value

@@ -9,7 +9,7 @@ from tests.goldens import Case
 
 
 def large(logits: list[list[float]], target: list[list[int]], rate: float) -> list[list[bool]]:
-    """Where an unknown label's loss is at least the k-th largest of them, k = ceil(B C rate)."""
+    """Mask of unknown labels with at least the k-th largest loss among them, k = ceil(B C rate)."""
     count = math.ceil(len(logits) * len(logits[0]) * rate)
     losses = [
         math.log1p(math.exp(z))

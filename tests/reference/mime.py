@@ -12,7 +12,7 @@ from tests.loops import Labels, Matrix, log_loss_neg, log_loss_pos, total
 
 
 def mime(logits: Matrix, target: Labels, mean: Matrix, std: Matrix, beta: float) -> float:
-    """Mean of the assume-negative loss + beta * mean of the code's divergence from N(0, 1)."""
+    """Mean of the assume-negative loss + beta * mean divergence of the code from N(0, 1)."""
     codes = [pair for rows in zip(mean, std, strict=True) for pair in zip(*rows, strict=True)]
     divergence = sum((m * m + s * s - 1) / 2 - math.log(s) for m, s in codes)
     labels = total(logits, target, log_loss_pos, log_loss_neg)
@@ -20,7 +20,7 @@ def mime(logits: Matrix, target: Labels, mean: Matrix, std: Matrix, beta: float)
 
 
 def pseudo_labels(target: Labels, scores: list[Matrix], theta: float, warmup: int) -> Labels:
-    """Known labels and, from those epochs' probabilities that count, unknown ones above theta."""
+    """Known labels, and unknown labels above theta in the probabilities of the epochs that count."""
     found = [list(row) for row in target]
     for epoch, matrix in enumerate(scores, start=1):
         if epoch < warmup:

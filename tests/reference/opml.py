@@ -17,8 +17,10 @@ def opml(
     beta: float,
     share: list[list[float]] | None = None,
 ) -> float:
-    """Mean over rows; `share` = how far an unknown label is a positive. A row without a known positive has
-    only its known negatives, and the constants."""
+    """Mean over rows; unknown labels are positives with the given `share`.
+
+    A row without a known positive contributes only its known negatives and the constants.
+    """
     total = 0.0
     for b, (row, labels) in enumerate(zip(logits, target, strict=True)):
         first, second, labelled = alpha, beta, 1 in labels

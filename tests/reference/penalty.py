@@ -1,10 +1,10 @@
-"""Penalties on the size of weights."""
+"""Penalties on weights."""
 
 from __future__ import annotations
 
 
 def weight_penalty(weights: list[list[float]], l1: float, l2: float) -> float:
-    """Over one matrix."""
+    """Penalty of one matrix."""
     total = 0.0
     for row in weights:
         for w in row:

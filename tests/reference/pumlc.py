@@ -52,8 +52,8 @@ def mixed_labels(
 def mixed(logits: list[list[float]], labels: list[list[float]]) -> float:
     """Squared differences of logarithms: sum over classes, mean over samples."""
     total = 0.0
-    for row, wanted in zip(logits, labels, strict=True):
-        for z, label in zip(row, wanted, strict=True):
+    for row, row_labels in zip(logits, labels, strict=True):
+        for z, label in zip(row, row_labels, strict=True):
             total += (math.log(label) + math.log1p(math.exp(-z))) ** 2
     return total / len(logits)
 
@@ -64,7 +64,7 @@ def _pumlc(case: Case) -> object:
 
 
 def _finite(case: Case) -> tuple[float, np.ndarray] | None:
-    """The released code gives NaN where a class is constant over the batch, as all are in `extreme`."""
+    """The released code returns NaN if a class is constant over the batch, as all are in `extreme`."""
     if case.record["input"] != "extreme":
         return None
     hp = case.record["hp"]

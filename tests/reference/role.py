@@ -6,7 +6,7 @@ import math
 
 from spml.losses import role_loss
 from tests.goldens import Case
-from tests.reference.epr import MEAN_LABELS, regulariser
+from tests.reference.epr import regulariser
 
 
 def explain(
@@ -33,7 +33,7 @@ def role(
 
 
 def _role(case: Case) -> object:
-    hp = {"mean_labels": MEAN_LABELS, "eps": case.eps(1e-5)}
+    hp = {"mean_labels": case.mean_labels, "eps": case.eps(1e-5)}
     if case.record["wrt"] == "est_logits":
         return lambda estimates: role_loss(case.tensor("logits"), case.tensor("obs"), estimates, **hp)
     return lambda logits: role_loss(logits, case.tensor("obs"), case.tensor("est_logits"), **hp)

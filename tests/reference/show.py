@@ -1,4 +1,4 @@
-"""SHOW: the likelihood of the label that was shown."""
+"""SHOW: likelihood of the observed label."""
 
 from __future__ import annotations
 

@@ -27,15 +27,15 @@ def smile(logits: Matrix, target: Labels, soft: Matrix, unknown_weight: float) -
 
 
 def soft_labels(predicted: list[Matrix], prior: float, mu: float, decay: float) -> Matrix:
-    """mu D + (1 - mu) prior after some epochs, of which each gave a matrix of probabilities.
+    """mu D + (1 - mu) prior after some epochs, each with a matrix of predicted probabilities.
 
-    D is the first prediction, then the average of past and present.
+    D is the first prediction, then the moving average of the predictions.
     """
     average = [list(row) for row in predicted[0]]
     for matrix in predicted[1:]:
-        for mine, row in zip(average, matrix, strict=True):
+        for means, row in zip(average, matrix, strict=True):
             for column, p in enumerate(row):
-                mine[column] = decay * mine[column] + (1 - decay) * p
+                means[column] = decay * means[column] + (1 - decay) * p
     return [[mu * d + (1 - mu) * prior for d in row] for row in average]
 
 
@@ -63,14 +63,14 @@ def _beta_kl(case: Case) -> object:
 
 
 def _corrected_beta_kl(case: Case) -> tuple[float, np.ndarray]:
-    """The released code adds log-gamma terms that a divergence subtracts, and leaves out those of a + b."""
+    """The released code adds log-gamma terms that the divergence subtracts, and omits those of a + b."""
     eps, logits = case.record["hp"]["eps"], case.inputs["logits"]
     losses, gradient = np.zeros_like(logits), np.zeros_like(logits)
-    for place, z in np.ndenumerate(logits):
+    for entry, z in np.ndenumerate(logits):
         a, b = sigmoid(z) + eps, sigmoid(-z) + eps
-        losses[place] = beta_kl(a, b)
+        losses[entry] = beta_kl(a, b)
         slope = (a - 1) * polygamma(1, a) - (b - 1) * polygamma(1, b)
-        gradient[place] = slope * sigmoid(z) * sigmoid(-z) / logits.size
+        gradient[entry] = slope * sigmoid(z) * sigmoid(-z) / logits.size
     return float(losses.mean()), gradient
 
 

@@ -9,7 +9,7 @@ from tests.goldens import Case, ternary
 
 
 def zlpr(logits: list[list[float]], target: list[list[int]]) -> float:
-    """Mean over rows. A row without a known positive has only its known negatives."""
+    """Mean over rows. A row without a known positive contributes only its known negatives."""
     total = 0.0
     for row, labels in zip(logits, target, strict=True):
         positives = [z for z, label in zip(row, labels, strict=True) if label == 1]

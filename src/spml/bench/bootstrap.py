@@ -9,8 +9,7 @@ import numpy.typing as npt
 import torch
 
 from ..data.draws import raw
-from ..metrics.arrays import as_scores, as_truth
-from ..metrics.average_precision import Empty
+from ..metrics.arrays import Empty, as_scores, as_truth
 
 FloatArray = npt.NDArray[np.float64]
 

@@ -132,6 +132,8 @@ def _write(
 
 
 def _print_full(runs: dict[str, dict[str, Any]]) -> None:
+    from ..metrics import metrics
+
     for name, result in runs.items():
         if len(runs) > 1:
             print(f"\n{name}")
@@ -141,6 +143,9 @@ def _print_full(runs: dict[str, dict[str, Any]]) -> None:
                 f"{average:<8} precision {100 * row['precision']:.2f}  recall {100 * row['recall']:.2f}  "
                 f"F1 {100 * row['f1']:.2f}"
             )
+        for metric in metrics().values():
+            if metric.name not in ("mAP", "threshold") and isinstance(result[metric.name], int | float):
+                print(f"{metric.title} {result[metric.name]:.4f}")
         for label, ap in result["AP"].items():
             print(f"  AP {100 * ap:6.2f}  {label}")
 

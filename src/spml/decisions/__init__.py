@@ -1,1 +1,1 @@
-"""From scores to decisions: which model, where to cut."""
+"""From scores to decisions: selection of a model, and thresholds."""

@@ -1,4 +1,4 @@
-"""Which epoch, which model: judged on validation samples that often have one known label each."""
+"""Selection of an epoch or a model on validation samples, which often have one known label each."""
 
 from __future__ import annotations
 
@@ -22,27 +22,30 @@ from ..metrics import (
 
 
 def default_mean_labels(classes: int) -> float:
-    """K where the user has not stated it: 2, or half the classes if those are fewer than 4.
+    """Mean labels per sample K if the user has not stated it: 2, or half the classes if fewer than 4.
 
-    Source: SELECTION.md; it hardly changes the ranking of models. With two classes, 2 would predict both
-    for every sample.
+    The choice hardly changes the ranking of models. With two classes, K = 2 would predict both for every
+    sample.
     """
     return min(2.0, classes / 2)
 
 
 class Judge:
-    """Scores a model's logits on the validation samples and says by which number models are compared.
+    """Validation metrics of a model, and the one by which models are compared.
 
     Args:
-        samples: validation samples with their observed labels.
-        truth: full labels, if the user has them.
+        samples: Validation samples with their observed labels.
+        truth: Full labels of these samples, if the user has them.
         select: `observed` compares by the SP-score, `oracle` by mAP on `truth`; `auto` is `oracle` only if
             the observed labels themselves are full.
-        mean_labels: K of the SP-score; as `default_mean_labels` if None.
-        empty: what a class without positives does in mAP.
+        mean_labels: Mean labels per sample K of the SP-score; `default_mean_labels` if None.
+        empty: Treatment of a class without positives in mAP, as in `mean_average_precision`.
+
+    Attributes:
+        metric: Name of the metric by which models are compared, `val/SP` or `val/mAP`.
 
     Raises:
-        InputError: `oracle` without full labels; validation samples without any known positive.
+        InputError: `oracle` without full labels, or validation samples without any known positive.
     """
 
     def __init__(
@@ -56,12 +59,12 @@ class Judge:
         if not samples.observed.positives_per_class().any():
             raise InputError(
                 f"none of the {len(samples)} validation samples has a known positive label, so no model can "
-                "be chosen. Label some of them, or hold out more (--data.val_share)."
+                "be selected. Label some of them, or hold out more (--data.val_share)."
             )
         if select == "oracle" and truth is None:
             raise InputError(
-                "--select oracle needs validation samples with full labels, but these have unknown ones. If "
-                "a label that is not listed is absent in your data, say --data.unlisted negative; otherwise "
+                "--select oracle needs fully labelled validation samples, but these have unknown labels. If "
+                "a label that is not listed is absent in your data, pass --data.unlisted negative; otherwise "
                 "use --select observed."
             )
         oracle = select == "oracle" or (select == "auto" and samples.observed.full)
@@ -77,11 +80,11 @@ class Judge:
 
     @property
     def mean_labels(self) -> float:
-        """K as it is used."""
+        """Mean labels per sample K of the SP-score, stated or default."""
         return default_mean_labels(self._classes) if self._mean_labels is None else self._mean_labels
 
     def describe(self) -> dict[str, Any]:
-        """How models are compared, for the summary."""
+        """Description of how models are compared, for the summary of a run."""
         if self.metric == "val/mAP":
             return {"mode": "oracle", "metric": self.metric, "labels": "fully labelled validation samples"}
         return {
@@ -94,16 +97,16 @@ class Judge:
         }
 
     def ranks(self, scores: npt.NDArray[np.float32]) -> Ranks:
-        """Where logits (N, C) put the known positives: all that comparing models by the SP-score needs."""
+        """Ranks of the known positives by logits (N, C), from which the SP-score is computed."""
         assert self._observed is not None
         return observed_ranks(scores, self._observed)
 
     def __call__(self, scores: npt.NDArray[np.float32]) -> dict[str, float]:
-        """All validation metrics of logits (N, C). True labels are used for `val/mAP` only."""
+        """All validation metrics of logits (N, C) by name. Full labels are used for `val/mAP` only."""
         ranks = self.ranks(scores)
         sp = sp_of_ranks(ranks, len(scores), self.mean_labels)
-        found = {"val/SP": sp.score, "val/P": sp.p, "val/A": sp.a}
-        found["val/naive_mAP"] = mean_over_classes(precision_of_ranks(ranks))
+        metrics = {"val/SP": sp.score, "val/P": sp.p, "val/A": sp.a}
+        metrics["val/naive_mAP"] = mean_over_classes(precision_of_ranks(ranks))
         if self._truth is not None:
-            found["val/mAP"] = mean_average_precision(scores, self._truth, self._empty)
-        return found
+            metrics["val/mAP"] = mean_average_precision(scores, self._truth, self._empty)
+        return metrics

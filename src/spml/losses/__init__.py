@@ -1,8 +1,11 @@
-"""Losses as pure functions of logits and observed labels. Needs torch only; take them into any loop.
+"""Losses as pure functions of logits and observed labels, for use in any training loop. Imports torch only.
 
-from spml.losses import gr_loss
-loss = gr_loss(model(images), positive_class)
-loss.backward()
+    from spml.losses import gr_loss
+
+    loss = gr_loss(model(images), positive_class)
+    loss.backward()
+
+Notation in the docstrings: B samples, C classes, logit z, p = sigmoid(z), l+ = -log p, l- = -log(1 - p).
 """
 
 from .assume_negative import an_loss, an_ls_loss, iu_loss, n_ls_loss, wan_loss

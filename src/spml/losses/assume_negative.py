@@ -1,4 +1,4 @@
-"""Unknown labels are taken for negatives (with a weight, or smoothed), or left out."""
+"""Losses that treat unknown labels as negatives (plain, weighted or smoothed), or ignore them."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from ._core.terms import Term, constant, negative_eps_loss, no_loss, positive_ep
 def an_loss(logits: Tensor, target: Tensor, *, eps: float = 0.0, reduction: Reduction = "mean") -> Tensor:
     """Assume-negative loss: binary cross-entropy in which every unknown label counts as a negative.
 
-    l+ = -log p on known positives, l- = -log(1 - p) on everything else. Gradient p - s. On labels without
-    unknowns it is plain binary cross-entropy.
+    l+ = -log p on known positives, l- = -log(1 - p) on all other labels. The gradient is p - s, with s = 1 on
+    known positives and 0 elsewhere. On fully known labels it is plain binary cross-entropy.
 
     Args:
-        logits: (B, C).
-        target: int64 (B,) class indices, or integer (B, C) in {-1, 0, +1}.
-        eps: added inside the logarithms; 1e-5 reproduces the implementation released by Cole et al.
-        reduction: `mean` over B * C, `sum`, or `none`.
+        logits: Logits of shape (B, C), any floating dtype.
+        target: Class indices, int64 of shape (B,), or labels in {-1, 0, +1}, integer of shape (B, C).
+        eps: Added inside the logarithms; 1e-5 reproduces the implementation released by Cole et al.
+        reduction: Reduction of the losses: `mean` over B * C, `sum`, or `none`.
 
     Returns:
-        A scalar, or (B, C) for `none`.
+        Scalar, or shape (B, C) for `none`; float32, or float64 for float64 logits.
 
     Raises:
-        ValueError, TypeError: see `elementwise`.
+        ValueError, TypeError: Logits or target have a wrong shape, dtype or range.
 
     Example:
         >>> import torch
@@ -55,23 +55,24 @@ def an_ls_loss(
 ) -> Tensor:
     """Assume-negative loss with label smoothing.
 
-    (1 - e) l+ + e l- on known positives, (1 - e) l- + e l+ on everything else, with e = `swap`. Gradient
-    p - t for the smoothed target t. Labels that are known are smoothed like the assumed ones; on labels
-    without unknowns it is binary cross-entropy with label smoothing.
+    (1 - e) l+ + e l- on known positives, (1 - e) l- + e l+ on all other labels, with e = `swap`. The gradient
+    is p - t for the smoothed target t. Known labels are smoothed like the assumed ones; on fully known labels
+    it is binary cross-entropy with label smoothing.
 
     Args:
-        logits: (B, C).
-        target: int64 (B,) class indices, or integer (B, C) in {-1, 0, +1}.
-        swap: weight e of the opposite label, in [0, 0.5). The paper smooths by 0.1, which is e = 0.05; the
-            released code, and with it most published numbers, has e = 0.1.
-        eps: added inside the logarithms; 1e-5 reproduces the released implementation.
-        reduction: `mean` over B * C, `sum`, or `none`.
+        logits: Logits of shape (B, C), any floating dtype.
+        target: Class indices, int64 of shape (B,), or labels in {-1, 0, +1}, integer of shape (B, C).
+        swap: Weight e of the opposite label, in [0, 0.5). The paper smooths by 0.1, which is e = 0.05; the
+            released code, and with it most published results, uses e = 0.1.
+        eps: Added inside the logarithms; 1e-5 reproduces the released implementation.
+        reduction: Reduction of the losses: `mean` over B * C, `sum`, or `none`.
 
     Returns:
-        A scalar, or (B, C) for `none`.
+        Scalar, or shape (B, C) for `none`; float32, or float64 for float64 logits.
 
     Raises:
-        ValueError, TypeError: swap outside [0, 0.5); see also `elementwise`.
+        ValueError, TypeError: `swap` lies outside [0, 0.5), or logits or target have a wrong shape, dtype or
+            range.
 
     Example:
         >>> import torch
@@ -106,17 +107,18 @@ def n_ls_loss(
     l+ on known positives, (1 - e) l- + e l+ on unknown labels with e = `swap`, l- on known negatives.
 
     Args:
-        logits: (B, C).
-        target: int64 (B,) class indices, or integer (B, C) in {-1, 0, +1}.
-        swap: weight e of the opposite label, in [0, 0.5). Its published value is not known.
-        eps: added inside the logarithms; 1e-5 reproduces the released implementation.
-        reduction: `mean` over B * C, `sum`, or `none`.
+        logits: Logits of shape (B, C), any floating dtype.
+        target: Class indices, int64 of shape (B,), or labels in {-1, 0, +1}, integer of shape (B, C).
+        swap: Weight e of the opposite label, in [0, 0.5). The published value is not known.
+        eps: Added inside the logarithms; 1e-5 reproduces the released implementation.
+        reduction: Reduction of the losses: `mean` over B * C, `sum`, or `none`.
 
     Returns:
-        A scalar, or (B, C) for `none`.
+        Scalar, or shape (B, C) for `none`; float32, or float64 for float64 logits.
 
     Raises:
-        ValueError, TypeError: swap outside [0, 0.5); see also `elementwise`.
+        ValueError, TypeError: `swap` lies outside [0, 0.5), or logits or target have a wrong shape, dtype or
+            range.
 
     Example:
         >>> import torch
@@ -151,18 +153,19 @@ def wan_loss(
     l+ on known positives, weight * l- on unknown labels, l- on known negatives.
 
     Args:
-        logits: (B, C).
-        target: int64 (B,) class indices, or integer (B, C) in {-1, 0, +1}.
-        weight: of an assumed negative, > 0; None = 1 / (C - 1), so that with one known positive both sides
-            weigh the same.
-        eps: added inside the logarithms; 1e-5 reproduces the released implementation.
-        reduction: `mean` over B * C, `sum`, or `none`.
+        logits: Logits of shape (B, C), any floating dtype.
+        target: Class indices, int64 of shape (B,), or labels in {-1, 0, +1}, integer of shape (B, C).
+        weight: Weight of an assumed negative, > 0. None = 1 / (C - 1), with which both sides have the same
+            total weight if there is one known positive.
+        eps: Added inside the logarithms; 1e-5 reproduces the released implementation.
+        reduction: Reduction of the losses: `mean` over B * C, `sum`, or `none`.
 
     Returns:
-        A scalar, or (B, C) for `none`.
+        Scalar, or shape (B, C) for `none`; float32, or float64 for float64 logits.
 
     Raises:
-        ValueError, TypeError: weight is not positive; see also `elementwise`.
+        ValueError, TypeError: `weight` is not positive, or logits or target have a wrong shape, dtype or
+            range.
 
     Example:
         >>> import torch
@@ -187,22 +190,22 @@ def wan_loss(
 
 
 def iu_loss(logits: Tensor, target: Tensor, *, eps: float = 0.0, reduction: Reduction = "mean") -> Tensor:
-    """Ignore-unknown loss: binary cross-entropy on known labels, zero on unknown ones.
+    """Ignore-unknown loss: binary cross-entropy on known labels, zero on unknown labels.
 
-    With the negatives of the true labels as known negatives it is IUN, "one positive, all negatives"; with
-    negatives that a method expects it is the loss of EN.
+    With the true negatives as known negatives it is IUN, "one positive, all negatives"; with the negatives
+    that EN expects it is the loss of EN.
 
     Args:
-        logits: (B, C).
-        target: int64 (B,) class indices, or integer (B, C) in {-1, 0, +1}.
-        eps: added inside the logarithms; 1e-5 reproduces the released implementation.
-        reduction: `mean` over B * C (unknown labels count), `sum`, or `none`.
+        logits: Logits of shape (B, C), any floating dtype.
+        target: Class indices, int64 of shape (B,), or labels in {-1, 0, +1}, integer of shape (B, C).
+        eps: Added inside the logarithms; 1e-5 reproduces the released implementation.
+        reduction: Reduction of the losses: `mean` over B * C (including unknown labels), `sum`, or `none`.
 
     Returns:
-        A scalar, or (B, C) for `none`.
+        Scalar, or shape (B, C) for `none`; float32, or float64 for float64 logits.
 
     Raises:
-        ValueError, TypeError: see `elementwise`.
+        ValueError, TypeError: Logits or target have a wrong shape, dtype or range.
 
     Example:
         >>> import torch

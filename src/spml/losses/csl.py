@@ -1,4 +1,4 @@
-"""Class-aware selective loss: known positives, known negatives and unknown labels have a focus each."""
+"""Class-aware selective loss: one focusing factor each for positives, negatives and unknown labels."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import Tensor
 
 from ._core.domains import check_non_negative
 from ._core.elementwise import Reduction, check_target, elementwise, upcast
-from ._core.terms import Term, beside, no_loss, scaled, weighted
+from ._core.terms import Term, lookup, no_loss, scaled, weighted
 from .focal import focal_negative, focal_positive
 
 Unlabelled: TypeAlias = Literal["selective", "ignore", "ignore_normalize_classes", "negative"]
@@ -33,33 +33,35 @@ def csl_loss(
     eps: float = 0.0,
     reduction: Reduction = "mean",
 ) -> Tensor:
-    """Class-aware selective loss (CSL): an asymmetric loss with three groups of labels.
+    """Class-aware selective loss (CSL): asymmetric loss with three groups of labels.
 
     Known positives: alpha_pos (1 - p)^gamma_pos l+. Known negatives and unknown labels: alpha p_m^gamma
     (-log(1 - p_m)) with p_m = max(p - clip, 0) and their own alpha and gamma. The focusing factors are
     constant in the derivative. Unknown labels that are probably positive are left out.
 
     Args:
-        logits: (B, C).
-        target: int64 (B,) class indices, or integer (B, C) in {-1, 0, +1}; known negatives have a focus of
-            their own here, as published, and not plain -log(1 - p).
-        mode: what happens to unknown labels. `selective`: left out are the topk * B with the highest p in
-            the whole batch (of equals, whichever the sort puts first), and those of `ignored_classes`;
-            `ignore`: all are left out; `ignore_normalize_classes`: all are left out, and known labels weigh
-            1 + 1 / (1 + known labels of the sample); `negative`: none is left out.
-        topk: of `selective`, per sample of the batch, >= 0.
-        ignored_classes: of `selective`: bool (C,), classes too frequent for unknown labels to be negatives.
-        gamma_pos, gamma_neg, gamma_unknown: focusing exponents, >= 0.
-        alpha_pos, alpha_neg, alpha_unknown: weights, >= 0.
-        clip: by how much p is shifted, in [0, 1).
-        eps: the arguments of the logarithms are clamped to at least this; 1e-8 reproduces the released code.
-        reduction: `mean` over B * C, `sum` (released code), or `none`.
+        logits: Logits of shape (B, C), any floating dtype.
+        target: Class indices, int64 of shape (B,), or labels in {-1, 0, +1}, integer of shape (B, C). Known
+            negatives have a focusing factor of their own, as published, rather than -log(1 - p).
+        mode: Treatment of unknown labels. `selective`: the topk * B labels with the highest p in the whole
+            batch are left out (ties in the order of the sort), and those of `ignored_classes`. `ignore`: all
+            are left out. `ignore_normalize_classes`: all are left out, and known labels have the weight
+            1 + 1 / (1 + known labels of the sample). `negative`: none is left out.
+        topk: Number of labels left out per sample of the batch in mode `selective`, >= 0.
+        ignored_classes: Classes that are too frequent to treat unknown labels as negatives in mode
+            `selective`, bool of shape (C,).
+        gamma_pos, gamma_neg, gamma_unknown: Focusing exponents, >= 0.
+        alpha_pos, alpha_neg, alpha_unknown: Weights of the three groups, >= 0.
+        clip: Shift of p, in [0, 1).
+        eps: Lower bound of the arguments of the logarithms; 1e-8 reproduces the released code.
+        reduction: Reduction of the losses: `mean` over B * C, `sum` (released code), or `none`.
 
     Returns:
-        A scalar, or (B, C) for `none`.
+        Scalar, or shape (B, C) for `none`; float32, or float64 for float64 logits.
 
     Raises:
-        ValueError, TypeError: an argument outside its domain; see also `elementwise`.
+        ValueError, TypeError: An argument lies outside its domain, or logits or target have a wrong shape,
+            dtype or range.
 
     Example:
         >>> import torch
@@ -84,14 +86,14 @@ def csl_loss(
     unknown: Term = scaled(alpha_unknown, focal_negative(gamma_unknown, True, eps, clip))
     weight: Tensor | None = None
     if mode == "selective":
-        weight = _kept(logits, target, topk, ignored_classes)
-        unknown = weighted(beside("weight"), unknown)
+        weight = _included(logits, target, topk, ignored_classes)
+        unknown = weighted(lookup("weight"), unknown)
     elif mode != "negative":
         unknown = no_loss
     if mode == "ignore_normalize_classes":
         known = torch.ones_like(target) if target.ndim == 1 else target.ne(0).sum(1)
         weight = (1 + 1 / (1 + known.to(upcast(logits).dtype)))[:, None].expand(logits.shape)
-        positive, negative = weighted(beside("weight"), positive), weighted(beside("weight"), negative)
+        positive, negative = weighted(lookup("weight"), positive), weighted(lookup("weight"), negative)
     return elementwise(
         logits,
         target,
@@ -99,24 +101,26 @@ def csl_loss(
         unknown=unknown,
         negative=negative,
         reduction=reduction,
-        beside=None if weight is None else {"weight": weight},
+        constants=None if weight is None else {"weight": weight},
     )
 
 
-def _kept(logits: Tensor, target: Tensor, topk: int, ignored_classes: Tensor | None) -> Tensor:
-    """(B, C): False for unknown labels that are left out; what it says of known labels has no meaning."""
-    places = _unknown_places(target, logits.shape[1])
-    # `.data` and not `.detach()`: a choice has no derivative, so there is none to stop. Only unknown labels
-    # are sorted, and not stably, so that of equal ones those go which the released code leaves out.
-    order = logits.data.reshape(-1)[places].argsort(descending=True)
-    kept = torch.ones(logits.shape, dtype=torch.bool, device=logits.device)
-    kept.view(-1)[places[order[: topk * len(logits)]]] = False
-    return kept if ignored_classes is None else kept & ~ignored_classes
+def _included(logits: Tensor, target: Tensor, topk: int, ignored_classes: Tensor | None) -> Tensor:
+    """Mask (B, C) that is False for unknown labels that are left out; arbitrary for known labels."""
+    positions = _unknown_positions(target, logits.shape[1])
+    # `.data` and not `.detach()`: a selection has no derivative to stop. Only unknown labels are sorted, and
+    # not stably, so that among equal logits the same ones are left out as in the released code.
+    order = logits.data.reshape(-1)[positions].argsort(descending=True)
+    included = torch.ones(logits.shape, dtype=torch.bool, device=logits.device)
+    included.view(-1)[positions[order[: topk * len(logits)]]] = False
+    return included if ignored_classes is None else included & ~ignored_classes
 
 
-def _unknown_places(target: Tensor, classes: int) -> Tensor:
-    """Where unknown labels stand in the flattened matrix, ascending. For a matrix target on an accelerator
-    this waits for the device, because their number is not known."""
+def _unknown_positions(target: Tensor, classes: int) -> Tensor:
+    """Positions of unknown labels in the flattened matrix, ascending.
+
+    For a matrix target on an accelerator this waits for the device, because their number is not known.
+    """
     if target.ndim == 2:
         return (target == 0).flatten().nonzero()[:, 0]
     other = torch.arange(max(classes - 1, 0), device=target.device).expand(len(target), -1)

@@ -1,16 +1,16 @@
-"""Entropy maximisation with soft pseudo-negatives."""
+"""Entropy maximisation with soft pseudo-negatives (EM + APL)."""
 
 from __future__ import annotations
 
 from torch import Tensor
 
 from ._core.domains import check_positive
-from ._core.elementwise import Reduction, check_target, elementwise
+from ._core.elementwise import Reduction, check_like_logits, check_target, elementwise
 from ._core.point import Point
 from ._core.terms import (
     at_least,
-    beside,
     entropy,
+    lookup,
     negative_eps_loss,
     positive_eps_loss,
     scaled,
@@ -29,25 +29,27 @@ def em_apl_loss(
     eps: float = 0.0,
     reduction: Reduction = "mean",
 ) -> Tensor:
-    """EM loss with asymmetric pseudo-labelling: a pseudo-negative has a soft target q.
+    """Entropy-maximisation loss with asymmetric pseudo-labelling: pseudo-negatives have a soft target q.
 
     l+ on known positives, beta (q l+ + (1 - q) l-) on pseudo-negatives, -alpha H(p) on other unknown labels.
 
     Args:
-        logits: (B, C).
-        target: int64 (B,) class indices, or integer (B, C) in {-1, 0, +1}; known negatives get -log(1 - p).
-        soft: (B, C), floating point: q in [0, 1] of a pseudo-negative, negative elsewhere. Looked at for
-            unknown labels only.
-        alpha: weight of the entropy, > 0.
-        beta: weight of pseudo-negatives, > 0.
-        eps: added inside the logarithms; 1e-5 reproduces the released implementation.
-        reduction: `mean` over B * C, `sum`, or `none`.
+        logits: Logits of shape (B, C), any floating dtype.
+        target: Class indices, int64 of shape (B,), or labels in {-1, 0, +1}, integer of shape (B, C). Known
+            negatives get -log(1 - p).
+        soft: Soft targets of shape (B, C), floating point: q in [0, 1] for a pseudo-negative, a negative
+            number elsewhere. Used for unknown labels only; gets no gradient.
+        alpha: Weight of the entropy, > 0.
+        beta: Weight of pseudo-negatives, > 0.
+        eps: Added inside the logarithms; 1e-5 reproduces the released implementation.
+        reduction: Reduction of the losses: `mean` over B * C, `sum`, or `none`.
 
     Returns:
-        A scalar, or (B, C) for `none`.
+        Scalar, or shape (B, C) for `none`; float32, or float64 for float64 logits.
 
     Raises:
-        ValueError, TypeError: an argument outside its domain; see also `elementwise`.
+        ValueError, TypeError: An argument lies outside its domain, or logits or target have a wrong shape,
+            dtype or range.
 
     Example:
         >>> import torch
@@ -60,17 +62,13 @@ def em_apl_loss(
     """
     check_target(logits, target)
     check_positive(alpha=alpha, beta=beta)
-    if soft.shape != logits.shape or not soft.is_floating_point():
-        raise ValueError(
-            f"soft must be floating point of the shape of the logits, {tuple(logits.shape)}, "
-            f"got {soft.dtype} {tuple(soft.shape)}"
-        )
+    check_like_logits(logits, soft=soft)
     positive, negative = positive_eps_loss(eps), negative_eps_loss(eps)
 
     def labelled(x: Point) -> Tensor:
-        return at_least(x.beside["soft"].to(x.z.dtype), 0)
+        return at_least(x.constants["soft"].to(x.z.dtype), 0)
 
-    crossed = unified(beside("soft"), None, positive, negative)
+    crossed = unified(lookup("soft"), None, positive, negative)
     return elementwise(
         logits,
         target,
@@ -78,5 +76,5 @@ def em_apl_loss(
         unknown=switched(labelled, scaled(beta, crossed), scaled(-alpha, entropy(eps))),
         negative=negative,
         reduction=reduction,
-        beside={"soft": soft.detach()},
+        constants={"soft": soft.detach()},
     )

@@ -1,4 +1,4 @@
-"""Unknown labels contribute their entropy, with one sign or the other."""
+"""Losses that maximise or minimise the entropy of unknown labels."""
 
 from __future__ import annotations
 
@@ -14,21 +14,23 @@ def em_loss(
 ) -> Tensor:
     """Entropy-maximisation loss: known positives -log p, unknown labels -alpha H(p).
 
-    H(p) = -p log p - (1 - p) log(1 - p). The gradient on an unknown label is alpha p (1 - p) z: zero at
-    z = 0, towards p = 0.5, vanishing at both ends.
+    H(p) = -p log p - (1 - p) log(1 - p). The gradient on an unknown label, alpha p (1 - p) z, pulls p towards
+    0.5 and vanishes at 0, 0.5 and 1.
 
     Args:
-        logits: (B, C).
-        target: int64 (B,) class indices, or integer (B, C) in {-1, 0, +1}; known negatives get -log(1 - p).
-        alpha: weight of the entropy, > 0.
-        eps: added inside the logarithms; 1e-5 reproduces the released implementation.
-        reduction: `mean` over B * C, `sum`, or `none`.
+        logits: Logits of shape (B, C), any floating dtype.
+        target: Class indices, int64 of shape (B,), or labels in {-1, 0, +1}, integer of shape (B, C). Known
+            negatives get -log(1 - p).
+        alpha: Weight of the entropy, > 0.
+        eps: Added inside the logarithms; 1e-5 reproduces the released implementation.
+        reduction: Reduction of the losses: `mean` over B * C, `sum`, or `none`.
 
     Returns:
-        A scalar, or (B, C) for `none`.
+        Scalar, or shape (B, C) for `none`; float32, or float64 for float64 logits.
 
     Raises:
-        ValueError, TypeError: alpha is not positive; see also `elementwise`.
+        ValueError, TypeError: `alpha` is not positive, or logits or target have a wrong shape, dtype or
+            range.
 
     Example:
         >>> import torch
@@ -46,21 +48,24 @@ def entmin_loss(
 ) -> Tensor:
     """Entropy-minimisation loss: known positives -log p, unknown labels +alpha H(p).
 
-    H(p) = -p log p - (1 - p) log(1 - p). The EM loss with the opposite sign: the gradient pulls an unknown
-    label to 0 or 1, whichever is nearer, and training collapses; a baseline that shows why EM maximises.
+    H(p) = -p log p - (1 - p) log(1 - p). The EM loss with the opposite sign: the gradient pulls unknown
+    labels to 0 or 1, whichever is nearer, and training collapses. A baseline that shows why EM maximises the
+    entropy.
 
     Args:
-        logits: (B, C).
-        target: int64 (B,) class indices, or integer (B, C) in {-1, 0, +1}; known negatives get -log(1 - p).
-        alpha: weight of the entropy, > 0. Its published value is not known.
-        eps: added inside the logarithms.
-        reduction: `mean` over B * C, `sum`, or `none`.
+        logits: Logits of shape (B, C), any floating dtype.
+        target: Class indices, int64 of shape (B,), or labels in {-1, 0, +1}, integer of shape (B, C). Known
+            negatives get -log(1 - p).
+        alpha: Weight of the entropy, > 0. The published value is not known.
+        eps: Added inside the logarithms.
+        reduction: Reduction of the losses: `mean` over B * C, `sum`, or `none`.
 
     Returns:
-        A scalar, or (B, C) for `none`.
+        Scalar, or shape (B, C) for `none`; float32, or float64 for float64 logits.
 
     Raises:
-        ValueError, TypeError: alpha is not positive; see also `elementwise`.
+        ValueError, TypeError: `alpha` is not positive, or logits or target have a wrong shape, dtype or
+            range.
 
     Example:
         >>> import torch

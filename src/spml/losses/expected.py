@@ -1,4 +1,4 @@
-"""The expected number of positives per sample is held near the mean that the user states (EPR, ROLE)."""
+"""Losses that keep the expected number of positives per sample near a stated mean (EPR, ROLE)."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ import torch
 from torch import Tensor
 
 from ._core.domains import check_non_negative, check_positive
-from ._core.elementwise import check_target, elementwise, upcast
-from ._core.terms import Term, beside, negative_eps_loss, positive_eps_loss, unified
+from ._core.elementwise import check_like_logits, check_target, elementwise, upcast
+from ._core.terms import Term, lookup, negative_eps_loss, positive_eps_loss, unified
 from .assume_negative import iu_loss
 
 
 def epr_regulariser_loss(logits: Tensor, *, mean_labels: float) -> Tensor:
-    """Expected-positive regulariser R = ((k - K) / C)^2, where k = sum of p / B.
+    """Expected-positive regulariser R = ((k - K) / C)^2 with k = (sum of p) / B.
 
-    A statistic of the batch: its mean over parts of a batch is another number. Gradient
-    2 (k - K) p (1 - p) / (C^2 B).
+    A statistic of the whole batch, which differs from its mean over parts of the batch. The gradient is 2
+    (k - K) p (1 - p) / (C^2 B).
 
     Args:
-        logits: (B, C).
-        mean_labels: mean labels per sample K, > 0.
+        logits: Logits of shape (B, C), any floating dtype.
+        mean_labels: Mean labels per sample K, > 0.
 
     Returns:
-        A scalar; 0 for an empty batch.
+        Scalar; 0 for an empty batch.
 
     Raises:
-        ValueError: mean_labels is not positive.
+        ValueError: `mean_labels` is not positive.
 
     Example:
         >>> import torch
@@ -53,22 +53,24 @@ def epr_loss(
 ) -> Tensor:
     """Expected-positive regularisation: l+ on known positives, plus weight * ((k - K) / C)^2.
 
-    Unknown labels enter only by k, the sum of p over the batch divided by B.
+    Unknown labels enter only through k, the sum of p over the batch divided by B.
 
     Args:
-        logits: (B, C).
-        target: int64 (B,) class indices, or integer (B, C) in {-1, 0, +1}; known negatives get -log(1 - p).
-        mean_labels: mean labels per sample K, > 0.
-        weight: lambda, of the regulariser, >= 0.
-        norm: known labels are summed and divided by B * C (`elements`, released code) or by B (`samples`,
-            the paper).
-        eps: added inside the logarithms; 1e-5 reproduces the released implementation.
+        logits: Logits of shape (B, C), any floating dtype.
+        target: Class indices, int64 of shape (B,), or labels in {-1, 0, +1}, integer of shape (B, C). Known
+            negatives get -log(1 - p).
+        mean_labels: Mean labels per sample K, > 0.
+        weight: Weight lambda of the regulariser, >= 0.
+        norm: Divisor of the sum over known labels: B * C (`elements`, as in the released code) or B
+            (`samples`, as in the paper).
+        eps: Added inside the logarithms; 1e-5 reproduces the released implementation.
 
     Returns:
-        A scalar.
+        Scalar.
 
     Raises:
-        ValueError, TypeError: an argument outside its domain; see also `elementwise`.
+        ValueError, TypeError: An argument lies outside its domain, or logits or target have a wrong shape,
+            dtype or range.
 
     Example:
         >>> import torch
@@ -97,23 +99,25 @@ def role_loss(
 ) -> Tensor:
     """Regularised online label estimation: classifier p and estimated labels q teach each other.
 
-    (L(p | q) + L(q | p)) / 2 with L(p | q) = mean over B * C of [l+ on known positives + (-q log p -
-    (1 - q) log(1 - p)) on all labels] + weight * R(p). The condition is constant in the derivative. R is
-    the expected-positive regulariser.
+    (L(p | q) + L(q | p)) / 2, where L(p | q) is the mean over B * C of [l+ on known positives + (-q log
+    p - (1 - q) log(1 - p)) on all labels], plus weight * R(p). q is constant in the derivative of L(p | q),
+    and p in that of L(q | p). R is the expected-positive regulariser.
 
     Args:
-        logits: (B, C), of the classifier.
-        target: int64 (B,) class indices, or integer (B, C) in {-1, 0, +1}; known negatives add -log(1 - p).
-        estimates: (B, C), logits of the estimated labels, q = sigmoid(estimates).
-        mean_labels: mean labels per sample K, > 0.
-        weight: of the regulariser, >= 0.
-        eps: added inside the logarithms; 1e-5 reproduces the released implementation.
+        logits: Logits of the classifier, shape (B, C), any floating dtype.
+        target: Class indices, int64 of shape (B,), or labels in {-1, 0, +1}, integer of shape (B, C). Known
+            negatives add -log(1 - p).
+        estimates: Logits of the estimated labels, shape (B, C): q = sigmoid(estimates).
+        mean_labels: Mean labels per sample K, > 0.
+        weight: Weight of the regulariser, >= 0.
+        eps: Added inside the logarithms; 1e-5 reproduces the released implementation.
 
     Returns:
-        A scalar. Both `logits` and `estimates` get a gradient.
+        Scalar; both `logits` and `estimates` get a gradient.
 
     Raises:
-        ValueError, TypeError: an argument outside its domain; see also `elementwise`.
+        ValueError, TypeError: An argument lies outside its domain, or logits or target have a wrong shape,
+            dtype or range.
 
     Example:
         >>> import torch
@@ -125,11 +129,7 @@ def role_loss(
     """
     check_target(logits, target)
     check_non_negative(weight=weight)
-    if estimates.shape != logits.shape:
-        raise ValueError(
-            f"estimates must have the shape of the logits, {tuple(logits.shape)}, got "
-            f"{tuple(estimates.shape)}"
-        )
+    check_like_logits(logits, estimates=estimates)
     both = ((logits, estimates), (estimates, logits))
     halves = [
         _explain(learner, target, torch.sigmoid(upcast(teacher)).detach(), eps)
@@ -140,16 +140,16 @@ def role_loss(
 
 
 def _explain(logits: Tensor, target: Tensor, soft: Tensor, eps: float) -> Tensor:
-    """Cross-entropy to soft labels on all entries, plus that to the known ones; mean over B * C."""
+    """Cross-entropy with soft labels on all entries plus that with known labels, mean over B * C."""
     positive, negative = positive_eps_loss(eps), negative_eps_loss(eps)
-    crossed = unified(beside("soft"), None, positive, negative)
+    crossed = unified(lookup("soft"), None, positive, negative)
     return elementwise(
         logits,
         target,
         positive=_sum(positive, crossed),
         unknown=crossed,
         negative=_sum(negative, crossed),
-        beside={"soft": soft},
+        constants={"soft": soft},
     )
 
 

@@ -1,4 +1,4 @@
-"""Focusing: a factor that turns easy labels down."""
+"""Losses with a focusing factor that reduces the weight of easy labels."""
 
 from __future__ import annotations
 
@@ -33,22 +33,25 @@ def focal_loss(
 ) -> Tensor:
     """Focal loss: (1 - p)^gamma l+ on known positives, p^gamma l- on unknown labels.
 
-    With a margin, known positives are taken at the logit z - margin: the focal margin loss.
+    With a margin, known positives are evaluated at the logit z - margin: the focal margin loss.
 
     Args:
-        logits: (B, C).
-        target: int64 (B,) class indices, or integer (B, C) in {-1, 0, +1}; known negatives get -log(1 - p).
-        gamma: focusing exponent, >= 0.
-        margin: by how much a known positive must exceed what it is compared with, >= 0; in logits.
-        detach_weights: hold the factors constant in the derivative, as the training code released with ASL.
-        eps: the arguments of the logarithms are clamped to at least this; 1e-8 reproduces that code.
-        reduction: `mean` over B * C, `sum`, or `none`.
+        logits: Logits of shape (B, C), any floating dtype.
+        target: Class indices, int64 of shape (B,), or labels in {-1, 0, +1}, integer of shape (B, C). Known
+            negatives get -log(1 - p).
+        gamma: Focusing exponent, >= 0.
+        margin: Margin that is subtracted from the logits of known positives, >= 0.
+        detach_weights: Whether the factors are constant in the derivative, as in the training code released
+            with ASL.
+        eps: Lower bound of the arguments of the logarithms; 1e-8 reproduces that code.
+        reduction: Reduction of the losses: `mean` over B * C, `sum`, or `none`.
 
     Returns:
-        A scalar, or (B, C) for `none`.
+        Scalar, or shape (B, C) for `none`; float32, or float64 for float64 logits.
 
     Raises:
-        ValueError, TypeError: a negative gamma, margin or eps; see also `elementwise`.
+        ValueError, TypeError: `gamma`, `margin` or `eps` is negative, or logits or target have a wrong shape,
+            dtype or range.
 
     Example:
         >>> import torch
@@ -79,27 +82,29 @@ def asl_loss(
     eps: float = 0.0,
     reduction: Reduction = "mean",
 ) -> Tensor:
-    """Asymmetric loss: focal loss with an exponent for each side, and a shift of the negatives' probability.
+    """Asymmetric loss (ASL): focal loss with an exponent for each side, and a shift of p for negatives.
 
     (1 - p)^gamma_pos l+ on known positives, p_m^gamma_neg (-log(1 - p_m)) on unknown labels, with
-    p_m = max(p - clip, 0): an unknown label with p <= clip has neither loss nor gradient. clip = 0 is ASL
+    p_m = max(p - clip, 0). An unknown label with p <= clip has neither loss nor gradient; clip = 0 is ASL
     without probability shifting.
 
     Args:
-        logits: (B, C).
-        target: int64 (B,) class indices, or integer (B, C) in {-1, 0, +1}; known negatives get -log(1 - p).
-        gamma_pos, gamma_neg: focusing exponents, >= 0.
-        clip: by how much p is shifted, in [0, 1).
-        detach_weights: hold the focusing factors constant in the derivative, as the released training code.
-            The gradient that the paper analyses flows through them.
-        eps: the arguments of the logarithms are clamped to at least this; 1e-8 reproduces the released code.
-        reduction: `mean` over B * C, `sum` (released code), or `none`.
+        logits: Logits of shape (B, C), any floating dtype.
+        target: Class indices, int64 of shape (B,), or labels in {-1, 0, +1}, integer of shape (B, C). Known
+            negatives get -log(1 - p).
+        gamma_pos, gamma_neg: Focusing exponents, >= 0.
+        clip: Shift of p, in [0, 1).
+        detach_weights: Whether the focusing factors are constant in the derivative, as in the released
+            training code. The gradient analysed in the paper flows through them.
+        eps: Lower bound of the arguments of the logarithms; 1e-8 reproduces the released code.
+        reduction: Reduction of the losses: `mean` over B * C, `sum` (released code), or `none`.
 
     Returns:
-        A scalar, or (B, C) for `none`.
+        Scalar, or shape (B, C) for `none`; float32, or float64 for float64 logits.
 
     Raises:
-        ValueError, TypeError: an argument outside its domain; see also `elementwise`.
+        ValueError, TypeError: An argument lies outside its domain, or logits or target have a wrong shape,
+            dtype or range.
 
     Example:
         >>> import torch
@@ -121,12 +126,12 @@ def asl_loss(
 
 
 def focal_positive(gamma: float, detach: bool = False, eps: float = 0.0) -> Term:
-    """(1 - p)^gamma l+; with `detach` the factor is constant in the derivative, with `eps` l+ is capped."""
+    """(1 - p)^gamma l+. With `detach`, the factor is constant in the derivative; with `eps`, l+ is capped."""
     return _focused(gamma, positive_focus(gamma), capped(eps, positive_log_loss), detach)
 
 
 def focal_negative(gamma: float, detach: bool = False, eps: float = 0.0, clip: float = 0.0) -> Term:
-    """p_m^gamma (-log(1 - p_m)) with p_m = max(p - clip, 0); `detach` and `eps` as in `focal_positive`."""
+    """p_m^gamma (-log(1 - p_m)) with p_m = max(p - clip, 0). `detach` and `eps` as in `focal_positive`."""
     log_loss = negative_margin_loss(clip) if clip else negative_log_loss
     return _focused(gamma, negative_focus(gamma, clip), capped(eps, log_loss), detach)
 

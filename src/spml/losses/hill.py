@@ -1,4 +1,4 @@
-"""Losses for missing labels: unknown labels with a high probability are turned down or corrected."""
+"""Losses for missing labels, which down-weight or correct unknown labels with a high probability."""
 
 from __future__ import annotations
 
@@ -22,33 +22,36 @@ def hill_loss(
 ) -> Tensor:
     """Hill loss: (lam - p) p^2 on unknown labels, focal margin loss on known positives.
 
-    The gradient on an unknown label, p^2 (1 - p) (2 lam - 3 p), vanishes at both ends: a label that the model
-    is sure of is probably a missing positive. Known positives: (1 - p_m)^gamma (-log p_m) with p_m =
-    sigmoid(z - margin); margin = gamma = 0 is -log p.
+    The gradient on an unknown label, p^2 (1 - p) (2 lam - 3 p), vanishes at p = 0 and p = 1: a label of which
+    the model is confident is probably a missing positive. Known positives: (1 - p_m)^gamma (-log p_m) with
+    p_m = sigmoid(z - margin); -log p if margin = gamma = 0.
 
     Args:
-        logits: (B, C).
-        target: int64 (B,) class indices, or integer (B, C) in {-1, 0, +1}; known negatives get -log(1 - p).
-        lam: >= 1.5, so that the gradient never changes its sign; 1.5 makes it 3 p^2 (1 - p)^2.
-        margin: of known positives, >= 0, in logits.
-        gamma: focusing exponent of known positives, >= 0.
-        eps: added inside the logarithm, only without focus (gamma = 0); 1e-7 with margin = 0 reproduces the
-            copy in the code released with GR.
-        reduction: `mean` over B * C, `sum` (released code), or `none`.
+        logits: Logits of shape (B, C), any floating dtype.
+        target: Class indices, int64 of shape (B,), or labels in {-1, 0, +1}, integer of shape (B, C). Known
+            negatives get -log(1 - p).
+        lam: Parameter lambda, at least 1.5, so that the gradient does not change its sign; it is 3 p^2
+            (1 - p)^2 for 1.5.
+        margin: Margin of known positives in logits, >= 0.
+        gamma: Focusing exponent of known positives, >= 0.
+        eps: Added inside the logarithm, only without focusing (gamma = 0); 1e-7 with margin = 0 reproduces
+            the copy in the code released with GR.
+        reduction: Reduction of the losses: `mean` over B * C, `sum` (released code), or `none`.
 
     Returns:
-        A scalar, or (B, C) for `none`.
+        Scalar, or shape (B, C) for `none`; float32, or float64 for float64 logits.
 
     Raises:
-        ValueError, TypeError: an argument outside its domain; see also `elementwise`.
+        ValueError, TypeError: An argument lies outside its domain, or logits or target have a wrong shape,
+            dtype or range.
 
     Example:
         >>> import torch
         >>> round(hill_loss(torch.zeros(1, 2), torch.tensor([0]), margin=0.0, gamma=0.0).item(), 4)
         0.4716
 
-    Source: Zhang et al., "Simple and Robust Loss Design for Multi-Label Learning with Missing Labels",
-    arXiv 2112.07368.
+    Source: Zhang et al., "Simple and Robust Loss Design for Multi-Label Learning with Missing Labels", arXiv
+    2112.07368.
     """
     check_non_negative(margin=margin, gamma=gamma, eps=eps)
     if not lam >= 1.5:
@@ -74,33 +77,35 @@ def splc_loss(
     gamma: float = 2.0,
     reduction: Reduction = "mean",
 ) -> Tensor:
-    """Self-paced loss correction: an unknown label with p > tau counts as a positive.
+    """Self-paced loss correction (SPLC): an unknown label with p > tau counts as a positive.
 
-    Known positives: (1 - p_m)^gamma (-log p_m) with p_m = sigmoid(z - margin). Unknown labels:
-    p^gamma l- where p <= tau, (1 - p)^gamma l+ (without the margin) where p > tau. The gradient flows through
-    the focusing factors. Before its first epoch of correction the method is `focal_loss` with a margin.
+    Known positives: (1 - p_m)^gamma (-log p_m) with p_m = sigmoid(z - margin). Unknown labels: p^gamma l- if
+    p <= tau, (1 - p)^gamma l+ (without the margin) if p > tau. The gradient flows through the focusing
+    factors. Before its first epoch of correction the method uses `focal_loss` with a margin.
 
     Args:
-        logits: (B, C).
-        target: int64 (B,) class indices, or integer (B, C) in {-1, 0, +1}; known negatives get -log(1 - p).
-        tau: threshold of the correction, in [0, 1].
-        margin: of known positives, >= 0, in logits.
-        gamma: focusing exponent, >= 0.
-        reduction: `mean` over B * C, `sum` (released code), or `none`.
+        logits: Logits of shape (B, C), any floating dtype.
+        target: Class indices, int64 of shape (B,), or labels in {-1, 0, +1}, integer of shape (B, C). Known
+            negatives get -log(1 - p).
+        tau: Threshold of the correction, in [0, 1].
+        margin: Margin of known positives in logits, >= 0.
+        gamma: Focusing exponent, >= 0.
+        reduction: Reduction of the losses: `mean` over B * C, `sum` (released code), or `none`.
 
     Returns:
-        A scalar, or (B, C) for `none`.
+        Scalar, or shape (B, C) for `none`; float32, or float64 for float64 logits.
 
     Raises:
-        ValueError, TypeError: an argument outside its domain; see also `elementwise`.
+        ValueError, TypeError: An argument lies outside its domain, or logits or target have a wrong shape,
+            dtype or range.
 
     Example:
         >>> import torch
         >>> round(splc_loss(torch.tensor([[0.0, 3.0]]), torch.tensor([0]), gamma=0.0).item(), 4)
         0.6809
 
-    Source: Zhang et al., "Simple and Robust Loss Design for Multi-Label Learning with Missing Labels",
-    arXiv 2112.07368.
+    Source: Zhang et al., "Simple and Robust Loss Design for Multi-Label Learning with Missing Labels", arXiv
+    2112.07368.
     """
     check_non_negative(margin=margin, gamma=gamma)
     check_share(tau=tau)

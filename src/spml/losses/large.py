@@ -1,4 +1,4 @@
-"""Unknown labels with a large assumed-negative loss are taken for false negatives (LL-R, LL-Ct, LL-Cp)."""
+"""Losses that treat unknown labels with a large loss as false negatives (LL-R, LL-Ct, LL-Cp)."""
 
 from __future__ import annotations
 
@@ -23,26 +23,27 @@ def ll_loss(
     treatment: Literal["reject", "correct"] = "reject",
     reduction: Reduction = "mean",
 ) -> Tensor:
-    """Large-loss modification: assume-negative loss, but the largest losses on unknown labels are rejected
-    or corrected.
+    """Large-loss modification (LL): the largest losses on unknown labels are rejected or corrected.
 
-    Over the whole batch, with k = ceil(B C rate), an unknown label whose loss l- is at least the k-th
-    largest among unknown labels gets 0 (`reject`) or l+ (`correct`). Ties at the k-th all count. The rest
-    gets l-.
+    With k = ceil(B C rate) over the whole batch, an unknown label whose loss l- is at least the k-th largest
+    among unknown labels gets 0 (`reject`) or l+ (`correct`), including all ties with the k-th. Other unknown
+    labels get l-.
 
     Args:
-        logits: (B, C).
-        target: int64 (B,) class indices, or integer (B, C) in {-1, 0, +1}; known negatives get l- always.
-        rate: share of the batch's labels, in [0, 1]; 0 changes nothing. LL-R and LL-Ct: epoch t = 1, 2, ...
-            has (t - 1) * Delta; LL-Cp: Delta, from the second epoch on.
-        treatment: `reject` (LL-R) or `correct` (LL-Ct, LL-Cp).
-        reduction: `mean` over B * C (rejected labels count), `sum`, or `none`.
+        logits: Logits of shape (B, C), any floating dtype.
+        target: Class indices, int64 of shape (B,), or labels in {-1, 0, +1}, integer of shape (B, C). Known
+            negatives always get l-.
+        rate: Share of the labels of the batch, in [0, 1]; 0 is the assume-negative loss. LL-R and LL-Ct use
+            (t - 1) * Delta in epoch t = 1, 2, ..., LL-Cp uses Delta from the second epoch on.
+        treatment: Treatment of large losses: `reject` (LL-R) or `correct` (LL-Ct, LL-Cp).
+        reduction: Reduction of the losses: `mean` over B * C (including rejected labels), `sum`, or `none`.
 
     Returns:
-        A scalar, or (B, C) for `none`.
+        Scalar, or shape (B, C) for `none`; float32, or float64 for float64 logits.
 
     Raises:
-        ValueError, TypeError: an argument outside its domain; see also `elementwise`.
+        ValueError, TypeError: An argument lies outside its domain, or logits or target have a wrong shape,
+            dtype or range.
 
     Example:
         >>> import torch
@@ -52,8 +53,8 @@ def ll_loss(
         >>> round(ll_loss(logits, target, rate=0.25, treatment="correct", reduction="sum").item(), 4)
         1.7177
 
-    Source: Kim et al., "Large Loss Matters in Weakly Supervised Multi-Label Classification", CVPR 2022,
-    Eq. 5-8.
+    Source: Kim et al., "Large Loss Matters in Weakly Supervised Multi-Label Classification", CVPR 2022, Eq.
+    5-8.
     """
     check_target(logits, target)
     if treatment not in ("reject", "correct"):
@@ -70,17 +71,18 @@ def ll_loss(
 
 
 def large_loss_mask(logits: Tensor, target: Tensor, *, rate: float, strict: bool = False) -> Tensor:
-    """Which unknown labels `ll_loss` rejects or corrects.
+    """Mask of the unknown labels that `ll_loss` rejects or corrects.
 
     Args:
-        logits, target, rate: as in `ll_loss`.
-        strict: leave out those at the k-th largest loss, as one released implementation does.
+        logits, target, rate: Arguments of `ll_loss`.
+        strict: Whether labels with exactly the k-th largest loss are excluded, as in one released
+            implementation.
 
     Returns:
-        bool (B, C).
+        Mask of shape (B, C), bool.
 
     Raises:
-        ValueError, TypeError: as `ll_loss`.
+        ValueError, TypeError: As in `ll_loss`.
 
     Example:
         >>> import torch
@@ -97,10 +99,10 @@ def large_loss_mask(logits: Tensor, target: Tensor, *, rate: float, strict: bool
 
 
 def _cut(logits: Tensor, target: Tensor, rate: float) -> Tensor | None:
-    """The k-th largest logit of unknown labels; None for k = 0.
+    """K-th largest logit of unknown labels; None for k = 0.
 
-    l- rises strictly with the logit, so the order of logits is that of losses, without the ties that
-    rounding makes.
+    l- is strictly increasing in the logit, so logits are in the order of the losses, without ties due to
+    rounding.
     """
     check_share(rate=rate)
     count = min(math.ceil(logits.numel() * rate), logits.numel())
@@ -108,5 +110,5 @@ def _cut(logits: Tensor, target: Tensor, rate: float) -> Tensor | None:
         return None
     with torch.no_grad():
         of_unknown = by_label(target, positive=-math.inf, unknown=upcast(logits), negative=-math.inf)
-        # Faster than topk, and only one value is wanted.
+        # Faster than topk, of which only one value would be used.
         return of_unknown.flatten().kthvalue(logits.numel() - count + 1).values

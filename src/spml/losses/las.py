@@ -1,4 +1,4 @@
-"""Assumed negatives with a small weight (leverage), confident ones as positives (disambiguation)."""
+"""Leveraged asymmetric losses: a small weight for assumed negatives, confident ones as positives."""
 
 from __future__ import annotations
 
@@ -20,23 +20,25 @@ def las_loss(
     gamma_neg: float = 4.0,
     reduction: Reduction = "mean",
 ) -> Tensor:
-    """Leveraged asymmetric loss: focal loss with an exponent for each side, unknown labels with a weight.
+    """Leveraged asymmetric loss (LAS): focal loss with a small weight for unknown labels.
 
-    (1 - p)^gamma_pos l+ on known positives, weight p^gamma_neg l- on unknown labels. The gradient
-    flows through the focusing factors.
+    (1 - p)^gamma_pos l+ on known positives, weight p^gamma_neg l- on unknown labels. The gradient flows
+    through the focusing factors.
 
     Args:
-        logits: (B, C).
-        target: int64 (B,) class indices, or integer (B, C) in {-1, 0, +1}; known negatives get -log(1 - p).
-        weight: leverage of unknown labels, >= 0.
-        gamma_pos, gamma_neg: focusing exponents, >= 0.
-        reduction: `mean` over B * C, `sum`, or `none`. The paper sums over classes.
+        logits: Logits of shape (B, C), any floating dtype.
+        target: Class indices, int64 of shape (B,), or labels in {-1, 0, +1}, integer of shape (B, C). Known
+            negatives get -log(1 - p).
+        weight: Weight (leverage) of unknown labels, >= 0.
+        gamma_pos, gamma_neg: Focusing exponents, >= 0.
+        reduction: Reduction of the losses: `mean` over B * C, `sum`, or `none`. The paper sums over classes.
 
     Returns:
-        A scalar, or (B, C) for `none`.
+        Scalar, or shape (B, C) for `none`; float32, or float64 for float64 logits.
 
     Raises:
-        ValueError, TypeError: a negative hyper-parameter; see also `elementwise`.
+        ValueError, TypeError: A hyper-parameter is negative, or logits or target have a wrong shape, dtype or
+            range.
 
     Example:
         >>> import torch
@@ -67,25 +69,27 @@ def lasd_loss(
     gamma_neg: float = 4.0,
     reduction: Reduction = "mean",
 ) -> Tensor:
-    """Leveraged asymmetric loss with disambiguation: unknown labels with p > tau count as positives.
+    """Leveraged asymmetric loss with disambiguation (LASD): unknown labels with p > tau count as positives.
 
-    L+ = (1 - p)^gamma_pos l+, L- = p^gamma_neg l-. Known positives: L+. Unknown labels: weight_pos L+ where
-    p > tau, weight_neg L- elsewhere. The gradient flows through the focusing factors. With both weights 1 it
-    is the focal form of SPLC without a margin.
+    With L+ = (1 - p)^gamma_pos l+ and L- = p^gamma_neg l-: L+ on known positives; on unknown labels
+    weight_pos L+ if p > tau, otherwise weight_neg L-. The gradient flows through the focusing factors. With
+    both weights 1 it is the focal form of SPLC without a margin.
 
     Args:
-        logits: (B, C).
-        target: int64 (B,) class indices, or integer (B, C) in {-1, 0, +1}; known negatives get -log(1 - p).
-        weight_pos, weight_neg: lambda+ and lambda-, >= 0; see `balanced_weight` for lambda-.
-        tau: threshold of the disambiguation, in [0, 1].
-        gamma_pos, gamma_neg: focusing exponents, >= 0.
-        reduction: `mean` over B * C, `sum`, or `none`. The paper sums over classes.
+        logits: Logits of shape (B, C), any floating dtype.
+        target: Class indices, int64 of shape (B,), or labels in {-1, 0, +1}, integer of shape (B, C). Known
+            negatives get -log(1 - p).
+        weight_pos, weight_neg: Weights lambda+ and lambda-, >= 0; `balanced_weight` computes lambda-.
+        tau: Threshold of the disambiguation, in [0, 1].
+        gamma_pos, gamma_neg: Focusing exponents, >= 0.
+        reduction: Reduction of the losses: `mean` over B * C, `sum`, or `none`. The paper sums over classes.
 
     Returns:
-        A scalar, or (B, C) for `none`.
+        Scalar, or shape (B, C) for `none`; float32, or float64 for float64 logits.
 
     Raises:
-        ValueError, TypeError: an argument outside its domain; see also `elementwise`.
+        ValueError, TypeError: An argument lies outside its domain, or logits or target have a wrong shape,
+            dtype or range.
 
     Example:
         >>> import torch
@@ -110,23 +114,23 @@ def lasd_loss(
 
 
 def balanced_weight(weight_pos: float, mean_labels: float, classes: int) -> float:
-    """The weight of assumed negatives that balances both sides: (1 + weight_pos (K - 1)) / (C - K).
+    """Weight of assumed negatives that balances both sides: (1 + weight_pos (K - 1)) / (C - K).
 
     Args:
-        weight_pos: lambda+, >= 0.
-        mean_labels: mean labels per sample K, in [1, C).
-        classes: number of classes C.
+        weight_pos: Weight lambda+ of labels that count as positives, >= 0.
+        mean_labels: Mean labels per sample K, in [1, C).
+        classes: Number of classes C.
 
     Raises:
-        ValueError: an argument outside its domain.
+        ValueError: An argument lies outside its domain.
 
     Example:
         >>> round(balanced_weight(0.1, 1.46, 20), 4)
         0.0564
 
     Source: Cui et al., "Leveraged Asymmetric Loss with Disambiguation for Multi-label Recognition with
-    One-Positive Annotations", OpenReview JFf-bPQu5RB, Theorem 5.4; the number of labels is
-    the mean over the data set.
+    One-Positive Annotations", OpenReview JFf-bPQu5RB, Theorem 5.4; the number of labels is the mean over the
+    data set.
     """
     check_non_negative(weight_pos=weight_pos)
     if not 1 <= mean_labels < classes:
@@ -135,19 +139,19 @@ def balanced_weight(weight_pos: float, mean_labels: float, classes: int) -> floa
 
 
 def consistency_loss(logits: Tensor, other: Tensor, third: Tensor) -> Tensor:
-    """Squared differences of the probabilities of three views, two by two.
+    """Consistency loss: squared differences between the probabilities of three views.
 
-    Sum over the three pairs and over classes, mean over samples.
+    Sum over the three pairs of views and over classes, mean over samples.
 
     Args:
-        logits, other, third: (B, C), floating point, of the same samples in three views. The gradient flows
-            to all three.
+        logits, other, third: Logits of three views of the same samples, shape (B, C), any floating dtype. The
+            gradient flows to all three.
 
     Returns:
-        A scalar; 0 for an empty batch.
+        Scalar; 0 for an empty batch.
 
     Raises:
-        ValueError: the shapes differ.
+        ValueError: The shapes differ.
 
     Example:
         >>> import torch

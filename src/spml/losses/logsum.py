@@ -1,4 +1,4 @@
-"""Positives and negatives meet inside a logarithm of a sum (ZLPR, OPML), and the high-rank term."""
+"""Losses with logarithms of sums over labels (ZLPR, OPML), and the high-rank regulariser."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from ._core.domains import check_positive, check_share
-from ._core.elementwise import Reduction, check_target, upcast
-from ._core.rows import NOTHING, by_label, reduce_rows
+from ._core.elementwise import Reduction, check_soft, check_target, upcast
+from ._core.rows import LOG_ZERO, by_label, reduce_rows
 
 Smoothing: TypeAlias = Literal["constant", "product", "score"]
 HighRank: TypeAlias = Literal["determinant", "singular"]
@@ -21,22 +21,22 @@ def zlpr_loss(
 ) -> Tensor:
     """Zero-bounded log-sum-exp pairwise ranking loss: log(1 + sum_P e^-z) + log(1 + sum_N e^z).
 
-    N is every label that is not a known positive. A label is predicted where z > 0. With soft targets t:
+    P are the known positives, N all other labels. A label is predicted if z > 0. With soft targets t:
     log(1 + sum_j t_j e^-z_j) + log(1 + sum_j (1 - t_j) e^z_j).
 
     Args:
-        logits: (B, C).
-        target: int64 (B,) class indices, or integer (B, C) in {-1, 0, +1}.
-        soft: None, or floating point (B, C) in [0, 1]: t of unknown labels, constant in the derivative. Known
-            labels have t = 1 or 0.
-        reduction: `mean` over B, `sum`, or `none`.
+        logits: Logits of shape (B, C), any floating dtype.
+        target: Class indices, int64 of shape (B,), or labels in {-1, 0, +1}, integer of shape (B, C).
+        soft: Soft targets t of unknown labels, floating point of shape (B, C) in [0, 1], constant in the
+            derivative, or None. Known labels have t = 1 or 0.
+        reduction: Reduction of the losses: `mean` over B, `sum`, or `none`.
 
     Returns:
-        A scalar, or (B,) for `none`. Without `soft`, a row that has no known positive contributes only its
-        known negatives.
+        Scalar, or shape (B,) for `none`. Without `soft`, a row that has no known positive contributes only
+        its known negatives.
 
     Raises:
-        ValueError, TypeError: see `opml_loss`.
+        ValueError, TypeError: As in `opml_loss`.
 
     Example:
         >>> import torch
@@ -57,24 +57,25 @@ def opml_loss(
     soft: Tensor | None = None,
     reduction: Reduction = "mean",
 ) -> Tensor:
-    """One-positive multi-label loss: log(alpha + sum_P e^-z) + log(beta + sum_N e^z).
+    """One-positive multi-label loss (OPML): log(alpha + sum_P e^-z) + log(beta + sum_N e^z).
 
-    ZLPR with two positive constants in place of 1. Gradients -e^-z_i / (alpha + sum_P e^-z) and
-    e^z_j / (beta + sum_N e^z).
+    ZLPR with two positive constants in place of 1. The gradients are -e^-z_i / (alpha + sum_P e^-z) on known
+    positives and e^z_j / (beta + sum_N e^z) on other labels.
 
     Args:
-        logits: (B, C).
-        target: int64 (B,) class indices, or integer (B, C) in {-1, 0, +1}.
-        alpha, beta: > 0.
-        soft: as in `zlpr_loss`.
-        reduction: `mean` over B, `sum`, or `none`.
+        logits: Logits of shape (B, C), any floating dtype.
+        target: Class indices, int64 of shape (B,), or labels in {-1, 0, +1}, integer of shape (B, C).
+        alpha, beta: Constants of the two sums, > 0.
+        soft: Soft targets of unknown labels, as in `zlpr_loss`.
+        reduction: Reduction of the losses: `mean` over B, `sum`, or `none`.
 
     Returns:
-        A scalar, or (B,) for `none`. Without `soft`, a row that has no known positive contributes only its
-        known negatives, and the constants.
+        Scalar, or shape (B,) for `none`. Without `soft`, a row that has no known positive contributes only
+        its known negatives, and the constants.
 
     Raises:
-        ValueError, TypeError: an argument outside its domain; see also `elementwise`.
+        ValueError, TypeError: An argument lies outside its domain, or logits or target have a wrong shape,
+            dtype or range.
 
     Example:
         >>> import torch
@@ -87,14 +88,8 @@ def opml_loss(
     check_target(logits, target)
     z = upcast(logits)
     if soft is None:
-        return _opml(z, target, None, z.where(_has_positive(target), NOTHING), alpha, beta, reduction)
-    if soft.shape != logits.shape or not soft.is_floating_point():
-        raise ValueError(
-            f"soft must be floating point with the shape of the logits, {tuple(logits.shape)}, got "
-            f"{soft.dtype} {tuple(soft.shape)}"
-        )
-    if soft.device.type == "cpu" and not ((soft >= 0) & (soft <= 1)).all():
-        raise ValueError("soft must lie in [0, 1]")
+        return _opml(z, target, None, z.where(_has_positive(target), LOG_ZERO), alpha, beta, reduction)
+    check_soft(logits, soft)
     t = soft.detach().to(z.dtype)
     return _opml(z, target, _log(t) - z, _log(1 - t) + z, alpha, beta, reduction)
 
@@ -111,29 +106,32 @@ def soft_opml_loss(
     beta: float = 1.0,
     reduction: Reduction = "mean",
 ) -> Tensor:
-    """OPML in which an unknown label is a positive to a share e:
+    """OPML in which unknown labels U are positives with a share e.
+
     log(alpha + sum_P e^-z + sum_U e_j e^-z_j) + log(beta + sum_U (1 - e_j) e^z_j).
 
-    The published expression of e is lost; each value of `smoothing` is a reading.
+    The published expression of e is lost; each value of `smoothing` is one interpretation.
 
     Args:
-        logits: (B, C).
-        target: int64 (B,) class indices, or integer (B, C) in {-1, 0, +1}; known negatives are in the second
-            sum with weight 1.
-        smoothing: `constant`: e = share. `product`: e = (p AP)^gamma. `score`: e = p AP^gamma. AP is that of
-            the class on the training set, p the present score, constant in the derivative.
-        share: of `constant`, in [0, 1].
-        average_precision: of `product` and `score`: floating point (C,) in [0, 1].
-        gamma: of `product` and `score`, > 0.
-        alpha, beta: > 0.
-        reduction: `mean` over B, `sum`, or `none`.
+        logits: Logits of shape (B, C), any floating dtype.
+        target: Class indices, int64 of shape (B,), or labels in {-1, 0, +1}, integer of shape (B, C). Known
+            negatives enter the second sum with weight 1.
+        smoothing: Expression of e: `constant` = share, `product` = (p AP)^gamma, `score` = p AP^gamma. AP is
+            the average precision of the class on the training set; p is the current score, constant in the
+            derivative.
+        share: Value of `constant`, in [0, 1].
+        average_precision: AP of `product` and `score`, floating point of shape (C,) in [0, 1].
+        gamma: Exponent of `product` and `score`, > 0.
+        alpha, beta: Constants of the two sums, > 0.
+        reduction: Reduction of the losses: `mean` over B, `sum`, or `none`.
 
     Returns:
-        A scalar, or (B,) for `none`. A row that has no known positive contributes only its known negatives,
-        and the constants.
+        Scalar, or shape (B,) for `none`. A row that has no known positive contributes only its known
+        negatives, and the constants.
 
     Raises:
-        ValueError, TypeError: an argument outside its domain; see also `elementwise`.
+        ValueError, TypeError: An argument lies outside its domain, or logits or target have a wrong shape,
+            dtype or range.
 
     Example:
         >>> import torch
@@ -158,27 +156,27 @@ def soft_opml_loss(
     else:
         soft = p * average_precision**gamma
     labelled = _has_positive(target)
-    falls, rises = (_log(soft) - z).where(labelled, NOTHING), (_log(1 - soft) + z).where(labelled, NOTHING)
+    falls, rises = (_log(soft) - z).where(labelled, LOG_ZERO), (_log(1 - soft) + z).where(labelled, LOG_ZERO)
     return _opml(z, target, falls, rises, alpha, beta, reduction)
 
 
 def high_rank_loss(logits: Tensor, *, form: HighRank = "determinant", delta: float = 1.0) -> Tensor:
-    """Pushes the matrix P of predicted probabilities towards a high rank, so that labels stay distinct.
+    """High-rank regulariser of the matrix P of predicted probabilities, which keeps labels distinct.
 
-    The published equation, -log det(.) of the predictions, is lost; each value of `form` is a reading. With
-    the singular values s of P: `determinant`: -log det(I + P'P) = -sum log(1 + s^2); `singular`:
-    -sum log(s + delta).
+    The published equation, -log det(.) of the predictions, is lost; each value of `form` is one
+    interpretation. With the singular values s of P: `determinant` is -log det(I + P'P) = -sum log(1 + s^2),
+    `singular` is -sum log(s + delta).
 
     Args:
-        logits: (B, C).
-        form: `determinant` or `singular`.
-        delta: of `singular`, > 0.
+        logits: Logits of shape (B, C), any floating dtype.
+        form: Interpretation of the equation, `determinant` or `singular`.
+        delta: Constant of `singular`, > 0.
 
     Returns:
-        A scalar, a statistic of the batch (not divided by B); 0 for an empty batch.
+        Scalar, a statistic of the batch (not divided by B); 0 for an empty batch.
 
     Raises:
-        ValueError: an argument outside its domain.
+        ValueError: An argument lies outside its domain.
 
     Example:
         >>> import torch
@@ -197,7 +195,7 @@ def high_rank_loss(logits: Tensor, *, form: HighRank = "determinant", delta: flo
             return -(values + delta).log().sum()
         gram = p.T @ p if p.shape[1] < p.shape[0] else p @ p.T
         identity = torch.eye(len(gram), dtype=gram.dtype, device=gram.device)
-        # cholesky_ex, because cholesky waits for the device to learn whether it succeeded; it always does.
+        # cholesky_ex does not wait for the device to report success, which is certain for I + P'P.
         factor: Tensor = torch.linalg.cholesky_ex(gram + identity).L
         return -2 * factor.diagonal().log().sum()
 
@@ -211,32 +209,32 @@ def _opml(
     beta: float,
     reduction: Reduction,
 ) -> Tensor:
-    """The loss from what an unknown label puts into the exponents of the first and of the second sum."""
+    """OPML loss from the exponents of unknown labels in the first (`falls`) and second (`rises`) sum."""
     check_positive(alpha=alpha, beta=beta)
     if falls is not None:
-        falling = by_label(target, positive=-z, unknown=falls, negative=NOTHING)
+        falling = by_label(target, positive=-z, unknown=falls, negative=LOG_ZERO)
     elif target.ndim == 1:
         falling = -z.gather(1, target[:, None])
     else:
-        falling = (-z).where(target == 1, NOTHING)
-    rising = by_label(target, positive=NOTHING, unknown=rises, negative=z)
+        falling = (-z).where(target == 1, LOG_ZERO)
+    rising = by_label(target, positive=LOG_ZERO, unknown=rises, negative=z)
     return reduce_rows(_log_sum(falling, alpha) + _log_sum(rising, beta), reduction)
 
 
 def _has_positive(target: Tensor) -> Tensor:
-    """Which rows have a known positive, bool (B, 1); a single one where all have."""
+    """Mask of the rows with a known positive, bool of shape (B, 1), or a scalar if all rows have one."""
     if target.ndim == 1:
         return torch.ones((), dtype=torch.bool, device=target.device)
-    some: Tensor = (target == 1).any(1, keepdim=True)
-    return some
+    labelled: Tensor = (target == 1).any(1, keepdim=True)
+    return labelled
 
 
 def _log(share: Tensor) -> Tensor:
     logarithm: Tensor = share.clamp(min=torch.finfo(share.dtype).tiny).log()
-    return logarithm.where(share > 0, NOTHING)
+    return logarithm.where(share > 0, LOG_ZERO)
 
 
 def _log_sum(exponents: Tensor, constant: float) -> Tensor:
-    """log(constant + sum over the row of e^exponent), (B,)."""
+    """log(constant + sum over the row of e^exponent), shape (B,)."""
     whole = torch.logsumexp(exponents, 1)
     return torch.logaddexp(whole, torch.full_like(whole, math.log(constant)))

@@ -1,4 +1,4 @@
-"""An information bottleneck beside the classifier (MIME)."""
+"""Variational information bottleneck (MIME)."""
 
 from __future__ import annotations
 
@@ -18,21 +18,25 @@ def mime_loss(
     beta: float = 1e-4,
     eps: float = 0.0,
 ) -> Tensor:
-    """Variational information bottleneck: assume-negative loss + beta * KL of the latent code.
+    """Variational information bottleneck (MIME): assume-negative loss + beta * divergence of the code.
+
+    The divergence is `gaussian_kl_loss` of the latent code from the standard normal distribution.
 
     Args:
-        logits: (B, C), of a classifier on samples of the code.
-        target: int64 (B,) class indices, or integer (B, C) in {-1, 0, +1}; with the pseudo-labels that MIME
-            has assigned as known positives.
-        mean, std: of the code, see `gaussian_kl_loss`.
-        beta: >= 0.
-        eps: added inside the logarithms of the first part; 1e-5 reproduces the released implementation.
+        logits: Logits of a classifier on samples of the code, shape (B, C), any floating dtype.
+        target: Class indices, int64 of shape (B,), or labels in {-1, 0, +1}, integer of shape (B, C), in
+            which the pseudo-labels that MIME has assigned are known positives.
+        mean, std: Parameters of the code, as in `gaussian_kl_loss`.
+        beta: Weight of the divergence, >= 0.
+        eps: Added inside the logarithms of the assume-negative loss; 1e-5 reproduces the released
+            implementation.
 
     Returns:
-        A scalar.
+        Scalar.
 
     Raises:
-        ValueError, TypeError: beta is negative; see also `gaussian_kl_loss` and `elementwise`.
+        ValueError, TypeError: `beta` is negative, `mean` or `std` is not allowed, or logits or target have a
+            wrong shape, dtype or range.
 
     Example:
         >>> import torch
@@ -47,17 +51,19 @@ def mime_loss(
 
 
 def gaussian_kl_loss(mean: Tensor, std: Tensor) -> Tensor:
-    """Kullback-Leibler divergence of N(mean, std^2) from N(0, 1): mean over elements of
+    """Kullback-Leibler divergence of N(mean, std^2) from N(0, 1), mean over elements.
+
     (mean^2 + std^2 - 1) / 2 - log std.
 
     Args:
-        mean, std: floating point, the same shape; std > 0. Computed in float32 at least.
+        mean, std: Mean and standard deviation, floating point of the same shape, std > 0; computed in at
+            least float32.
 
     Returns:
-        A scalar >= 0; 0 for empty tensors.
+        Scalar >= 0; 0 for empty tensors.
 
     Raises:
-        ValueError: shapes differ; on the CPU also a standard deviation that is not positive.
+        ValueError: The shapes differ or, on CPU, a standard deviation is not positive.
 
     Example:
         >>> import torch

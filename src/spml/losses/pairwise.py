@@ -1,4 +1,4 @@
-"""Known positives are ranked above everything else, pair by pair."""
+"""Pairwise ranking of known positives above all other labels."""
 
 from __future__ import annotations
 
@@ -6,28 +6,29 @@ import torch
 from torch import Tensor
 
 from ._core.elementwise import Reduction, check_target, elementwise
-from ._core.terms import Weight, beside, constant, negative_power_loss, positive_power_loss, weighted
+from ._core.terms import Weight, constant, lookup, negative_power_loss, positive_power_loss, weighted
 
 
 def pr_loss(logits: Tensor, target: Tensor, *, reduction: Reduction = "mean") -> Tensor:
     """Pairwise-ranking loss: sum over known positives i and other labels j of max(0, 1 - p_i + p_j).
 
-    The hinge is on probabilities and never clips, because p_i - p_j <= 1. So a row with P positives and U
-    other labels costs U sum_i (1 - p_i) + P sum_j p_j, in O(C) and not O(P U). Gradient -U p_i (1 - p_i) and
-    P p_j (1 - p_j). A row without a known positive has no pair and costs nothing.
+    The hinge is on probabilities and never clips, because p_i - p_j <= 1. The loss of a row with P positives
+    and U other labels is therefore U sum_i (1 - p_i) + P sum_j p_j, which takes O(C) instead of O(P U). The
+    gradients are -U p_i (1 - p_i) and P p_j (1 - p_j). A row without a known positive has no pairs and no
+    loss.
 
     Args:
-        logits: (B, C).
-        target: int64 (B,) class indices, or integer (B, C) in {-1, 0, +1}; unknown labels and known
-            negatives are ranked below known positives alike.
-        reduction: `mean` = sum over pairs / (B * C), `sum`, or `none` (a pair is shared out among its two
-            labels).
+        logits: Logits of shape (B, C), any floating dtype.
+        target: Class indices, int64 of shape (B,), or labels in {-1, 0, +1}, integer of shape (B, C). Unknown
+            labels and known negatives are equally ranked below known positives.
+        reduction: Reduction of the losses: `mean` = sum over pairs / (B * C), `sum`, or `none` (the loss of a
+            pair is split between its two labels).
 
     Returns:
-        A scalar, or (B, C) for `none`.
+        Scalar, or shape (B, C) for `none`; float32, or float64 for float64 logits.
 
     Raises:
-        ValueError, TypeError: see `elementwise`.
+        ValueError, TypeError: Logits or target have a wrong shape, dtype or range.
 
     Example:
         >>> import torch
@@ -44,7 +45,7 @@ def pr_loss(logits: Tensor, target: Tensor, *, reduction: Reduction = "mean") ->
     if target.ndim == 2:
         count = (target == 1).sum(1, keepdim=True, dtype=torch.int64)
         partners = {"others": (classes - count).expand(target.shape), "positives": count.expand(target.shape)}
-        above, below = beside("others"), beside("positives")
+        above, below = lookup("others"), lookup("positives")
     lower = weighted(below, negative_power_loss(1))
     return elementwise(
         logits,
@@ -53,5 +54,5 @@ def pr_loss(logits: Tensor, target: Tensor, *, reduction: Reduction = "mean") ->
         unknown=lower,
         negative=lower,
         reduction=reduction,
-        beside=partners,
+        constants=partners,
     )

@@ -1,4 +1,4 @@
-"""Penalties on the size of a model's weights (L1R, L2R)."""
+"""Penalties on the weights of a model (L1R, L2R)."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from ._core.elementwise import upcast
 
 
 def weight_penalty_loss(parameters: Iterable[Tensor], *, l1: float = 0.0, l2: float = 0.0) -> Tensor:
-    """l1 sum |w| + l2 sum w^2 over weights, to be added to a loss.
+    """Penalty l1 sum |w| + l2 sum w^2 over weights, to be added to a loss.
 
-    The optimiser sees its gradient, l1 sign(w) + 2 l2 w (0 at w = 0), together with that of the loss: the
-    minimum is that of the penalised loss, unlike with AdamW's decoupled weight decay.
+    Its gradient, l1 sign(w) + 2 l2 w (0 at w = 0), is added to that of the loss before the optimiser step, so
+    the penalised loss is minimised, unlike with the decoupled weight decay of AdamW.
 
     Args:
-        parameters: of a model. Left out are those with fewer than two dimensions (biases, norms) and those
-            that need no gradient.
-        l1: of the sum of magnitudes, >= 0.
-        l2: of the sum of squares, >= 0.
+        parameters: Parameters of a model. Those with fewer than two dimensions (biases, norms) and those that
+            do not require a gradient are left out.
+        l1: Coefficient of the sum of magnitudes, >= 0.
+        l2: Coefficient of the sum of squares, >= 0.
 
     Returns:
-        A scalar, 0 if no weight is left; float32, or float64 for float64 weights.
+        Scalar, 0 if there are no weights; float32, or float64 for float64 weights.
 
     Raises:
-        ValueError: a coefficient is negative.
+        ValueError: A coefficient is negative.
 
     Example:
         >>> import torch

@@ -1,4 +1,4 @@
-"""Losses that take pseudo-labels from outside for what is unknown."""
+"""Losses with external pseudo-labels for unknown labels (VLPL, GPR)."""
 
 from __future__ import annotations
 
@@ -44,29 +44,31 @@ def vlpl_loss(
     eps: float = 0.0,
     reduction: Reduction = "mean",
 ) -> Tensor:
-    """VLPL loss: entropy maximisation, with pseudo-labels from outside where there are any.
+    """VLPL loss: entropy maximisation with external pseudo-labels, as from a vision-language model.
 
     Known positives: L+. Unknown labels without a pseudo-label: -alpha (1 - p)^gamma_unknown H(p); with a
-    positive one: beta_pos [(1 - e) L+ + e L-], e = smoothing; with a negative one: beta_neg L-. Here
+    positive pseudo-label: beta_pos [(1 - e) L+ + e L-], e = smoothing; with a negative one: beta_neg L-. Here
     L+ = (1 - p)^gamma_pos l+ and L- = p^gamma_neg l-; all gammas are 0 except in the asymmetric variant.
 
     Args:
-        logits: (B, C).
-        target: int64 (B,) class indices, or integer (B, C) in {-1, 0, +1}; known negatives get -log(1 - p).
-        pseudo: integer (B, C) in {-1, 0, +1}; counts only where the target is unknown.
-        alpha: weight of the entropy, > 0.
-        beta_pos, beta_neg: weights of pseudo-labels, >= 0. The released code leaves negative ones out.
-        smoothing: e, in [0, 1].
-        gamma_pos, gamma_neg, gamma_unknown: focusing exponents, >= 0. The asymmetric variant of the released
+        logits: Logits of shape (B, C), any floating dtype.
+        target: Class indices, int64 of shape (B,), or labels in {-1, 0, +1}, integer of shape (B, C). Known
+            negatives get -log(1 - p).
+        pseudo: Pseudo-labels in {-1, 0, +1}, integer of shape (B, C); used only where the target is unknown.
+        alpha: Weight of the entropy, > 0.
+        beta_pos, beta_neg: Weights of pseudo-labels, >= 0. The released code ignores negative ones.
+        smoothing: Label smoothing e of positive pseudo-labels, in [0, 1].
+        gamma_pos, gamma_neg, gamma_unknown: Focusing exponents, >= 0. The asymmetric variant of the released
             code has 2, 4, 4 with alpha = beta_pos = beta_neg = 1 and no smoothing.
-        eps: added inside the logarithms; 1e-5 reproduces the released code.
-        reduction: `mean` over B * C, `sum`, or `none`.
+        eps: Added inside the logarithms; 1e-5 reproduces the released code.
+        reduction: Reduction of the losses: `mean` over B * C, `sum`, or `none`.
 
     Returns:
-        A scalar, or (B, C) for `none`.
+        Scalar, or shape (B, C) for `none`; float32, or float64 for float64 logits.
 
     Raises:
-        ValueError, TypeError: an argument outside its domain; see also `elementwise`.
+        ValueError, TypeError: An argument lies outside its domain, or logits or target have a wrong shape,
+            dtype or range.
 
     Example:
         >>> import torch
@@ -97,7 +99,7 @@ def vlpl_loss(
         ),
         negative=log_neg,
         reduction=reduction,
-        beside={"pseudo": pseudo},
+        constants={"pseudo": pseudo},
     )
 
 
@@ -118,30 +120,32 @@ def gpr_loss(
     eps: float = 0.0,
     reduction: Reduction = "mean",
 ) -> Tensor:
-    """Generalised pseudo-label robust (GPR) loss: GR, with pseudo-labels from outside where there are any.
+    """Generalised pseudo-label robust (GPR) loss: the GR loss with external pseudo-labels.
 
     Known positives: l+. Unknown labels without a pseudo-label: v [k L2 + (1 - k) L3] as in `gr_loss`; with a
-    positive one: u [rho l+ + (1 - rho) l-] with u = 1 - clamp(v, 1 - lam1, 1 - lam2); with a negative one:
-    v l-. k, v and u are constant in the derivative. The published loss adds reg ((k - K) / C)^2 with k the
-    mean over the batch of sum_c p, K the mean labels per sample.
+    positive pseudo-label: u [rho l+ + (1 - rho) l-] with u = 1 - clamp(v, 1 - lam1, 1 - lam2); with a
+    negative one: v l-. k, v and u are constant in the derivative. The published loss adds reg
+    ((k - K) / C)^2, in which k is the mean of sum_c p over the batch and K the mean labels per sample.
 
     Args:
-        logits: (B, C).
-        target: int64 (B,) class indices, or integer (B, C) in {-1, 0, +1}; known negatives get -log(1 - p).
-        pseudo: integer (B, C) in {-1, 0, +1}; counts only where the target is unknown.
-        w, b: of k = sigmoid(w p + b).
-        mu, sigma: of v = exp(-(p - mu)^2 / (2 sigma^2)); sigma > 0.
-        q2, q3: exponents of L2 and L3 as in `gr_loss`, >= 0.
-        lam1, lam2: upper and lower end of u, 0 <= lam2 <= lam1 <= 1.
-        rho: share of l+ in a pseudo-positive, in [0, 1].
-        eps: added inside the logarithms; 1e-7 reproduces the released code.
-        reduction: `mean` over B * C, `sum`, or `none`.
+        logits: Logits of shape (B, C), any floating dtype.
+        target: Class indices, int64 of shape (B,), or labels in {-1, 0, +1}, integer of shape (B, C). Known
+            negatives get -log(1 - p).
+        pseudo: Pseudo-labels in {-1, 0, +1}, integer of shape (B, C); used only where the target is unknown.
+        w, b: Parameters of k = sigmoid(w p + b).
+        mu, sigma: Parameters of v = exp(-(p - mu)^2 / (2 sigma^2)), sigma > 0.
+        q2, q3: Exponents of L2 and L3 as in `gr_loss`, >= 0.
+        lam1, lam2: Upper and lower bound of u, 0 <= lam2 <= lam1 <= 1.
+        rho: Share of l+ in the loss of a positive pseudo-label, in [0, 1].
+        eps: Added inside the logarithms; 1e-7 reproduces the released code.
+        reduction: Reduction of the losses: `mean` over B * C, `sum`, or `none`.
 
     Returns:
-        A scalar, or (B, C) for `none`.
+        Scalar, or shape (B, C) for `none`; float32, or float64 for float64 logits.
 
     Raises:
-        ValueError, TypeError: an argument outside its domain; see also `elementwise`.
+        ValueError, TypeError: An argument lies outside its domain, or logits or target have a wrong shape,
+            dtype or range.
 
     Example:
         >>> import torch
@@ -176,16 +180,16 @@ def gpr_loss(
         ),
         negative=negative,
         reduction=reduction,
-        beside={"pseudo": pseudo},
+        constants={"pseudo": pseudo},
     )
 
 
 def _by_pseudo_label(positive: Term, without: Term, negative: Term) -> Term:
     def is_positive(x: Point) -> Tensor:
-        return x.beside["pseudo"].to(x.z.dtype).clamp_(min=0)
+        return x.constants["pseudo"].to(x.z.dtype).clamp_(min=0)
 
     def is_negative(x: Point) -> Tensor:
-        return x.beside["pseudo"].to(x.z.dtype).clamp_(max=0).neg_()
+        return x.constants["pseudo"].to(x.z.dtype).clamp_(max=0).neg_()
 
     return switched(is_positive, positive, switched(is_negative, negative, without))
 

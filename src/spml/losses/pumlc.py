@@ -1,4 +1,4 @@
-"""Positive-unlabelled learning, class by class over the batch."""
+"""Positive-unlabelled learning of each class over the batch (PU-MLC), and mixing of samples."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ._core.elementwise import check_target, upcast
 from ._core.rows import by_label
 
 SMALLEST_SPREAD = 1e-3
-"""A class whose logits spread less than this over the batch keeps the temperature 1."""
+"""Standard deviation of the logits of a class over the batch below which its temperature is 1."""
 
 
 def pumlc_loss(
@@ -25,27 +25,30 @@ def pumlc_loss(
     alpha: float = 1.0,
     reduction: Literal["mean", "sum", "none"] = "sum",
 ) -> Tensor:
-    """Variational positive-unlabelled loss: per class m^gamma log m - mean over known positives of log p,
-    with m the mean of p over the batch.
+    """Variational positive-unlabelled loss of each class over the batch (PU-MLC).
 
-    p = sigmoid(z / T), with the temperature T = min(alpha * standard deviation of z over the batch, 1) of the
+    For each class m^gamma log m - mean over known positives of log p, where m is the mean of p over the
+    batch.
+
+    p = sigmoid(z / T) with the temperature T = min(alpha * standard deviation of z over the batch, 1) of the
     class. T and the factor m^gamma are constant in the derivative. A class without a known positive in the
-    batch has the first part only. A class whose logits are constant over the batch, a batch of one included,
-    has T = 1.
+    batch has only the first part. A class whose logits are constant over the batch (always in a batch of one
+    sample) has T = 1.
 
     Args:
-        logits: (B, C).
-        target: int64 (B,) class indices, or integer (B, C) in {-1, 0, +1}; known negatives add the mean of
-            -log(1 - p) over them.
-        gamma: >= 0.
-        alpha: > 0.
-        reduction: `sum` over classes (published), `mean`, or `none`.
+        logits: Logits of shape (B, C), any floating dtype.
+        target: Class indices, int64 of shape (B,), or labels in {-1, 0, +1}, integer of shape (B, C). Known
+            negatives add their mean of -log(1 - p).
+        gamma: Exponent of the factor m^gamma, >= 0.
+        alpha: Factor of the temperature, > 0.
+        reduction: Reduction of the losses of the classes: `sum` (published), `mean`, or `none`.
 
     Returns:
-        A scalar, or (C,) for `none`. The mixing of samples that the paper adds is `mixed_consistency_loss`.
+        Scalar, or shape (C,) for `none`. The paper also mixes samples; see `mixed_consistency_loss`.
 
     Raises:
-        ValueError, TypeError: an argument outside its domain; see also `elementwise`.
+        ValueError, TypeError: An argument lies outside its domain, or logits or target have a wrong shape,
+            dtype or range.
 
     Example:
         >>> import torch
@@ -66,8 +69,8 @@ def pumlc_loss(
     log_p = functional.logsigmoid(z)
     log_mean = torch.logsumexp(log_p, 0) - math.log(len(z))
     each = (gamma * log_mean).exp().detach() * log_mean
-    nowhere = torch.zeros_like(z, dtype=torch.bool)
-    each = each - _mean(log_p, by_label(target, positive=True, unknown=nowhere, negative=False))
+    unknown = torch.zeros_like(z, dtype=torch.bool)
+    each = each - _mean(log_p, by_label(target, positive=True, unknown=unknown, negative=False))
     if target.ndim == 2:
         each = each - _mean(functional.logsigmoid(-z), target == -1)
     if reduction == "none":
@@ -76,23 +79,24 @@ def pumlc_loss(
 
 
 def mixed_log_target(logits: Tensor, target: Tensor, partner: Tensor, share: Tensor) -> Tensor:
-    """Logarithm of the labels that mixed samples should be given: log(share t + (1 - share) t of the
-    partner).
+    """Logarithm of the labels of mixed samples, log(share t + (1 - share) t of the partner).
 
-    t = 1 on known positives, p = sigmoid(z) elsewhere: on known negatives too, because the logarithm of 0 is
-    infinite, and with a small number in its place they outweigh all else.
+    t = 1 on known positives, t = p = sigmoid(z) elsewhere, including known negatives: log 0 is infinite, and
+    a small number in place of 0 would make them dominate the loss.
 
     Args:
-        logits: (B, C), of the samples before they are mixed; constant in the derivative.
-        target: int64 (B,) class indices, or integer (B, C) in {-1, 0, +1}.
-        partner: int64 (B,), the row that each row is mixed with.
-        share: float (B,), of each row in its mixture, in [0, 1]; its partner has the rest.
+        logits: Logits of the samples before mixing, shape (B, C), any floating dtype, constant in the
+            derivative.
+        target: Class indices, int64 of shape (B,), or labels in {-1, 0, +1}, integer of shape (B, C).
+        partner: Row with which each row is mixed, int64 of shape (B,).
+        share: Share of each row in its mixture, floating point of shape (B,) in [0, 1]; the partner has the
+            rest.
 
     Returns:
-        (B, C), finite, float32, or float64 for float64 logits.
+        Tensor of shape (B, C), finite; float32, or float64 for float64 logits.
 
     Raises:
-        ValueError, TypeError: see `elementwise`.
+        ValueError, TypeError: Logits or target have a wrong shape, dtype or range.
 
     Example:
         >>> import torch
@@ -101,29 +105,30 @@ def mixed_log_target(logits: Tensor, target: Tensor, partner: Tensor, share: Ten
         tensor([[0.7500, 0.7500],
                 [0.7500, 0.7500]])
 
-    Source: as `mixed_consistency_loss`.
+    Source: As for `mixed_consistency_loss`.
     """
     check_target(logits, target)
     log_p = functional.logsigmoid(upcast(logits).detach())
     log_t = by_label(target, positive=0.0, unknown=log_p, negative=log_p)
-    mine = share.to(log_t)[:, None]
-    return torch.logaddexp(mine.log() + log_t, torch.log1p(-mine) + log_t[partner])
+    own = share.to(log_t)[:, None]
+    return torch.logaddexp(own.log() + log_t, torch.log1p(-own) + log_t[partner])
 
 
 def mixed_consistency_loss(logits: Tensor, log_target: Tensor) -> Tensor:
-    """A mixture of two samples has the mixture of their labels: (log y - log p)^2.
+    """Consistency of mixed samples with their mixed labels: (log y - log p)^2.
 
     Sum over classes, mean over samples.
 
     Args:
-        logits: (B, C), of the mixed samples.
-        log_target: (B, C), log y, see `mixed_log_target`; constant in the derivative.
+        logits: Logits of the mixed samples, shape (B, C), any floating dtype.
+        log_target: Logarithm of the labels, log y, from `mixed_log_target`, shape (B, C), constant in the
+            derivative.
 
     Returns:
-        A scalar; 0 for an empty batch.
+        Scalar; 0 for an empty batch.
 
     Raises:
-        ValueError: the shapes differ.
+        ValueError: The shapes differ.
 
     Example:
         >>> import torch
@@ -144,12 +149,12 @@ def mixed_consistency_loss(logits: Tensor, log_target: Tensor) -> Tensor:
 
 
 def _mean(values: Tensor, where: Tensor) -> Tensor:
-    """Mean of each column over some entries, (C,); 0 over none."""
+    """Mean of each column over the entries `where`, shape (C,); 0 if there are none."""
     return values.where(where, 0).sum(0) / where.sum(0).clamp(min=1)
 
 
 def _temperature(z: Tensor, alpha: float) -> Tensor:
-    """(C,), constant in the derivative."""
+    """Temperature of each class, shape (C,), constant in the derivative."""
     if len(z) == 1:
         return z.new_ones(z.shape[1])
     spread = z.detach().std(0)

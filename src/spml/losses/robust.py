@@ -1,4 +1,4 @@
-"""The generalised robust loss: soft pseudo-labels and instance weights for unknown labels."""
+"""Generalised robust loss (GR): soft pseudo-labels and instance weights for unknown labels."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Literal, TypeAlias
 from torch import Tensor
 
 from ._core import terms
+from ._core.domains import check_non_negative, check_positive, check_share
 from ._core.elementwise import Reduction, elementwise
 from ._core.terms import Number, Weight
 
@@ -35,30 +36,35 @@ def gr_loss(
 ) -> Tensor:
     """Generalised robust (GR) loss: L1 on known positives, v(p) [k(p) L2 + (1 - k(p)) L3] on unknown labels.
 
-    L1 = (1 - p^q1) / q1, L2 = (1 - p^q2) / q2, L3 = (1 - (1 - p)^q3) / q3; a q of 0 is the limit, -log p
-    or -log(1 - p). k is a soft pseudo-label, v an instance weight; the gradient flows through neither.
-    Gradient on an unknown label: v [(1 - k) (1 - p)^q3 p - k p^q2 (1 - p)].
+    L1 = (1 - p^q1) / q1, L2 = (1 - p^q2) / q2, L3 = (1 - (1 - p)^q3) / q3; q = 0 stands for the limit, -log p
+    or -log(1 - p). k is a soft pseudo-label and v an instance weight, both constant in the derivative. The
+    gradient on an unknown label is v [(1 - k) (1 - p)^q3 p - k p^q2 (1 - p)].
 
     Args:
-        logits: (B, C).
-        target: int64 (B,) class indices, or integer (B, C) in {-1, 0, +1}; known negatives get -log(1 - p).
-        k: `logistic` = sigmoid(w p + b) (Eq. 7), `scar` = (1 - a) p / (1 - a p) (Eq. 6), `step` = [p > tau]
-            (Eq. 8), `constant` = share (Assumption 1).
-        w, b: of `logistic`. A tensor of shape () or (C,) that requires a gradient gets one.
-        a: of `scar`: probability that a positive is observed, 1 / mean labels per sample, in (0, 1].
-        tau: of `step`, in [0, 1].
-        share: of `constant`, in [0, 1].
-        v: `gaussian` = exp(-(p - mu)^2 / (2 sigma^2)) (Eq. 10), or `one`.
-        mu, sigma: of `gaussian`; sigma > 0. Numbers, or tensors as for w and b.
-        q1, q2, q3: >= 0. The paper has q1 = 0.01, the released code q1 = 0, which is the default here.
-        eps: added inside the logarithm of L1 when q1 = 0; 1e-7 reproduces the released code.
-        reduction: `mean` over B * C (released code), `sum` (the paper sums over classes), or `none`.
+        logits: Logits of shape (B, C), any floating dtype.
+        target: Class indices, int64 of shape (B,), or labels in {-1, 0, +1}, integer of shape (B, C). Known
+            negatives get -log(1 - p).
+        k: Soft pseudo-label: `logistic` = sigmoid(w p + b) (Eq. 7), `scar` = (1 - a) p / (1 - a p) (Eq. 6),
+            `step` = [p > tau] (Eq. 8), or `constant` = share (Assumption 1).
+        w, b: Parameters of `logistic`: numbers, or tensors of shape () or (C,), which get a gradient if they
+            require one.
+        a: Parameter of `scar`, in (0, 1]: probability that a positive is observed, 1 / mean labels per
+            sample.
+        tau: Threshold of `step`, in [0, 1].
+        share: Value of `constant`, in [0, 1].
+        v: Instance weight: `gaussian` = exp(-(p - mu)^2 / (2 sigma^2)) (Eq. 10), or `one`.
+        mu, sigma: Parameters of `gaussian`, sigma > 0: numbers or tensors, as for w and b.
+        q1, q2, q3: Exponents, >= 0. The paper has q1 = 0.01, the released code q1 = 0, which is the default.
+        eps: Added inside the logarithm of L1 if q1 = 0; 1e-7 reproduces the released code.
+        reduction: Reduction of the losses: `mean` over B * C (released code), `sum` (the paper sums over
+            classes), or `none`.
 
     Returns:
-        A scalar, or (B, C) for `none`.
+        Scalar, or shape (B, C) for `none`; float32, or float64 for float64 logits.
 
     Raises:
-        ValueError, TypeError: an argument outside its domain; see also `elementwise`.
+        ValueError, TypeError: An argument lies outside its domain, or logits or target have a wrong shape,
+            dtype or range.
 
     Example:
         >>> import torch
@@ -68,9 +74,7 @@ def gr_loss(
     Source: Chen et al., "Boosting Single Positive Multi-label Classification with Generalized Robust Loss",
     IJCAI 2024, Eq. 4-10.
     """
-    for name, value in (("q1", q1), ("q2", q2), ("q3", q3), ("eps", eps)):
-        if not value >= 0:
-            raise ValueError(f"{name} must be at least 0, got {value}")
+    check_non_negative(q1=q1, q2=q2, q3=q3, eps=eps)
     weight = _instance_weight(v, mu, sigma)
     return elementwise(
         logits,
@@ -95,12 +99,10 @@ def _pseudo_label(k: str, w: Number, b: Number, a: float, tau: float, share: flo
             raise ValueError(f"a must lie in (0, 1], got {a}")
         return terms.selected_at_random(a)
     if k == "step":
-        if not 0 <= tau <= 1:
-            raise ValueError(f"tau must lie in [0, 1], got {tau}")
+        check_share(tau=tau)
         return terms.step(tau)
     if k == "constant":
-        if not 0 <= share <= 1:
-            raise ValueError(f"share must lie in [0, 1], got {share}")
+        check_share(share=share)
         return terms.constant(share)
     raise ValueError(f"k must be 'logistic', 'scar', 'step' or 'constant', got {k!r}")
 
@@ -110,6 +112,6 @@ def _instance_weight(v: str, mu: Number, sigma: Number) -> Weight | None:
         return None
     if v != "gaussian":
         raise ValueError(f"v must be 'gaussian' or 'one', got {v!r}")
-    if not isinstance(sigma, Tensor) and not sigma > 0:
-        raise ValueError(f"sigma must be greater than 0, got {sigma}")
+    if not isinstance(sigma, Tensor):
+        check_positive(sigma=sigma)
     return terms.gaussian(mu, sigma)

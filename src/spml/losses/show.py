@@ -1,4 +1,4 @@
-"""The likelihood of the label that was shown, with the number of labels held near its mean (SHOW)."""
+"""Likelihood of the observed label, with the number of labels kept near its mean (SHOW)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch.nn import functional
 
 from ._core.domains import check_non_negative, check_positive, check_share
 from ._core.elementwise import check_target, upcast
-from ._core.rows import NOTHING, by_label
+from ._core.rows import LOG_ZERO, by_label
 
 
 def show_loss(
@@ -24,33 +24,36 @@ def show_loss(
     running: Tensor | None = None,
     momentum: float = 1.0,
 ) -> Tensor:
-    """Likelihood of the label that was shown: mean over rows of [-log p_o + rho log sum_c p_c]
-    + weight * log^2(k / K), with k the mean over rows of sum_c p_c.
+    """Likelihood of the observed label, with the number of labels kept near its mean (SHOW).
 
-    With rho = 1 the first part is -log P(shown = o) for a uniform draw among the true labels. Its gradient on
-    an unknown label, rho p (1 - p) / sum p, vanishes as p -> 1: a confident hidden positive is not pushed
-    down.
+    Mean over rows of [-log p_o + rho log sum_c p_c], plus weight * log^2(k / K), where k is the mean over
+    rows of sum_c p_c.
+
+    With rho = 1 the first part is -log P(observed = o) for a uniform draw among the true labels. Its gradient
+    on an unknown label, rho p (1 - p) / sum p, vanishes as p -> 1, so a confident hidden positive is not
+    pushed down.
 
     Args:
-        logits: (B, C).
-        target: int64 (B,) class indices, or integer (B, C) in {-1, 0, +1}. Known negatives get -log(1 - p)
-            and are left out of sum_c. All known positives of a row add their -log p.
-        mean_labels: mean labels per sample K, in (0, C).
-        rho: in [0, 1].
-        weight: lambda, >= 0. Smaller in small batches; 1, with rho = 1, where the number of labels varies
-            much.
-        shifted: p = sigmoid(z + logit(K / C)), as published; otherwise p = sigmoid(z), which is the same when
-            the bias of the head starts at logit(K / C).
-        running: scalar, a running mean of k over earlier batches, constant in the derivative, or None. With
-            it, k is momentum * (k of the batch) + (1 - momentum) * running: for small batches, whose own k is
-            noisy.
-        momentum: in (0, 1].
+        logits: Logits of shape (B, C), any floating dtype.
+        target: Class indices, int64 of shape (B,), or labels in {-1, 0, +1}, integer of shape (B, C). Known
+            negatives get -log(1 - p) and are left out of sum_c. Each known positive of a row adds its -log p.
+        mean_labels: Mean labels per sample K, in (0, C).
+        rho: Weight of the normalisation, in [0, 1].
+        weight: Weight lambda of the regulariser, >= 0. Use a smaller value for small batches, and 1, with
+            rho = 1, if the number of labels varies much.
+        shifted: Whether p = sigmoid(z + logit(K / C)), as published. Otherwise p = sigmoid(z), which is
+            equivalent if the bias of the head starts at logit(K / C).
+        running: Running mean of k over earlier batches, a scalar that is constant in the derivative, or None.
+            With it, k is momentum * (k of the batch) + (1 - momentum) * running, for small batches, in which
+            k is noisy.
+        momentum: Weight of the batch in k, in (0, 1].
 
     Returns:
-        A scalar. A row without a known positive contributes only its known negatives.
+        Scalar. A row without a known positive contributes only its known negatives.
 
     Raises:
-        ValueError, TypeError: an argument outside its domain; see also `elementwise`.
+        ValueError, TypeError: An argument lies outside its domain, or logits or target have a wrong shape,
+            dtype or range.
 
     Example:
         >>> import torch
@@ -72,26 +75,26 @@ def show_loss(
     if not z.numel():
         return likelihood
     log_count = (
-        torch.logsumexp(log_sums.where(labelled, NOTHING), 0) - labelled.sum().clamp(min=1).to(z.dtype).log()
+        torch.logsumexp(log_sums.where(labelled, LOG_ZERO), 0) - labelled.sum().clamp(min=1).to(z.dtype).log()
     )
     if running is not None:
-        before = ((1 - momentum) * running.detach().to(z.dtype)).log().clamp(min=NOTHING)
+        before = ((1 - momentum) * running.detach().to(z.dtype)).log().clamp(min=LOG_ZERO)
         log_count = torch.logaddexp(log_count + math.log(momentum), before)
     distance = (log_count - math.log(mean_labels)).where(labelled.any(), 0)
     return likelihood + weight * distance.square()
 
 
 def expected_labels(logits: Tensor, target: Tensor, *, mean_labels: float, shifted: bool = True) -> Tensor:
-    """k of `show_loss`: the mean over rows with a known positive of the sum of p over possible labels.
+    """Expected labels per sample, k of `show_loss`: mean of sum_c p_c over the rows with a known positive.
 
     Args:
-        logits, target, mean_labels, shifted: as in `show_loss`.
+        logits, target, mean_labels, shifted: Arguments of `show_loss`.
 
     Returns:
-        A scalar; NaN without such a row.
+        Scalar; NaN if no row has a known positive.
 
     Raises:
-        ValueError, TypeError: as `show_loss`.
+        ValueError, TypeError: As in `show_loss`.
 
     Example:
         >>> import torch
@@ -107,13 +110,15 @@ def expected_labels(logits: Tensor, target: Tensor, *, mean_labels: float, shift
 def _shifted(logits: Tensor, mean_labels: float, shifted: bool) -> Tensor:
     classes = logits.shape[1]
     if not 0 < mean_labels < classes:
-        raise ValueError(f"mean_labels must lie between 0 and {classes}, the classes, got {mean_labels}")
+        raise ValueError(
+            f"mean_labels must lie between 0 and {classes}, the number of classes, got {mean_labels}"
+        )
     z = upcast(logits)
     return z + math.log(mean_labels / (classes - mean_labels)) if shifted else z
 
 
 def _log_sums(log_p: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-    """log sum_c p_c over possible labels, and whether there is a known positive; both (B,)."""
+    """log sum_c p_c without known negatives, and whether the row has a known positive; both of shape (B,)."""
     if target.ndim == 1:
         return torch.logsumexp(log_p, 1), torch.ones_like(target, dtype=torch.bool)
-    return torch.logsumexp(log_p.where(target != -1, NOTHING), 1), (target == 1).any(1)
+    return torch.logsumexp(log_p.where(target != -1, LOG_ZERO), 1), (target == 1).any(1)

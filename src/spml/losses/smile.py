@@ -1,4 +1,4 @@
-"""Label enhancement: soft labels from outside, and how far their distribution is from the uniform one."""
+"""Label enhancement (SMILE): soft labels, and the divergence of their distribution from the uniform one."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from ._core.domains import check_non_negative
-from ._core.elementwise import Reduction, elementwise, upcast
-from ._core.terms import beside, negative_eps_loss, positive_eps_loss, scaled, unified
+from ._core.elementwise import Reduction, check_soft, elementwise, upcast
+from ._core.terms import lookup, negative_eps_loss, positive_eps_loss, scaled, unified
 
 
 def smile_loss(
@@ -19,23 +19,26 @@ def smile_loss(
     eps: float = 0.0,
     reduction: Reduction = "mean",
 ) -> Tensor:
-    """Classifier loss of SMILE: binary cross-entropy with soft labels d for what is unknown.
+    """Classifier loss of SMILE: binary cross-entropy with soft labels d for unknown labels.
 
-    Known positives: l+. Unknown labels: unknown_weight [d l+ + (1 - d) l-].
+    l+ on known positives, unknown_weight [d l+ + (1 - d) l-] on unknown labels.
 
     Args:
-        logits: (B, C).
-        target: int64 (B,) class indices, or integer (B, C) in {-1, 0, +1}; known negatives get -log(1 - p).
-        soft: floating point (B, C) in [0, 1]; counts only where the target is unknown; gets no gradient.
-        unknown_weight: >= 0. The option `bias` of the released code is 1 / (C - 1).
-        eps: added inside the logarithms; 1e-5 reproduces the released code.
-        reduction: `mean` over B * C, `sum`, or `none`.
+        logits: Logits of shape (B, C), any floating dtype.
+        target: Class indices, int64 of shape (B,), or labels in {-1, 0, +1}, integer of shape (B, C). Known
+            negatives get -log(1 - p).
+        soft: Soft labels d, floating point of shape (B, C) in [0, 1]; used only where the target is unknown;
+            gets no gradient.
+        unknown_weight: Weight of unknown labels, >= 0. The option `bias` of the released code is 1 / (C - 1).
+        eps: Added inside the logarithms; 1e-5 reproduces the released code.
+        reduction: Reduction of the losses: `mean` over B * C, `sum`, or `none`.
 
     Returns:
-        A scalar, or (B, C) for `none`.
+        Scalar, or shape (B, C) for `none`; float32, or float64 for float64 logits.
 
     Raises:
-        ValueError, TypeError: an argument outside its domain; see also `elementwise`.
+        ValueError, TypeError: An argument lies outside its domain, or logits or target have a wrong shape,
+            dtype or range.
 
     Example:
         >>> import torch
@@ -47,16 +50,16 @@ def smile_loss(
     Enhancement", NeurIPS 2022.
     """
     check_non_negative(unknown_weight=unknown_weight, eps=eps)
-    _check_soft(logits, soft)
+    check_soft(logits, soft)
     positive, negative = positive_eps_loss(eps), negative_eps_loss(eps)
     return elementwise(
         logits,
         target,
         positive=positive,
-        unknown=scaled(unknown_weight, unified(beside("soft"), None, positive, negative)),
+        unknown=scaled(unknown_weight, unified(lookup("soft"), None, positive, negative)),
         negative=negative,
         reduction=reduction,
-        beside={"soft": soft},
+        constants={"soft": soft},
     )
 
 
@@ -64,17 +67,18 @@ def beta_kl_loss(a: Tensor, b: Tensor) -> Tensor:
     """Kullback-Leibler divergence of Beta(a, b) from the uniform distribution Beta(1, 1), mean over elements.
 
     log G(a + b) - log G(a) - log G(b) + (a - 1) psi(a) + (b - 1) psi(b) - (a + b - 2) psi(a + b), with the
-    gamma function G and its logarithmic derivative psi. The released code has other signs, and no divergence.
+    gamma function G and its logarithmic derivative psi. The released code has other signs, so it does not
+    compute a divergence.
 
     Args:
-        a, b: floating point, the same shape, > 0; computed in float32 at least. SMILE has a = D and b = 1 - D
-            for a soft label D, kept away from 0 and 1.
+        a, b: Parameters of the distributions, floating point of the same shape, > 0; computed in at least
+            float32. SMILE uses a = D and b = 1 - D for a soft label D that is kept away from 0 and 1.
 
     Returns:
-        A scalar >= 0; 0 for empty tensors.
+        Scalar >= 0; 0 for empty tensors.
 
     Raises:
-        ValueError: shapes differ; on the CPU also a value that is not positive.
+        ValueError: The shapes differ or, on CPU, a value is not positive.
 
     Example:
         >>> import torch
@@ -99,13 +103,3 @@ def beta_kl_loss(a: Tensor, b: Tensor) -> Tensor:
         - (total - 2) * torch.digamma(total)
     )
     return divergence.sum() / max(a.numel(), 1)
-
-
-def _check_soft(logits: Tensor, soft: Tensor) -> None:
-    if soft.shape != logits.shape or not soft.is_floating_point():
-        raise ValueError(
-            f"soft must be floating point with the shape of the logits, {tuple(logits.shape)}, got "
-            f"{soft.dtype} {tuple(soft.shape)}"
-        )
-    if soft.device.type == "cpu" and not ((soft >= 0) & (soft <= 1)).all():
-        raise ValueError("soft must lie in [0, 1]")

@@ -7,26 +7,27 @@ from torch import Tensor
 from torch.nn import functional
 
 from ._core.elementwise import Reduction, check_target, upcast
-from ._core.rows import NOTHING, reduce_rows
+from ._core.rows import LOG_ZERO, reduce_rows
 
 
 def softmax_loss(logits: Tensor, target: Tensor, *, reduction: Reduction = "mean") -> Tensor:
     """Softmax cross-entropy on the observed label: -log(e^z_o / sum_c e^z_c).
 
-    Known negatives are left out of the sum. With several known positives, the mean of -log(e^z_i /
-    (e^z_i + sum over unknown labels of e^z)) over them, so that they don't compete with each other.
+    Known negatives are left out of the sum. With several known positives i, the loss is the mean of
+    -log(e^z_i / (e^z_i + sum over unknown labels of e^z)), so that they do not compete with each other.
 
     Args:
-        logits: (B, C), or log-probabilities, which give the same. They are no log-odds, and what all logits
-            of a sample have in common means nothing: compare samples by log-softmax.
-        target: int64 (B,) class indices, or integer (B, C) in {-1, 0, +1}.
-        reduction: `mean` over B, `sum`, or `none`.
+        logits: Logits of shape (B, C), any floating dtype, or log-probabilities, which give the same loss.
+            They are not log-odds, and an offset common to all logits of a sample is arbitrary: compare
+            samples by log-softmax.
+        target: Class indices, int64 of shape (B,), or labels in {-1, 0, +1}, integer of shape (B, C).
+        reduction: Reduction of the losses: `mean` over B, `sum`, or `none`.
 
     Returns:
-        A scalar, or (B,) for `none`. A row without a known positive contributes 0.
+        Scalar, or shape (B,) for `none`. A row without a known positive contributes 0.
 
     Raises:
-        ValueError, TypeError: see `elementwise`.
+        ValueError, TypeError: Logits or target have a wrong shape, dtype or range.
 
     Example:
         >>> import torch
@@ -35,14 +36,14 @@ def softmax_loss(logits: Tensor, target: Tensor, *, reduction: Reduction = "mean
         >>> round(softmax_loss(torch.zeros(1, 4), torch.tensor([[1, 0, 0, -1]])).item(), 4)
         1.0986
 
-    Source: multi-class logistic regression, with the one observed label as if it were the only one.
+    Source: multi-class logistic regression, with the observed label as if it were the only one.
     """
     check_target(logits, target)
     z = upcast(logits)
     if target.ndim == 1:
         return reduce_rows(functional.cross_entropy(z, target, reduction="none"), reduction)
     positive = target == 1
-    rivals = torch.logsumexp(z.where(target == 0, NOTHING), 1, keepdim=True)
-    # Not softplus, which is linear from 20 on.
+    rivals = torch.logsumexp(z.where(target == 0, LOG_ZERO), 1, keepdim=True)
+    # Not softplus, which is linear above 20.
     each = -functional.logsigmoid(z - rivals).where(positive, 0).sum(1)
     return reduce_rows(each / positive.sum(1).clamp(min=1), reduction)

@@ -7,12 +7,12 @@ from torch import Tensor
 from torch.nn import functional
 
 from ._core.domains import check_non_negative
-from ._core.elementwise import check_target, elementwise, upcast
-from ._core.point import Point
+from ._core.elementwise import check_like_logits, check_target, elementwise, upcast
 from ._core.rows import by_label
 from ._core.terms import (
     Number,
     Term,
+    lookup,
     negative_eps_loss,
     negative_log_loss,
     no_loss,
@@ -35,30 +35,33 @@ def ignore_loss(
     weight_views: float = 0.5,
     eps: float = 0.0,
 ) -> Tensor:
-    """Information-gap rejection: weight_pos * mean over known positives of l+ (plain view) + weight_an * mean
-    over labels that are not rejected of the assume-negative loss (strong view) + weight_views * mean squared
-    difference of the two views' logits.
+    """Information-gap rejection (IGNORE), with a plain, a strongly augmented and a masked view.
+
+    weight_pos * mean of l+ over known positives (plain view) + weight_an * mean of the assume-negative loss
+    over labels that are not rejected (strong view) + weight_views * mean squared difference between the
+    logits of the two views.
 
     An unknown label is rejected as a likely false negative if |z - z_masked| > gap_threshold and
-    z > mean_logits: hiding what the observed class was seen by changes it as much as that class.
+    z > mean_logits: masking the image region of the observed class changes it as much as that class.
 
     Args:
-        logits: (B, C), of the plain view.
-        target: int64 (B,) class indices, or integer (B, C) in {-1, 0, +1}; known negatives are never
-            rejected.
-        strong_logits: (B, C), of the strongly augmented view.
-        masked_logits: (B, C), of the view in which the observed class is hidden; only compared with, it gets
-            no gradient. None = nothing is rejected, as in the warm-up epochs.
-        gap_threshold: running mean of the gap at the observed class, a number or scalar.
-        mean_logits: running mean of the logits, a number or (C,).
-        weight_pos, weight_an, weight_views: >= 0.
-        eps: added inside the logarithms; 1e-5 reproduces the released implementation.
+        logits: Logits of the plain view, shape (B, C), any floating dtype.
+        target: Class indices, int64 of shape (B,), or labels in {-1, 0, +1}, integer of shape (B, C). Known
+            negatives are never rejected.
+        strong_logits: Logits of the strongly augmented view, shape (B, C).
+        masked_logits: Logits of the view in which the observed class is masked, shape (B, C); gets no
+            gradient. None = nothing is rejected, as in the warm-up epochs.
+        gap_threshold: Running mean of the gap at the observed class, a number or a scalar tensor.
+        mean_logits: Running mean of the logits, a number or a tensor of shape (C,).
+        weight_pos, weight_an, weight_views: Weights of the three parts, >= 0.
+        eps: Added inside the logarithms; 1e-5 reproduces the released implementation.
 
     Returns:
-        A scalar.
+        Scalar.
 
     Raises:
-        ValueError, TypeError: an argument outside its domain; see also `elementwise`.
+        ValueError, TypeError: An argument lies outside its domain, or logits or target have a wrong shape,
+            dtype or range.
 
     Example:
         >>> import torch
@@ -71,11 +74,11 @@ def ignore_loss(
     """
     check_target(logits, target)
     check_non_negative(weight_pos=weight_pos, weight_an=weight_an, weight_views=weight_views, eps=eps)
-    _check_view("strong_logits", strong_logits, logits)
+    check_like_logits(logits, strong_logits=strong_logits)
     positive, negative = positive_eps_loss(eps), negative_eps_loss(eps)
     rejected = torch.zeros_like(logits, dtype=torch.bool)
     if masked_logits is not None:
-        _check_view("masked_logits", masked_logits, logits)
+        check_like_logits(logits, masked_logits=masked_logits)
         z, masked = upcast(logits).detach(), upcast(masked_logits).detach()
         suspect = ((z - masked).abs() > gap_threshold) & (z > mean_logits)
         rejected = by_label(target, positive=False, unknown=suspect, negative=False)
@@ -86,34 +89,36 @@ def ignore_loss(
         unknown=_if("rejected", no_loss, negative),
         negative=negative,
         reduction="sum",
-        beside={"rejected": rejected},
+        constants={"rejected": rejected},
     )
-    shown = elementwise(logits, target, positive=positive, unknown=no_loss, negative=no_loss, reduction="sum")
+    plain = elementwise(logits, target, positive=positive, unknown=no_loss, negative=no_loss, reduction="sum")
     between = functional.mse_loss(upcast(strong_logits), upcast(logits), reduction="sum")
     return (
-        weight_pos * shown / (target == 1 if target.ndim == 2 else target >= 0).sum().clamp(min=1)
+        weight_pos * plain / (target == 1 if target.ndim == 2 else target >= 0).sum().clamp(min=1)
         + weight_an * assumed / (~rejected).sum().clamp(min=1)
         + weight_views * between / max(logits.numel(), 1)
     )
 
 
 def plc_loss(logits: Tensor, target: Tensor, strong_logits: Tensor, *, tau: float = 0.6) -> Tensor:
-    """Pseudo-label consistency: binary cross-entropy of the strong view with hard labels of the weak one.
+    """Pseudo-label consistency (PLC): cross-entropy of the strong view with pseudo-labels of the weak one.
 
-    An unknown label is taken for positive where the weak view has p >= tau, for negative where p < 1 - tau,
-    and left out between; known labels are what they are. Mean over what is not left out.
+    An unknown label is treated as a positive if p >= tau in the weak view, as a negative if p < 1 - tau, and
+    left out otherwise; known labels keep their value. Mean over the labels that are not left out.
 
     Args:
-        logits: (B, C), of the weakly augmented view; constant in the derivative.
-        target: int64 (B,) class indices, or integer (B, C) in {-1, 0, +1}.
-        strong_logits: (B, C), of the strongly augmented view.
-        tau: in [0.5, 1].
+        logits: Logits of the weakly augmented view, shape (B, C), any floating dtype, constant in the
+            derivative.
+        target: Class indices, int64 of shape (B,), or labels in {-1, 0, +1}, integer of shape (B, C).
+        strong_logits: Logits of the strongly augmented view, shape (B, C).
+        tau: Confidence threshold, in [0.5, 1].
 
     Returns:
-        A scalar, to be added to the assume-negative loss of the weak view.
+        Scalar, to be added to the assume-negative loss of the weak view.
 
     Raises:
-        ValueError, TypeError: an argument outside its domain; see also `elementwise`.
+        ValueError, TypeError: An argument lies outside its domain, or logits or target have a wrong shape,
+            dtype or range.
 
     Example:
         >>> import torch
@@ -125,7 +130,7 @@ def plc_loss(logits: Tensor, target: Tensor, strong_logits: Tensor, *, tau: floa
     NeurIPS 2022.
     """
     check_target(logits, target)
-    _check_view("strong_logits", strong_logits, logits)
+    check_like_logits(logits, strong_logits=strong_logits)
     if not 0.5 <= tau <= 1:
         raise ValueError(f"tau must lie in [0.5, 1], got {tau}")
     p = torch.sigmoid(upcast(logits)).detach()
@@ -136,22 +141,11 @@ def plc_loss(logits: Tensor, target: Tensor, strong_logits: Tensor, *, tau: floa
         positive=positive_log_loss,
         unknown=_if("up", positive_log_loss, _if("down", negative_log_loss, no_loss)),
         reduction="sum",
-        beside={"up": up, "down": down},
+        constants={"up": up, "down": down},
     )
     used = by_label(target, positive=True, unknown=up | down, negative=True).sum()
     return total / used.clamp(min=1)
 
 
 def _if(name: str, yes: Term, no: Term) -> Term:
-    def there(x: Point) -> Tensor:
-        return x.beside[name].to(x.z.dtype)
-
-    return switched(there, yes, no)
-
-
-def _check_view(name: str, view: Tensor, logits: Tensor) -> None:
-    if view.shape != logits.shape or not view.is_floating_point():
-        raise ValueError(
-            f"{name} must be floating point with the shape of the logits, {tuple(logits.shape)}, got "
-            f"{view.dtype} {tuple(view.shape)}"
-        )
+    return switched(lookup(name), yes, no)

@@ -1,6 +1,6 @@
-"""Metrics of multi-label scores, against full labels and against observed ones.
+"""Metrics of multi-label scores, against full labels and against observed labels.
 
-Scores are raw, float32 or float64 of shape (N, C); results are float64. Everything imports torch and numpy
+Scores are raw (no sigmoid), float32 or float64 of shape (N, C); results are float64. Imports torch and numpy
 only.
 """
 
@@ -14,11 +14,14 @@ from .average_precision import (
 from .comparison import Candidate, Comparison, compare_models, compare_ranks, sample_warnings
 from .observed import SPScore, sp_of_ranks, sp_score, sp_scores
 from .ranks import Ranks, observed_ranks
+from .registry import LabelledScores, Metric, metrics, register_metric
 from .thresholded import PrecisionRecallF1, TopK, precision_recall_f1, top_k
 
 __all__ = [
     "Candidate",
     "Comparison",
+    "LabelledScores",
+    "Metric",
     "PrecisionRecallF1",
     "Ranks",
     "SPScore",
@@ -28,10 +31,12 @@ __all__ = [
     "compare_ranks",
     "mean_average_precision",
     "mean_over_classes",
+    "metrics",
     "naive_map",
     "observed_ranks",
     "precision_of_ranks",
     "precision_recall_f1",
+    "register_metric",
     "sample_warnings",
     "sp_of_ranks",
     "sp_score",

@@ -1,8 +1,8 @@
-"""What every metric accepts: scores and labels as NumPy arrays or torch tensors, checked once."""
+"""Inputs of all metrics: scores and labels as NumPy arrays or torch tensors, validated once."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -12,17 +12,18 @@ Scores = npt.NDArray[np.floating[Any]]
 BoolArray = npt.NDArray[np.bool_]
 IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
+Empty = Literal["exclude", "zero"]
 
 
 class Truth(NamedTuple):
-    """Labels as two masks of shape (N, C); `known` is None where no entry is unknown."""
+    """Labels as two masks of shape (N, C); `known` is None if no entry is unknown."""
 
     positive: BoolArray
     known: BoolArray | None
 
 
 def as_array(values: npt.ArrayLike | torch.Tensor) -> npt.NDArray[Any]:
-    """`values` as a NumPy array; bfloat16, which NumPy lacks, becomes float32 (exact)."""
+    """Convert to a NumPy array; bfloat16, which NumPy lacks, becomes float32 (exact)."""
     if isinstance(values, torch.Tensor):
         values = values.detach().cpu()
         return (values.float() if values.dtype == torch.bfloat16 else values).numpy()
@@ -30,10 +31,11 @@ def as_array(values: npt.ArrayLike | torch.Tensor) -> npt.NDArray[Any]:
 
 
 def as_scores(scores: npt.ArrayLike | torch.Tensor) -> Scores:
-    """Scores as float32 or float64 of shape (N, C); other numbers are converted.
+    """Validate scores and convert them to float32 or float64 of shape (N, C).
 
     Raises:
-        ValueError: another shape, nothing in it, not real numbers, or a NaN (names row and column).
+        ValueError: The shape is not (N, C), the array is empty, its values are not real numbers, or one of
+            them is NaN (the message gives row and column).
     """
     array = as_array(scores)
     if array.ndim != 2 or array.size == 0:
@@ -44,21 +46,21 @@ def as_scores(scores: npt.ArrayLike | torch.Tensor) -> Scores:
         array = array.astype(np.float32)
     elif array.dtype not in (np.float32, np.float64):
         array = array.astype(np.float64)
-    if np.isnan(array.min()):  # the minimum of anything with a NaN is NaN: no (N, C) mask in the usual case
+    if np.isnan(array.min()):  # the minimum is NaN if any score is: no (N, C) mask in the usual case
         row, column = np.argwhere(np.isnan(array))[0].tolist()
         raise ValueError(f"scores: row {row}, column {column} is NaN; every score must be a number")
     return array
 
 
 def as_truth(truth: npt.ArrayLike | torch.Tensor, shape: tuple[int, ...]) -> Truth:
-    """Labels of shape (N, C), read by their type.
+    """Validate labels of shape (N, C) and interpret them by their dtype.
 
     bool or unsigned integers: {0, 1}, where 0 is negative. Signed integers or floats: {-1, 0, +1}, where 0 is
-    unknown. A signed matrix that has zeros and no -1 could be meant either way, so it is refused.
+    unknown. A signed matrix that has zeros but no -1 is ambiguous and refused.
 
     Raises:
-        ValueError: a shape other than that of the scores, another value (names row and column), or a matrix
-            that could be meant either way.
+        ValueError: The shape is not that of the scores, a value is not allowed (the message gives row and
+            column), or the matrix is ambiguous.
     """
     array = _label_matrix(truth, shape)
     signed = array.dtype.kind in "if"
@@ -71,22 +73,23 @@ def as_truth(truth: npt.ArrayLike | torch.Tensor, shape: tuple[int, ...]) -> Tru
         return Truth(positive, None)
     if not (array == -1).any():
         raise ValueError(
-            f"labels of type {array.dtype} are read as {{-1, 0, +1}} with 0 = unknown, but these hold no -1: "
-            "no known negative. If 0 means absent, pass `labels == 1`"
+            f"labels of type {array.dtype} are read as {{-1, 0, +1}} with 0 = unknown, but these contain no "
+            "-1: no known negative. If 0 means absent, pass `labels == 1`"
         )
     return Truth(positive, known)
 
 
 def as_known_positives(observed: npt.ArrayLike | torch.Tensor, shape: tuple[int, ...]) -> BoolArray:
-    """Where observed labels are +1, bool of shape (N, C).
+    """Mask of the known positives, bool of shape (N, C).
 
     Args:
-        observed: integers of shape (N,), the one known positive class of each sample; or a signed matrix
-            of shape (N, C) in {-1, 0, +1}.
-        shape: (N, C) of the scores.
+        observed: Integers of shape (N,), the one known positive class of each sample, or a signed matrix of
+            shape (N, C) in {-1, 0, +1}.
+        shape: Shape (N, C) of the scores.
 
     Raises:
-        ValueError: another shape, type or value (names the row), or no known positive at all.
+        ValueError: Shape, dtype or a value is not allowed (the message gives the row), or there is no known
+            positive.
     """
     array = as_array(observed)
     if array.ndim == 1:
@@ -104,13 +107,13 @@ def as_known_positives(observed: npt.ArrayLike | torch.Tensor, shape: tuple[int,
     array = _label_matrix(array, shape)
     if array.dtype.kind not in "if":
         raise ValueError(
-            f"observed labels must be signed, {{-1, 0, +1}} with 0 = unknown; {array.dtype} can't say which "
-            "entries are unknown"
+            "observed labels must be of a signed type, {-1, 0, +1} with 0 = unknown, got "
+            f"{array.dtype}, in which unknown entries can't be marked"
         )
     _only(array, (-1, 0, 1))
     positive = array == 1
     if not positive.any():
-        raise ValueError("the observed labels hold no known positive, so there is nothing to measure")
+        raise ValueError("the observed labels contain no known positive, so nothing can be measured")
     return positive
 
 
@@ -124,11 +127,11 @@ def _label_matrix(labels: npt.ArrayLike | torch.Tensor, shape: tuple[int, ...]) 
 
 
 def _only(array: npt.NDArray[Any], allowed: tuple[int, ...]) -> None:
-    right = array == allowed[0]
+    valid = array == allowed[0]
     for value in allowed[1:]:
-        right |= array == value
-    if not right.all():
-        row, column = np.argwhere(~right)[0].tolist()
+        valid |= array == value
+    if not valid.all():
+        row, column = np.argwhere(~valid)[0].tolist()
         raise ValueError(
             f"labels: row {row}, column {column} must be one of {', '.join(map(str, allowed))}, "
             f"got {array[row, column]}"

@@ -1,4 +1,4 @@
-"""Several models on the same observed labels: which can't be told from the best, and when not to trust it."""
+"""Comparison of models by observed labels: the tie set of the best, and when not to trust it."""
 
 from __future__ import annotations
 
@@ -15,36 +15,35 @@ from .observed import sp_of_ranks, sp_scores
 from .ranks import Ranks, observed_ranks
 
 TIED = 1.645
-"""A candidate with z up to this is in the tie set."""
+"""Largest z of the tie set."""
 
-CLEAR = 2.5
-"""Only above this z is a difference to be trusted: z is over-confident."""
+# Bounds beyond which a warning is given.
+MIN_SAMPLES = 150
+MIN_SPEARMAN_NAIVE = 0.8
+MIN_SPEARMAN_P_A = 0.5
+MAX_TIED_SHARE = 0.25
+MAX_LABELS_SHARE = 0.2
 
-LEAST_SAMPLES = 150
-LEAST_SPEARMAN_NAIVE = 0.8
-LEAST_SPEARMAN_P_A = 0.5
-MOST_TIED = 0.25
-MOST_LABELS = 0.2
-
-_LEAST_DRAWS = 50  # so few give a rough standard deviation, and some hold a known positive even if it is one
-_DIGITS = 12  # of a standard deviation; further ones are rounding, where tied samples come in another order
-_BLOCK = 1 << 20  # multiplicities that are held at a time
+_MIN_DRAWS = 50  # enough for a rough standard deviation, even with a single known positive
+_DIGITS = 12  # of a standard deviation; beyond that, the order of tied samples changes the rounding
+_BLOCK = 1 << 20  # multiplicities held in memory at a time
 _AUDIT = "If the choice matters, label 100 to 200 samples in full and compare the tie set by mAP on those."
 
 
 class Candidate(NamedTuple):
-    """One model among those compared. Its scores are in [0, 1] and rank models; none of them is a mAP.
+    """One of the compared models. Its scores lie in [0, 1] and only rank models; none of them is a mAP.
 
     Attributes:
-        name: as it was given.
-        sp, p, a: SP-score and its parts.
-        naive: `naive_map`, every unknown label counted as negative.
+        name: Name of the model.
+        sp, p, a: SP-score and its two parts.
+        naive: `naive_map`, with every unknown label counted as a negative.
         low, high: 95 % interval of the SP-score, sp -+ 1.96 bootstrap standard deviations.
-        sp_rank, p_rank, a_rank, naive_rank: 1 = highest by each; equal values share a rank.
-        behind: how far its SP-score lies below that of the best.
-        sd: bootstrap standard deviation of `behind`.
-        z: behind / sd; 0 for the best, infinite where no draw changes the difference. Not a p-value.
-        tied: in the tie set (z up to 1.645): not to be told from the best.
+        sp_rank, p_rank, a_rank, naive_rank: Rank by each score, 1 = highest; equal values share a rank.
+        behind: Difference between the SP-score of the best model and this one.
+        sd: Bootstrap standard deviation of `behind`.
+        z: behind / sd; 0 for the best, infinite if no draw changes the difference. Not a p-value, and
+            over-confident: rely only on differences above 2.5.
+        tied: Whether the model is in the tie set (z up to 1.645): indistinguishable from the best.
     """
 
     name: str
@@ -65,20 +64,21 @@ class Candidate(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """What observed labels say about several models.
+    """Result of comparing several models by observed labels.
 
     Attributes:
-        candidates: in the order given.
-        tie_set: names of those that can't be told from the best, from the highest SP-score to the lowest; the
-            best is the first.
-        spearman_naive: rank correlation of SP-score and naive mAP over the candidates; None where it is
-            undefined (one candidate, or all equal).
-        spearman_p_a: that of P and A over the upper half of the candidates by SP-score, rounded up.
-        warnings: a sentence for each reason to distrust the result.
-        samples: those with a known positive label.
-        classes: C.
-        mean_labels: K.
-        draws, seed: of the bootstrap.
+        candidates: The models, in the order of the argument.
+        tie_set: Names of the models that are indistinguishable from the best, in descending order of the
+            SP-score; the best comes first.
+        spearman_naive: Rank correlation of SP-score and naive mAP over the candidates; None if undefined (one
+            candidate, or all equal).
+        spearman_p_a: Rank correlation of P and A over the upper half of the candidates by SP-score, rounded
+            up.
+        warnings: One sentence for each reason to distrust the result.
+        samples: Number of samples with a known positive label.
+        classes: Number of classes C.
+        mean_labels: Mean labels per sample K.
+        draws, seed: Number of bootstrap draws and their seed.
     """
 
     candidates: tuple[Candidate, ...]
@@ -102,36 +102,36 @@ def compare_models(
 ) -> Comparison:
     """Compare models by the SP-score, with the tie set of a multinomial bootstrap over samples.
 
-    Every draw takes N of the N samples with replacement, the same ones for all models. Ranks among all
-    samples stay as they are; how often a sample was drawn weighs the rest (`sp_scores`). With sd_b the
-    standard deviation over draws, z = (SP_best - SP) / sd_b(SP_best - SP), and the tie set is z <= 1.645. A
-    draw that holds no known positive is left out.
+    Every draw takes N of the N samples with replacement, the same samples for all models. Ranks among all
+    samples do not change; the number of times a sample was drawn weighs everything else (`sp_scores`). With
+    sd_b the standard deviation over draws, z = (SP_best - SP) / sd_b(SP_best - SP), and the tie set is
+    z <= 1.645. Draws without a known positive are left out.
 
-    The interval is SP -+ 1.96 sd_b(SP) and not between quantiles of the draws: copies of a sample lower P, so
-    the draws lie about one standard deviation below SP, and their quantiles cover too little.
+    The interval is SP -+ 1.96 sd_b(SP) rather than quantiles of the draws: copies of a sample lower P, so the
+    draws lie about one standard deviation below SP, and their quantiles cover too little.
 
     Args:
-        scores: for each name the (N, C) scores of a model, as in `sp_score`; without names they are called
-            `1`, `2`, ...
-        observed: as in `sp_score`.
-        mean_labels: mean labels per sample; rather too high than too low.
-        draws: of the bootstrap, at least 50.
-        seed: of the draws, which are the same on every platform.
+        scores: Scores of shape (N, C) of each model, as in `sp_score`, by name. Models of a sequence are
+            called `1`, `2`, ...
+        observed: Observed labels, as in `sp_score`.
+        mean_labels: Mean labels per sample K; too high is better than too low.
+        draws: Number of bootstrap draws, at least 50.
+        seed: Seed of the draws, which are the same on every platform.
 
     Raises:
-        ValueError: as `sp_score`, naming the model; no model, or too few draws.
+        ValueError: As in `sp_score`, with the name of the model; no model; or too few draws.
 
     Example:
         >>> good, bad = [[2.0, 1.0], [1.0, 2.0]], [[1.0, 2.0], [2.0, 1.0]]
-        >>> found = compare_models({"good": good, "bad": bad}, [0, 1])
-        >>> found.tie_set[0], [candidate.sp_rank for candidate in found.candidates]
+        >>> comparison = compare_models({"good": good, "bad": bad}, [0, 1])
+        >>> comparison.tie_set[0], [candidate.sp_rank for candidate in comparison.candidates]
         ('good', [1, 2])
     """
-    named = scores if isinstance(scores, Mapping) else {str(n + 1): given for n, given in enumerate(scores)}
+    named = scores if isinstance(scores, Mapping) else {str(n + 1): model for n, model in enumerate(scores)}
     ranks = {}
-    for name, given in named.items():
+    for name, model in named.items():
         try:
-            ranks[name] = observed_ranks(given, observed)
+            ranks[name] = observed_ranks(model, observed)
         except ValueError as error:
             raise ValueError(f"{name}: {error}") from error
     return compare_ranks(ranks, len(as_array(observed)), mean_labels, draws, seed)
@@ -140,30 +140,29 @@ def compare_models(
 def compare_ranks(
     ranks: Mapping[str, Ranks], samples: int, mean_labels: float = 2.0, draws: int = 200, seed: int = 0
 ) -> Comparison:
-    """`compare_models` where the positives of each model have been ranked: scores need not be kept.
+    """`compare_models` on positives that are already ranked, so that scores need not be held in memory.
 
     Args:
-        ranks: of each model, from `observed_ranks` with the same labels.
-        samples: N, those that were ranked.
-        mean_labels, draws, seed: as in `compare_models`.
+        ranks: Ranks of each model by name, from `observed_ranks` with the same labels.
+        samples: Number N of samples that were ranked.
+        mean_labels, draws, seed: As in `compare_models`.
 
     Raises:
-        ValueError: no model, models ranked with different labels, too few draws, or `mean_labels` that is not
-            above 0 and finite.
+        ValueError: No model, models ranked with different labels, too few draws, or `mean_labels` is not
+            positive and finite.
     """
     if not ranks:
-        raise ValueError("no model to compare: give the scores of at least one")
-    if draws < _LEAST_DRAWS:
-        raise ValueError(f"draws must be at least {_LEAST_DRAWS}, got {draws}")
+        raise ValueError("no models to compare: pass the scores of at least one model")
+    if draws < _MIN_DRAWS:
+        raise ValueError(f"draws must be at least {_MIN_DRAWS}, got {draws}")
     names, models = list(ranks), list(ranks.values())
     for name, model in ranks.items():
         if not np.array_equal(model.counts, models[0].counts):
             raise ValueError(
-                f"{name}: was ranked with other labels than {names[0]}; compare on the same ones"
+                f"{name} was ranked with other labels than {names[0]}; rank all models with the same labels"
             )
-    found = np.array([sp_of_ranks(model, samples, mean_labels) for model in models])
+    sp, p, a = np.array([sp_of_ranks(model, samples, mean_labels) for model in models]).T
     naive = np.array([mean_over_classes(precision_of_ranks(model)) for model in models])
-    sp, p, a = found.T
     best = int(np.argmax(sp))
     drawn = _drawn(models, samples, mean_labels, draws, seed)
     spread = drawn.std(axis=1, ddof=1)
@@ -174,7 +173,7 @@ def compare_ranks(
     z[behind == 0] = 0.0
     columns = [
         *(sp, p, a, naive, np.maximum(sp - 1.96 * spread, 0.0), sp + 1.96 * spread),
-        *(_places(values) for values in (sp, p, a, naive)),
+        *(_descending_ranks(values) for values in (sp, p, a, naive)),
         *(behind, sd, z, z <= TIED),
     ]
     candidates = tuple(map(Candidate, names, *(column.tolist() for column in columns)))
@@ -182,7 +181,7 @@ def compare_ranks(
     upper = order[: -(-len(names) // 2)]
     comparison = Comparison(
         candidates=candidates,
-        tie_set=tuple(names[place] for place in order if candidates[place].tied),
+        tie_set=tuple(names[model] for model in order if candidates[model].tied),
         spearman_naive=spearman(sp, naive),
         spearman_p_a=spearman(p[upper], a[upper]),
         warnings=(),
@@ -196,61 +195,63 @@ def compare_ranks(
 
 
 def sample_warnings(samples: int, classes: int, mean_labels: float) -> tuple[str, ...]:
-    """Reasons to distrust any SP-score on such data, a sentence each.
+    """Reasons to distrust any SP-score on such data, one sentence each.
 
     Args:
-        samples: those with a known positive label.
-        classes: C.
-        mean_labels: K.
+        samples: Number of samples with a known positive label.
+        classes: Number of classes C.
+        mean_labels: Mean labels per sample K.
     """
-    found = []
-    if samples < LEAST_SAMPLES:
-        found.append(
-            f"Only {samples} samples have a known positive label, and below {LEAST_SAMPLES} the SP-score "
-            "ranks models poorly. Judge on more samples; one known label of each is enough."
+    warnings = []
+    if samples < MIN_SAMPLES:
+        warnings.append(
+            f"Only {samples} {'sample has' if samples == 1 else 'samples have'} a known positive label, and "
+            f"below {MIN_SAMPLES} the SP-score ranks models poorly. Use more samples; one known label each "
+            "is enough."
         )
-    if mean_labels > MOST_LABELS * classes:
-        found.append(
+    if mean_labels > MAX_LABELS_SHARE * classes:
+        warnings.append(
             f"K = {mean_labels:g} labels per sample are {mean_labels / classes:.0%} of the {classes} "
-            f"classes, and above {MOST_LABELS:.0%} the SP-score is less reliable. Check K; if the choice "
-            "matters, label 100 to 200 samples in full and compare by mAP on those."
+            f"classes, and above {MAX_LABELS_SHARE:.0%} the SP-score is less reliable. Check K; if the "
+            "choice matters, label 100 to 200 samples in full and compare by mAP on those."
         )
-    return tuple(found)
+    return tuple(warnings)
 
 
 def spearman(first: FloatArray, second: FloatArray) -> float | None:
-    """Spearman's rank correlation, equal values with their mean rank; None if either is constant."""
+    """Spearman's rank correlation, with mean ranks for equal values; None if either side is constant."""
     x, y = map(_mean_ranks, (first, second))
     if np.ptp(x) == 0 or np.ptp(y) == 0:
         return None
     return float(np.corrcoef(x, y)[0, 1])
 
 
-def _warnings(found: Comparison) -> tuple[str, ...]:
-    warnings = list(sample_warnings(found.samples, found.classes, found.mean_labels))
-    count, tied = len(found.candidates), len(found.tie_set)
-    # A best one that is alone is the clearest outcome there is, also among three or fewer.
-    if tied > max(1, MOST_TIED * count):
+def _warnings(comparison: Comparison) -> tuple[str, ...]:
+    warnings = list(sample_warnings(comparison.samples, comparison.classes, comparison.mean_labels))
+    count, tied = len(comparison.candidates), len(comparison.tie_set)
+    naive, p_a = comparison.spearman_naive, comparison.spearman_p_a
+    # A tie set of the best alone is the clearest outcome, even among three candidates or fewer.
+    if tied > max(1, MAX_TIED_SHARE * count):
         warnings.append(
-            f"{tied} of {count} candidates are in the tie set: they can't be told from the best (z up to "
-            f"{TIED}). " + _AUDIT
+            f"{tied} of {count} candidates are in the tie set: they are indistinguishable from the best "
+            f"(z up to {TIED}). {_AUDIT}"
         )
-    if found.spearman_naive is not None and found.spearman_naive < LEAST_SPEARMAN_NAIVE:
+    if naive is not None and naive < MIN_SPEARMAN_NAIVE:
         warnings.append(
-            f"SP-score and naive mAP order the {count} candidates differently (Spearman "
-            f"{found.spearman_naive:.2f}, below {LEAST_SPEARMAN_NAIVE}): then the SP-score itself is "
-            "unreliable, so take no order for granted. " + _AUDIT
+            f"SP-score and naive mAP order the {count} candidates differently (Spearman {naive:.2f}, below "
+            f"{MIN_SPEARMAN_NAIVE}), so the SP-score itself is unreliable here: do not rely on any order. "
+            f"{_AUDIT}"
         )
-    if found.spearman_p_a is not None and found.spearman_p_a < LEAST_SPEARMAN_P_A:
+    if p_a is not None and p_a < MIN_SPEARMAN_P_A:
         warnings.append(
             "P and A, the two parts of the SP-score, order the upper half of the candidates differently "
-            f"(Spearman {found.spearman_p_a:.2f}, below {LEAST_SPEARMAN_P_A}): compare their ranks. " + _AUDIT
+            f"(Spearman {p_a:.2f}, below {MIN_SPEARMAN_P_A}): compare their ranks. {_AUDIT}"
         )
     return tuple(warnings)
 
 
 def _drawn(models: Sequence[Ranks], samples: int, mean_labels: float, draws: int, seed: int) -> FloatArray:
-    """SP-scores on the draws, (models, draws), without draws that hold no known positive."""
+    """SP-scores of shape (models, draws), without draws that have no known positive."""
     blocks = [
         np.stack([sp_scores(model, block, mean_labels)[:, 0] for model in models])
         for block in _resamples(samples, draws, seed)
@@ -260,10 +261,10 @@ def _drawn(models: Sequence[Ranks], samples: int, mean_labels: float, draws: int
 
 
 def _resamples(samples: int, draws: int, seed: int) -> Iterator[IntArray]:
-    """How often each sample was drawn, (some draws, N) at a time.
+    """Yield how often each sample was drawn, (some draws, N) at a time.
 
-    Only the raw bits of PCG64 are used, which NumPy promises never to change; the remainder prefers no sample
-    by more than N / 2^64.
+    Only the raw bits of PCG64 are used, which NumPy promises never to change; taking the remainder favours no
+    sample by more than N / 2^64.
     """
     bits = np.random.PCG64(seed)
     at_once = max(1, _BLOCK // samples)
@@ -273,11 +274,11 @@ def _resamples(samples: int, draws: int, seed: int) -> Iterator[IntArray]:
         yield np.stack([np.bincount(row, minlength=samples) for row in rows])
 
 
-def _places(values: FloatArray) -> npt.NDArray[Any]:
-    """1 for the highest value; equal values share a place."""
+def _descending_ranks(values: FloatArray) -> npt.NDArray[Any]:
+    """Ranks with 1 for the highest value; equal values share a rank."""
     return 1 + len(values) - np.searchsorted(np.sort(values), values, side="right")
 
 
 def _mean_ranks(values: npt.NDArray[Any]) -> FloatArray:
-    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
-    return np.asarray((np.cumsum(counts) - (counts - 1) / 2)[place], np.float64)
+    _, level, counts = np.unique(values, return_inverse=True, return_counts=True)
+    return np.asarray((np.cumsum(counts) - (counts - 1) / 2)[level], np.float64)

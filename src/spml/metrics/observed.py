@@ -1,4 +1,4 @@
-"""Which model is better, judged from observed labels alone."""
+"""SP-score: ranks models by observed labels alone."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ from .arrays import FloatArray, as_array
 from .ranks import Ranks, observed_ranks
 
 KAPPA = 5.0  # a class with this many known positives weighs half as much as one with very many
-LEAST_A = 0.01  # keeps the score positive for a model that ranks worse than at random
+MIN_A = 0.01  # keeps the score positive for a model that ranks worse than random
 
 
 class SPScore(NamedTuple):
-    """SP-score and its two parts. Only differences between models mean something: none of them is a mAP.
+    """SP-score and its two parts. Only differences between models are meaningful: none of them is a mAP.
 
     Attributes:
         score: `p * max(a, 0.01)`.
-        p: precision around the known positives, each standing for its share of hidden ones, in [0, 1].
-        a: AUC of known positives against the rest, hidden positives' share taken out; 1/2 for a constant
-            model.
+        p: Precision around the known positives, each of which stands for its share of hidden positives, in
+            [0, 1].
+        a: AUC of the known positives against the rest, corrected for the share of hidden positives; 1/2 for a
+            constant model.
     """
 
     score: float
@@ -37,56 +38,60 @@ def sp_score(
 ) -> SPScore:
     """SP-score: ranks models when every validation sample has one known positive label.
 
-    For class c, O_c are the samples where c is known positive and n_c their number. For i in O_c:
-    ge_i, gt_i = samples with a score >= and > that of i (i included in ge), a_i = others in O_c among ge_i;
-    p_i = min(1, (1 + K a_i) / ge_i), U_i = 1 - (ge_i + gt_i) / (2N). With pi_c = min(1/2, n_c K / N):
-    AP_c = mean p_i, A_c = (mean U_i - pi_c / 2) / (1 - pi_c). P and A are their means over classes with
-    weights n_c / (n_c + 5); the score is P * max(A, 0.01). O(N C log N).
+    For class c, O_c are the samples in which c is a known positive, and n_c is their number. For i in O_c:
+    ge_i and gt_i count the samples with a score >= and > that of i (ge_i includes i), a_i counts the other
+    members of O_c among ge_i; p_i = min(1, (1 + K a_i) / ge_i), U_i = 1 - (ge_i + gt_i) / (2N). With
+    pi_c = min(1/2, n_c K / N): AP_c = mean p_i, A_c = (mean U_i - pi_c / 2) / (1 - pi_c). P and A are their
+    means over classes with weights n_c / (n_c + 5); the score is P * max(A, 0.01). O(N C log N).
 
-    With one known positive in every sample K is `mean_labels`. Otherwise each of the M known positives stands
-    for K = max(1, mean_labels * N / M) positives, so that the total stays mean_labels * N; fully labelled
-    data with the true `mean_labels` have K = 1 and AP_c is the average precision. A known negative counts
-    fully in ge and gt, as an unknown entry does.
+    With one known positive in every sample, K is `mean_labels`. Otherwise each of the M known positives
+    stands for K = max(1, mean_labels * N / M) positives, so that the total stays mean_labels * N; for fully
+    labelled data with the true `mean_labels`, K = 1 and AP_c is the average precision. Known negatives count
+    fully in ge and gt, like unknown entries.
 
     Args:
-        scores: (N, C), on any scale that is monotone within a class: raw float32 logits, no sigmoid, no half
-            precision.
-        observed: integers of shape (N,), the known positive class of each sample; or a signed matrix of shape
+        scores: Scores of shape (N, C), on any scale that is monotone within a class: raw float32 logits, no
+            sigmoid, no half precision.
+        observed: Integers of shape (N,), the known positive class of each sample, or a signed matrix of shape
             (N, C) in {-1, 0, +1}, 0 = unknown.
-        mean_labels: mean labels per sample; rather too high than too low.
+        mean_labels: Mean labels per sample; too high is better than too low.
 
     Raises:
-        ValueError: shapes differ, no samples, a NaN score, a wrong label (each names its place), no known
-            positive, or `mean_labels` that is not above 0 and finite.
+        ValueError: Shapes differ, there are no samples, a score is NaN or a label is not allowed (the message
+            gives its position), there is no known positive, or `mean_labels` is not positive and finite.
+
+    Example:
+        >>> sp_score([[2.0, 1.0], [1.0, 2.0]], [0, 1], mean_labels=1.0)
+        SPScore(score=1.0, p=1.0, a=1.0)
     """
     return sp_of_ranks(observed_ranks(scores, observed), len(as_array(observed)), mean_labels)
 
 
 def sp_of_ranks(ranks: Ranks, samples: int, mean_labels: float = 2.0) -> SPScore:
-    """SP-score of a model whose positives have been ranked among N = `samples` samples.
+    """SP-score from the ranks of the known positives among N = `samples` samples.
 
     Raises:
-        ValueError: `mean_labels` is not above 0 and finite.
+        ValueError: `mean_labels` is not positive and finite.
     """
     return SPScore(*sp_scores(ranks, np.ones((1, samples)), mean_labels)[0].tolist())
 
 
 def sp_scores(ranks: Ranks, multiplicity: npt.NDArray[Any], mean_labels: float = 2.0) -> FloatArray:
-    """SP-score and its parts on B resamples of the samples that were ranked (for a multinomial bootstrap).
+    """SP-score and its parts on B resamples of the ranked samples (for a multinomial bootstrap).
 
-    Ranks among all samples (ge, gt) stay as they are; how often a sample was drawn weighs a_i, the means and
-    n_c. Further copies of i itself do not count in a_i: they would raise its expectation above a_i.
+    Ranks among all samples (ge, gt) do not change; the number of times a sample was drawn weighs a_i, the
+    means and n_c. Further copies of i itself do not count in a_i: they would raise its expectation above a_i.
 
     Args:
-        ranks: from `observed_ranks`.
-        multiplicity: (B, N), how often each sample was drawn; a row of ones gives `sp_score`.
-        mean_labels: as in `sp_score`.
+        ranks: Ranks of the known positives, from `observed_ranks`.
+        multiplicity: How often each sample was drawn, shape (B, N); a row of ones gives `sp_score`.
+        mean_labels: Mean labels per sample, as in `sp_score`.
 
     Returns:
-        float64 of shape (B, 3): score, p, a; NaN in a row that drew no known positive.
+        Array of shape (B, 3), float64: score, p, a; NaN in a row without a known positive.
 
     Raises:
-        ValueError: `mean_labels` is not above 0 and finite.
+        ValueError: `mean_labels` is not positive and finite.
     """
     if not 0 < mean_labels < np.inf:
         raise ValueError(f"mean_labels must be above 0 and finite, got {mean_labels}")
@@ -113,5 +118,5 @@ def sp_scores(ranks: Ranks, multiplicity: npt.NDArray[Any], mean_labels: float =
         share = np.minimum(0.5, known * stands_for / samples)
         total_p = importance @ mean_p
         total_a = importance @ ((mean_u - share / 2.0) / (1.0 - share))
-        result[draw] = total_p * max(total_a, LEAST_A), total_p, total_a
+        result[draw] = total_p * max(total_a, MIN_A), total_p, total_a
     return result

@@ -1,4 +1,4 @@
-"""Where each positive stands in its class: all that average precision and the SP-score need."""
+"""Ranks of the positives of each class, from which average precision and the SP-score are computed."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ import torch
 
 from .arrays import BoolArray, IntArray, Scores, as_known_positives, as_scores
 
-_BLOCK_BYTES = 1 << 25  # of scores that are transposed and sorted at a time
+_BLOCK_BYTES = 1 << 25  # size of the scores that are transposed and sorted at a time
 
 
 class Ranks(NamedTuple):
-    """The P positives, class by class, within a class from the highest score to the lowest. Ties are exact.
+    """Ranks of P positives, class by class, from the highest score to the lowest. Ties are exact.
 
     Attributes:
-        rows: the sample of each positive, int64 (P,).
-        columns: its class, int64 (P,).
-        ge: samples whose score in that class is at least as high, itself included, int64 (P,).
-        gt: samples whose score in that class is higher, int64 (P,).
-        positives_ge: positives of that class among `ge`, itself included, int64 (P,).
-        counts: positives of each class, int64 (C,).
+        rows: Sample of each positive, int64 of shape (P,).
+        columns: Class of each positive, int64 of shape (P,).
+        ge: Number of samples with at least its score in that class, itself included, int64 of shape (P,).
+        gt: Number of samples with a higher score in that class, int64 of shape (P,).
+        positives_ge: Number of positives of that class among `ge`, itself included, int64 of shape (P,).
+        counts: Number of positives of each class, int64 of shape (C,).
     """
 
     rows: IntArray
@@ -34,12 +34,13 @@ class Ranks(NamedTuple):
 
 
 def rank_positives(scores: Scores, positive: BoolArray, known: BoolArray | None = None) -> Ranks:
-    """Rank the positives of each class; O(N C log N), memory of one block of classes beside the result.
+    """Rank the positives of each class in O(N C log N), with one block of classes in memory at a time.
 
     Args:
-        scores: (N, C) without NaN.
-        positive: (N, C).
-        known: (N, C); a class is ranked among its known samples only. None = all are known.
+        scores: Scores of shape (N, C) without NaN.
+        positive: Mask of the positives, shape (N, C).
+        known: Mask of the known entries, shape (N, C): a class is ranked among its known samples only.
+            None = all are known.
     """
     samples, classes = scores.shape
     counts = positive.sum(axis=0, dtype=np.int64)
@@ -56,28 +57,28 @@ def rank_positives(scores: Scores, positive: BoolArray, known: BoolArray | None 
                 continue
             # Sorting values and looking the positives up in them is several times faster than an argsort.
             ascending = np.sort(value if known is None else value[known[:, column]])
-            where = np.flatnonzero(mark)
-            where = where[np.argsort(value[where])]
-            own = value[where]
-            place = slice(ends[column] - counts[column], ends[column])
-            rows[place] = where[::-1]
-            ge[place] = (len(ascending) - np.searchsorted(ascending, own, side="left"))[::-1]
-            gt[place] = (len(ascending) - np.searchsorted(ascending, own, side="right"))[::-1]
-            positives_ge[place] = (len(own) - np.searchsorted(own, own, side="left"))[::-1]
+            positives = np.flatnonzero(mark)
+            positives = positives[np.argsort(value[positives])]
+            own = value[positives]
+            part = slice(ends[column] - counts[column], ends[column])
+            rows[part] = positives[::-1]
+            ge[part] = (len(ascending) - np.searchsorted(ascending, own, side="left"))[::-1]
+            gt[part] = (len(ascending) - np.searchsorted(ascending, own, side="right"))[::-1]
+            positives_ge[part] = (len(own) - np.searchsorted(own, own, side="left"))[::-1]
     return Ranks(rows, np.repeat(np.arange(classes), counts), ge, gt, positives_ge, counts)
 
 
 def observed_ranks(scores: npt.ArrayLike | torch.Tensor, observed: npt.ArrayLike | torch.Tensor) -> Ranks:
-    """Ranks of the known positives, each among all samples, whatever is known of those.
+    """Ranks of the known positives, each among all samples, including those with an unknown label.
 
     Args:
-        scores: (N, C), on any scale that is monotone within a class.
-        observed: integers of shape (N,), the one known positive class of each sample; or a signed matrix of
+        scores: Scores of shape (N, C), on any scale that is monotone within a class.
+        observed: Integers of shape (N,), the one known positive class of each sample, or a signed matrix of
             shape (N, C) in {-1, 0, +1}, 0 = unknown.
 
     Raises:
-        ValueError: shapes differ, no samples, a NaN score, a wrong label (each names its place), or no known
-            positive.
+        ValueError: Shapes differ, there are no samples, a score is NaN or a label is not allowed (the message
+            gives its position), or there is no known positive.
     """
     values = as_scores(scores)
     return rank_positives(values, as_known_positives(observed, values.shape))

@@ -1,14 +1,15 @@
-"""Metrics of decisions: labels above a threshold, and the k labels with the highest scores."""
+"""Metrics of decisions: labels from a threshold on, and the k labels with the highest scores."""
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
 from .arrays import BoolArray, FloatArray, Scores, as_array, as_scores, as_truth
+from .registry import LabelledScores, register_metric
 
 Average = Literal["micro", "macro", "samples"]
 
@@ -22,12 +23,12 @@ class PrecisionRecallF1(NamedTuple):
 
 
 class TopK(NamedTuple):
-    """Means over samples of what the k labels with the highest scores hold, each in [0, 1].
+    """Precision, recall and hit rate of the k labels with the highest scores: means over samples, in [0, 1].
 
     Attributes:
-        precision: P@k, the share of the k that are positives.
-        recall: R@k, the share of the sample's positives that are among the k.
-        hit: hit@k, whether a positive is among the k.
+        precision: P@k, share of the k labels that are positives.
+        recall: R@k, share of the positives of a sample that are among the k labels.
+        hit: hit@k, whether a positive is among the k labels.
     """
 
     precision: float
@@ -41,20 +42,24 @@ def precision_recall_f1(
     threshold: float | npt.ArrayLike,
     average: Average = "macro",
 ) -> PrecisionRecallF1:
-    """Precision, recall and F1 of predicting each label whose score is at least the threshold.
+    """Precision, recall and F1 if each label with a score of at least the threshold is predicted.
 
-    Equal to `sklearn.metrics.precision_recall_fscore_support(..., zero_division=0)`: a ratio without a
-    denominator is 0 and stays in the mean. `macro` F1 is the mean of the F1 of the classes.
+    Equal to `sklearn.metrics.precision_recall_fscore_support(..., zero_division=0)`: a ratio with a zero
+    denominator is 0 and stays in the mean. Macro F1 is the mean of the F1 of the classes.
 
     Args:
-        scores: (N, C).
-        truth: (N, C), read as in `average_precision`; entries that are unknown are not counted.
-        threshold: on the scale of the scores; a number, or one per class, (C,).
+        scores: Scores of shape (N, C).
+        truth: Labels of shape (N, C), as in `average_precision`; unknown entries are not counted.
+        threshold: Number on the scale of the scores, or one number per class, shape (C,).
         average: `micro` over all entries, `macro` = mean over classes, `samples` = mean over samples.
 
     Raises:
-        ValueError: shapes differ, a NaN score or a wrong label (names its place), a NaN threshold, or another
-            `average`.
+        ValueError: Shapes differ, a score is NaN or a label is not allowed (the message gives row and
+            column), the threshold is NaN, or `average` is not one of its three values.
+
+    Example:
+        >>> precision_recall_f1([[2.0, -1.0], [1.0, 3.0]], [[1, -1], [-1, 1]], threshold=0.0, average="micro")
+        PrecisionRecallF1(precision=0.6666666666666666, recall=1.0, f1=0.8)
     """
     values = as_scores(scores)
     positive, known = as_truth(truth, values.shape)
@@ -74,19 +79,23 @@ def precision_recall_f1(
 
 
 def top_k(scores: npt.ArrayLike | torch.Tensor, truth: npt.ArrayLike | torch.Tensor, k: int) -> TopK:
-    """P@k, R@k and hit@k as in Cole et al. 2021: means over all samples, a sample without positives scores 0.
+    """P@k, R@k and hit@k as in Cole et al. 2021: means over all samples; a sample without positives scores 0.
 
-    Of classes with the same score at the k-th place, those with the lower number are taken.
+    Of classes that tie for the k-th place, those with the lower index are taken.
 
     Args:
-        scores: (N, C), comparable between the classes of a sample.
-        truth: (N, C), read as in `average_precision`; a sample's unknown entries are left out of its ranking.
-            For hit@k of observed labels among all classes, pass `observed == 1`.
-        k: number of labels taken per sample, 1 ... C.
+        scores: Scores of shape (N, C), comparable between the classes of a sample.
+        truth: Labels of shape (N, C), as in `average_precision`; unknown entries of a sample are left out of
+            its ranking. For hit@k of observed labels among all classes, pass `observed == 1`.
+        k: Number of labels taken per sample, in 1 ... C.
 
     Raises:
-        ValueError: shapes differ, a NaN score or a wrong label (names its place), or k outside
-            1 ... C.
+        ValueError: Shapes differ, a score is NaN or a label is not allowed (the message gives row and
+            column), or k lies outside 1 ... C.
+
+    Example:
+        >>> top_k([[2.0, 1.0, 0.0]], [[1, -1, 1]], k=2)
+        TopK(precision=0.5, recall=0.5, hit=1.0)
     """
     values = as_scores(scores)
     positive, known = as_truth(truth, values.shape)
@@ -100,23 +109,41 @@ def top_k(scores: npt.ArrayLike | torch.Tensor, truth: npt.ArrayLike | torch.Ten
 
 
 def _highest(values: Scores, k: int) -> BoolArray:
-    """Which k entries of each row are highest, the earlier of equal ones."""
-    place = values.shape[1] - k
-    last = np.partition(values, place, axis=1)[:, place, None]
-    above = values > last
-    level = values == last
+    """Mask of the k highest entries of each row; of equal entries the earlier ones."""
+    position = values.shape[1] - k
+    kth = np.partition(values, position, axis=1)[:, position, None]
+    above = values > kth
+    tied = values == kth
     room = k - np.count_nonzero(above, axis=1)[:, None]
-    chosen: BoolArray = above | (level & (np.cumsum(level, axis=1) <= room))
+    chosen: BoolArray = above | (tied & (np.cumsum(tied, axis=1) <= room))
     return chosen
 
 
 def _thresholds(threshold: float | npt.ArrayLike, values: Scores) -> Scores:
-    array: Scores = as_array(threshold).astype(values.dtype)  # a float32 score of 0.7 is at least 0.7
+    array: Scores = as_array(threshold).astype(values.dtype)  # so that a float32 score of 0.7 reaches 0.7
     if array.shape not in ((), values.shape[1:]) or np.isnan(array).any():
         raise ValueError(f"the threshold must be a number or {values.shape[1]} numbers, one per class")
     return array
 
 
 def _ratio(part: FloatArray, whole: FloatArray) -> float:
-    """Mean of part / whole; 0 where there is nothing to divide by."""
+    """Mean of part / whole, with 0 in place of a division by zero."""
     return float(np.divide(part, whole, out=np.zeros_like(part), where=whole > 0).mean())
+
+
+@register_metric("threshold", "Logit from which a label is predicted")
+def _threshold(data: LabelledScores) -> float:
+    return data.threshold
+
+
+@register_metric("thresholded", "Precision, recall and F1 at the threshold")
+def _at_threshold(data: LabelledScores) -> dict[str, dict[str, Any]]:
+    return {
+        average: precision_recall_f1(data.scores, data.truth, data.threshold, average)._asdict()
+        for average in get_args(Average)
+    }
+
+
+@register_metric("top_k", "P@k, R@k and hit@k")
+def _top_k(data: LabelledScores) -> dict[str, dict[str, Any]]:
+    return {str(k): top_k(data.scores, data.truth, k)._asdict() for k in (1, 3, 5) if k <= len(data.classes)}

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..config import DataConfig
-from ..data import Dataset, Samples, open_dataset
+from ..data import Samples, open_dataset
 from ..decisions.selection import default_mean_labels
 from ..errors import InputError
 from ..files import write_json, write_rows
@@ -19,13 +19,11 @@ from ..labels import ObservedLabels
 from ..metrics import (
     Candidate,
     Comparison,
+    LabelledScores,
     Ranks,
-    average_precision,
     compare_ranks,
-    mean_average_precision,
+    metrics,
     observed_ranks,
-    precision_recall_f1,
-    top_k,
 )
 from ..models import BackboneSpec
 from .resolve import check_mean_labels
@@ -108,46 +106,58 @@ def evaluate(
         raise InputError(f"{config.path}: has no {split!r} split, but {', '.join(dataset.splits)} (--split).")
     columns = first.columns(config.path, dataset.classes)
 
-    def in_columns(labels: ObservedLabels) -> ObservedLabels:
-        return labels.with_classes(columns, len(first.classes))
-
     def logits(run: _Trained) -> Logits:
         """Logits of a run in the order of the classes of the first run."""
         column_of = {name: column for column, name in enumerate(run.classes)}
-        scores = predict(run, _resized(dataset, config, run).splits[split])
-        return scores[:, [column_of[name] for name in first.classes]]
+        samples = dataset.resized(config.size or run.spec.size, run.spec.interpolation).splits[split]
+        return predict(run, samples)[:, [column_of[name] for name in first.classes]]
 
-    about: dict[str, Any] = {"data": config.path, "split": split, "samples": len(dataset.splits[split])}
+    truth, labels = dataset.truth.get(split), dataset.splits[split].observed
+    if truth is not None and not observed:
+        result = _against_truth(runs, logits, truth, columns, dataset.empty)
+    else:
+        _check_observed(labels, config.path, split)
+        labels = labels.with_classes(columns, len(first.classes))
+        ranks = {name: _ranks(logits(run), labels, name, config.path) for name, run in runs.items()}
+        k = mean_labels or default_mean_labels(len(first.classes))
+        result = _describe(compare_ranks(ranks, len(labels), k, draws, seed))
+        result["mean_labels_source"] = "default" if mean_labels is None else "stated"
+        result["notes"] = _notes(truth is not None)
+    not_held_out = split == "train" or set(dataset.splits) == {"test"}
     warnings = [
         f"{name} was trained on samples of {config.path}, so these results say little about new samples. "
         "Evaluate on other samples (another file, or a split)."
         for name, run in runs.items()
-        if (split == "train" or set(dataset.splits) == {"test"}) and _same_path(run.trained_on, config.path)
+        if not_held_out and _same_path(run.trained_on, config.path)
     ]
-    truth = dataset.truth.get(split)
-    if truth is not None and not observed:
-        # A class that the data does not list is unknown in it, not absent, so it is left out.
-        known = np.sort(columns)
-        full, names = in_columns(truth).to_ternary()[:, known], tuple(first.classes[c] for c in known)
-        metrics = {
-            name: full_metrics(logits(run)[:, known], full, names, run.threshold, dataset.empty)
-            for name, run in runs.items()
-        }
-        absent = [name for name in first.classes if name not in names]
-        notes = [f"Not in the data, and left out: {', '.join(absent)}."] if absent else []
-        about |= {"labels": "full", "classes_not_in_data": absent}
-        return {**about, "warnings": warnings, "notes": notes, "runs": metrics}
+    result["warnings"] = [*warnings, *result.get("warnings", [])]
+    return {"data": config.path, "split": split, "samples": len(labels), **result}
 
-    labels = dataset.splits[split].observed
-    _check_observed(labels, config.path, split)
-    labels = in_columns(labels)
-    target = labels.index if labels.index is not None else labels.to_ternary()
-    ranks = {name: _ranks(logits(run), target, name, config.path) for name, run in runs.items()}
-    k = mean_labels or default_mean_labels(len(first.classes))
-    comparison = _describe(compare_ranks(ranks, len(labels), k, draws, seed))
-    comparison["warnings"] = [*warnings, *comparison["warnings"]]
-    source = "default" if mean_labels is None else "stated"
-    return {**about, **comparison, "mean_labels_source": source, "notes": _notes(truth is not None)}
+
+def _against_truth(
+    runs: Mapping[str, _Trained],
+    logits: Callable[[_Trained], Logits],
+    truth: ObservedLabels,
+    columns: npt.NDArray[np.int64],
+    empty: Literal["exclude", "zero"],
+) -> dict[str, Any]:
+    """Metrics of each run against full labels, over the classes of the data."""
+    classes = next(iter(runs.values())).classes
+    # A class that the data does not list is unknown in it, not absent, so it is left out.
+    known = np.sort(columns)
+    full = truth.with_classes(columns, len(classes)).to_ternary()[:, known]
+    names = tuple(classes[column] for column in known)
+    absent = [name for name in classes if name not in names]
+    return {
+        "labels": "full",
+        "classes_not_in_data": absent,
+        "warnings": [],
+        "notes": [f"Not in the data, and left out: {', '.join(absent)}."] if absent else [],
+        "runs": {
+            name: full_metrics(logits(run)[:, known], full, names, run.threshold, empty)
+            for name, run in runs.items()
+        },
+    }
 
 
 def of_one(result: dict[str, Any]) -> dict[str, Any]:
@@ -190,28 +200,13 @@ def full_metrics(
     threshold: float,
     empty: Literal["exclude", "zero"] = "exclude",
 ) -> dict[str, Any]:
-    """Compute metrics in [0, 1] against full labels (N, C) in {-1, +1}.
+    """Compute all registered metrics against full labels (N, C) in {-1, +1}, by name.
 
     A label is predicted at and above `threshold`. A class without positives is left out of mAP (`exclude`),
     or counts as 0 in it (`zero`).
     """
-    per_class = average_precision(logits, truth)
-    metrics: dict[str, Any] = {
-        "labels": "full",
-        "mAP": mean_average_precision(logits, truth, empty),
-        "AP": {name: float(ap) for name, ap in zip(classes, per_class, strict=True) if ap == ap},
-        "classes_without_positives": [n for n, ap in zip(classes, per_class, strict=True) if ap != ap],
-        "threshold": threshold,
-        "thresholded": {},
-        "top_k": {},
-    }
-    for average in ("micro", "macro", "samples"):
-        result = precision_recall_f1(logits, truth, threshold, average=average)
-        metrics["thresholded"][average] = result._asdict()
-    for k in (1, 3, 5):
-        if k <= len(classes):
-            metrics["top_k"][str(k)] = top_k(logits, truth, k)._asdict()
-    return metrics
+    data = LabelledScores(logits, truth, classes, threshold, empty)
+    return {"labels": "full", **{name: metric.measure(data) for name, metric in metrics().items()}}
 
 
 def _same_path(first: str, second: str) -> bool:
@@ -247,14 +242,10 @@ def _check_observed(labels: ObservedLabels, path: str, split: str) -> None:
         )
 
 
-def _resized(dataset: Dataset, config: DataConfig, run: Trained) -> Dataset:
-    return dataset.resized(config.size or run.spec.size, run.spec.interpolation)
-
-
-def _ranks(logits: Logits, target: npt.NDArray[Any], name: str, path: str) -> Ranks:
+def _ranks(logits: Logits, labels: ObservedLabels, name: str, path: str) -> Ranks:
     if np.isnan(logits).any():
         raise InputError(f"{path}: the scores of {name} are NaN for some samples, which can't be ranked.")
-    return observed_ranks(logits, target)
+    return observed_ranks(logits, labels.index if labels.index is not None else labels.to_ternary())
 
 
 def _describe(comparison: Comparison) -> dict[str, Any]:

@@ -1,1 +1,1 @@
-"""What losses are made of: terms in closed form, and the one pass that evaluates them."""
+"""Building blocks of the losses: terms in closed form, and the single pass that evaluates them."""

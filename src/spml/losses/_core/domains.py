@@ -1,13 +1,13 @@
-"""Where hyper-parameters may lie."""
+"""Domains of hyper-parameters."""
 
 from __future__ import annotations
 
 
 def check_positive(**values: float) -> None:
-    """Refuse zero, negative values, NaN, and what is no number.
+    """Check that all values are numbers greater than 0.
 
     Raises:
-        ValueError: names the first.
+        ValueError: A value is not; the message names the first one.
     """
     for name, value in values.items():
         if not _number(name, value) > 0:
@@ -15,10 +15,10 @@ def check_positive(**values: float) -> None:
 
 
 def check_non_negative(**values: float) -> None:
-    """Refuse negative values, NaN, and what is no number.
+    """Check that all values are numbers of at least 0.
 
     Raises:
-        ValueError: names the first.
+        ValueError: A value is not; the message names the first one.
     """
     for name, value in values.items():
         if not _number(name, value) >= 0:
@@ -26,10 +26,10 @@ def check_non_negative(**values: float) -> None:
 
 
 def check_share(**values: float) -> None:
-    """Refuse values outside [0, 1], and what is no number.
+    """Check that all values are numbers in [0, 1].
 
     Raises:
-        ValueError: names the first.
+        ValueError: A value is not; the message names the first one.
     """
     for name, value in values.items():
         if not 0 <= _number(name, value) <= 1:

@@ -1,4 +1,4 @@
-"""One pass over the logits for every loss that is a sum over elements."""
+"""Losses that are sums over elements, evaluated in one pass over the logits."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .terms import Term, negative_log_loss
 
 Reduction: TypeAlias = Literal["mean", "sum", "none"]
 
-# Elements per pass: on a CPU, what a term needs stays in the cache; elsewhere, few launches.
+# Elements per chunk: on CPU, intermediate results stay in the cache; elsewhere, few kernels are launched.
 _CHUNK = {"cpu": 1 << 17}
 _CHUNK_ELSEWHERE = 1 << 24
 
@@ -27,50 +27,50 @@ def elementwise(
     negative: Term = negative_log_loss,
     reduction: Reduction = "mean",
     learned: Sequence[Any] = (),
-    beside: Mapping[str, Tensor] | None = None,
+    constants: Mapping[str, Tensor] | None = None,
 ) -> Tensor:
-    """A loss that is a sum over elements: `positive` where the target is +1, `unknown` where 0, `negative`
-    where -1.
+    """Sum over elements of `positive` where the target is +1, `unknown` where it is 0, `negative` where -1.
+
+    The gradient is computed together with the value, in chunks of rows: memory other than for the gradient
+    does not grow with B. Second derivatives are not supported and raise a RuntimeError.
 
     Args:
-        logits: (B, C), any floating dtype; computed in float32 at least.
-        target: int64 (B,) class index of the one known positive, all else unknown; or integer (B, C) in
-            {-1, 0, +1}.
-        positive, unknown, negative: terms, see `terms.py`.
-        reduction: `mean` over B * C, `sum`, or `none` (B, C).
-        learned: what the terms' weights are made of; where one of these is a tensor that requires a gradient,
-            the slower way through autograd is taken, so that it gets one.
-        beside: constants of shape (B, C) that terms need element by element (soft targets, masks); a term
-            finds its part in `x.beside[name]`.
+        logits: Logits of shape (B, C), any floating dtype; computed in at least float32.
+        target: Class index of the one known positive, int64 of shape (B,), all other labels being unknown; or
+            labels in {-1, 0, +1}, integer of shape (B, C).
+        positive, unknown, negative: Terms, see `terms.py`.
+        reduction: Reduction of the losses: `mean` over B * C, `sum`, or `none`.
+        learned: Parameters of the terms' weights. If one is a tensor that requires a gradient, a slower path
+            through autograd computes it.
+        constants: Tensors of shape (B, C) that terms use element by element (soft targets, masks), by name; a
+            term finds the values of its elements in `x.constants[name]`.
 
     Returns:
-        A scalar, or (B, C) for `none`; float32, or float64 for float64 logits.
+        Scalar, or shape (B, C) for `none`; float32, or float64 for float64 logits.
 
     Raises:
-        ValueError, TypeError: wrong shape, dtype or range, or an unknown reduction.
-
-    The gradient is computed together with the value, in chunks of rows: memory beyond the gradient does not
-    grow with B. It can't be differentiated a second time (and says so when tried).
+        ValueError, TypeError: Wrong shape, dtype or range, or an unknown reduction.
     """
     check_target(logits, target)
     if reduction not in ("mean", "sum", "none"):
         raise ValueError(f"reduction must be 'mean', 'sum' or 'none', got {reduction!r}")
     terms = (positive, unknown, negative)
     if any(isinstance(part, Tensor) and part.requires_grad for part in learned):
-        # `.data` and not `.detach()`: this cut is ours, not a stop-gradient of the published method.
-        loss: Tensor = _Attach.apply(logits, *_evaluate(upcast(logits.data), target, terms, beside))
+        # `.data` and not `.detach()`: this is part of our computation, not a stop-gradient of the method.
+        loss: Tensor = _Attach.apply(logits, *_evaluate(upcast(logits.data), target, terms, constants))
         loss = loss if reduction == "none" else loss.sum()
     else:
-        loss = _Elementwise.apply(logits, target, terms, beside, reduction == "none")
+        loss = _Elementwise.apply(logits, target, terms, constants, reduction == "none")
     return loss / max(logits.numel(), 1) if reduction == "mean" else loss
 
 
 def check_target(logits: Tensor, target: Tensor) -> None:
-    """Check shapes and dtypes; on the CPU also the range (elsewhere that would wait for the device), unless
-    compiled.
+    """Check shapes and dtypes of logits and target, and the range of the target.
+
+    The range is checked on CPU only, because it would wait for another device, and not in compiled code.
 
     Raises:
-        ValueError, TypeError: the message says what was found and what was expected.
+        ValueError, TypeError: A check failed; the message states what was found and what was expected.
     """
     if logits.ndim != 2 or not logits.is_floating_point():
         raise ValueError(
@@ -95,13 +95,38 @@ def check_target(logits: Tensor, target: Tensor) -> None:
         low, high, bottom, top = *_range(target), 0, classes - 1
     elif target.dtype in (torch.bool, torch.uint8):
         raise TypeError(
-            f"a target matrix must be a signed integer type with -1, 0, +1, got {target.dtype}. A label that "
-            "is not known is 0, a known negative is -1."
+            f"a target matrix must be of a signed integer type with -1, 0, +1, got {target.dtype}. An "
+            "unknown label is 0, a known negative is -1."
         )
     else:
         low, high, bottom, top = *_range(target), -1, 1
     if low < bottom or high > top:
         raise ValueError(f"target values must lie in {bottom} ... {top}, got {low} ... {high}")
+
+
+def check_like_logits(logits: Tensor, **tensors: Tensor) -> None:
+    """Check that tensors are floating point and have the shape of the logits.
+
+    Raises:
+        ValueError: A tensor has another dtype or shape; the message names the first one.
+    """
+    for name, tensor in tensors.items():
+        if tensor.shape != logits.shape or not tensor.is_floating_point():
+            raise ValueError(
+                f"{name} must be floating point with the shape of the logits, {tuple(logits.shape)}, got "
+                f"{tensor.dtype} {tuple(tensor.shape)}"
+            )
+
+
+def check_soft(logits: Tensor, soft: Tensor) -> None:
+    """Check that soft targets are floating point of the shape of the logits, on CPU also their range [0, 1].
+
+    Raises:
+        ValueError: They are not.
+    """
+    check_like_logits(logits, soft=soft)
+    if soft.device.type == "cpu" and not ((soft >= 0) & (soft <= 1)).all():
+        raise ValueError("soft must lie in [0, 1]")
 
 
 def _range(target: Tensor) -> tuple[int, int]:
@@ -110,7 +135,7 @@ def _range(target: Tensor) -> tuple[int, int]:
 
 
 def upcast(logits: Tensor) -> Tensor:
-    """Half precision becomes float32, in which it is computed; others stay."""
+    """Convert half precision to float32, in which losses are computed; leave other types unchanged."""
     return logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
 
 
@@ -118,25 +143,25 @@ def _evaluate(
     z: Tensor,
     target: Tensor,
     terms: tuple[Term, Term, Term],
-    beside: Mapping[str, Tensor] | None,
+    constants: Mapping[str, Tensor] | None,
     out: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Value and slope of each element of (B, C) logits; the slope in `out` if given."""
+    """Value and slope of each element of (B, C) logits; the slope is written to `out`, if given."""
     positive, unknown, negative = terms
-    x = Point(z, beside)
+    x = Point(z, constants)
     value, slope = unknown(x)
     if target.ndim == 1:
-        place = target[:, None]
-        there = {name: part.gather(1, place) for name, part in x.beside.items()}
-        value_there, slope_there = positive(Point(z.gather(1, place), there))
+        column = target[:, None]
+        of_positives = {name: tensor.gather(1, column) for name, tensor in x.constants.items()}
+        positive_value, positive_slope = positive(Point(z.gather(1, column), of_positives))
         slope = slope.clone() if out is None else out.copy_(slope)
-        if any(value is kept for kept in (*vars(x).values(), *x.beside.values())):
+        if any(value is tensor for tensor in (*vars(x).values(), *x.constants.values())):
             value = value.clone()
-        return value.scatter_(1, place, value_there), slope.scatter_(1, place, slope_there)
+        return value.scatter_(1, column, positive_value), slope.scatter_(1, column, positive_slope)
     signs = target.to(z.dtype)
-    for here, term in ((signs.clamp(min=0), positive), (signs.clamp(max=0).neg_(), negative)):
-        value_there, slope_there = term(x)
-        value, slope = torch.lerp(value, value_there, here), torch.lerp(slope, slope_there, here)
+    for mask, term in ((signs.clamp(min=0), positive), (signs.clamp(max=0).neg_(), negative)):
+        known_value, known_slope = term(x)
+        value, slope = torch.lerp(value, known_value, mask), torch.lerp(slope, known_slope, mask)
     return value, slope if out is None else out.copy_(slope)
 
 
@@ -144,23 +169,23 @@ def _in_chunks(
     logits: Tensor,
     target: Tensor,
     terms: tuple[Term, Term, Term],
-    beside: Mapping[str, Tensor] | None,
+    constants: Mapping[str, Tensor] | None,
     unreduced: bool,
     with_slope: bool,
 ) -> tuple[Tensor, Tensor | None]:
-    """Sum (or matrix) of the elements' losses, and their slopes if wanted."""
+    """Sum of the losses of all elements (or their matrix), and their slopes if `with_slope`."""
     rows, classes = logits.shape
     size = max(1, _CHUNK.get(logits.device.type, _CHUNK_ELSEWHERE) // max(classes, 1))
     if torch.compiler.is_compiling():
-        size = max(rows, 1)  # the compiler makes one pass of all of it
+        size = max(rows, 1)  # the compiler fuses everything into one pass
     compute = torch.float64 if logits.dtype == torch.float64 else torch.float32
-    # In the computing type: in half precision small slopes would vanish before a loss scale is applied.
+    # Not in half precision, in which small slopes would vanish before a loss scale is applied.
     slope = torch.empty_like(logits, dtype=compute) if with_slope else None
     total = torch.zeros((), dtype=compute, device=logits.device)
     matrix = torch.empty(logits.shape, dtype=compute, device=logits.device) if unreduced else None
     for start in range(0, rows, size):
         chunk = slice(start, start + size)
-        parts = {name: part[chunk] for name, part in (beside or {}).items()}
+        parts = {name: tensor[chunk] for name, tensor in (constants or {}).items()}
         out = None if slope is None else slope[chunk]
         value, _ = _evaluate(upcast(logits[chunk]), target[chunk], terms, parts, out)
         if matrix is not None:
@@ -171,7 +196,7 @@ def _in_chunks(
 
 
 class _Elementwise(torch.autograd.Function):
-    """Sum (or matrix) of the elements' losses, with the gradient computed on the way."""
+    """Sum of the losses of all elements (or their matrix), whose gradient is computed in the forward pass."""
 
     @staticmethod
     def forward(
@@ -179,29 +204,29 @@ class _Elementwise(torch.autograd.Function):
         logits: Tensor,
         target: Tensor,
         terms: tuple[Term, Term, Term],
-        beside: Mapping[str, Tensor] | None,
+        constants: Mapping[str, Tensor] | None,
         unreduced: bool,
     ) -> Tensor:
-        value, ctx.slope = _in_chunks(logits, target, terms, beside, unreduced, ctx.needs_input_grad[0])
-        ctx.terms, ctx.beside, ctx.unreduced = terms, beside, unreduced
+        value, ctx.slope = _in_chunks(logits, target, terms, constants, unreduced, ctx.needs_input_grad[0])
+        ctx.terms, ctx.constants, ctx.unreduced = terms, constants, unreduced
         ctx.save_for_backward(logits, target)
         return value
 
     @staticmethod
     def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor, None, None, None, None]:
         logits, target = ctx.saved_tensors
-        # The slope becomes the gradient in place: a second tensor of this size would take longer to allocate
-        # than the loss takes to compute. A second pass over a retained graph computes it again.
+        # The slope becomes the gradient in place, because allocating a second tensor of this size would take
+        # longer than computing the loss. A second backward pass over a retained graph recomputes it.
         slope, ctx.slope = ctx.slope, None
         if slope is None:
-            _, slope = _in_chunks(logits, target, ctx.terms, ctx.beside, ctx.unreduced, True)
+            _, slope = _in_chunks(logits, target, ctx.terms, ctx.constants, ctx.unreduced, True)
         if torch.is_grad_enabled():
             return _Scale.apply(grad_output, slope, logits), None, None, None, None
         return slope.mul_(grad_output).to(logits.dtype), None, None, None, None
 
 
 class _Attach(torch.autograd.Function):
-    """Give `value` the derivative `slope` with respect to the logits, and keep its own graph."""
+    """Attach the derivative `slope` with respect to the logits to `value`, which keeps its own graph."""
 
     @staticmethod
     def forward(ctx: Any, logits: Tensor, value: Tensor, slope: Tensor) -> Tensor:
@@ -214,7 +239,7 @@ class _Attach(torch.autograd.Function):
 
 
 class _Scale(torch.autograd.Function):
-    """The gradient of a loss from its stored slope; refuses a second derivative with a reason."""
+    """Gradient of a loss from its stored slope; raises an error on a second derivative."""
 
     @staticmethod
     def forward(ctx: Any, grad_output: Tensor, slope: Tensor, logits: Tensor) -> Tensor:
@@ -224,5 +249,5 @@ class _Scale(torch.autograd.Function):
     def backward(ctx: Any, grad_output: Tensor) -> None:
         raise RuntimeError(
             "spml.losses: a second derivative is not supported, because the first is computed in closed form "
-            "together with the loss. Do without create_graph=True."
+            "together with the loss. Remove create_graph=True."
         )

@@ -1,4 +1,4 @@
-"""What losses of whole rows and whole batches share."""
+"""Functions shared by losses of whole rows and whole batches."""
 
 from __future__ import annotations
 
@@ -6,34 +6,37 @@ from torch import Tensor
 
 from .elementwise import Reduction
 
-NOTHING = -1e30
-"""Logarithm of zero that stays finite, so that a sum over nothing has a gradient, which is zero."""
+LOG_ZERO = -1e30
+"""Finite stand-in for log 0, with which a sum over nothing has a gradient of zero instead of NaN."""
 
 
 def by_label(
     target: Tensor, *, positive: Tensor | float, unknown: Tensor, negative: Tensor | float
 ) -> Tensor:
-    """(B, C): `positive` where the target is +1, `unknown` where 0, `negative` where -1.
+    """Select `positive` where the target is +1, `unknown` where it is 0 and `negative` where it is -1.
 
     Args:
-        target: int64 (B,) class indices, or integer (B, C) in {-1, 0, +1}.
-        positive, negative: (B, C), or a number.
-        unknown: (B, C).
+        target: Class indices, int64 of shape (B,), or labels in {-1, 0, +1}, integer of shape (B, C).
+        positive, negative: Values of shape (B, C), or a number.
+        unknown: Values of shape (B, C).
+
+    Returns:
+        Tensor of shape (B, C).
     """
     if target.ndim == 1:
-        place = target[:, None]
+        column = target[:, None]
         if isinstance(positive, Tensor):
-            return unknown.scatter(1, place, positive.gather(1, place))
-        return unknown.scatter(1, place, positive)
+            return unknown.scatter(1, column, positive.gather(1, column))
+        return unknown.scatter(1, column, positive)
     without_negatives = unknown.where(target != -1, negative)
     return without_negatives.where(target != 1, positive)
 
 
 def reduce_rows(each: Tensor, reduction: Reduction) -> Tensor:
-    """`mean` over the B losses, `sum`, or `none`.
+    """Reduce B losses: `mean`, `sum` or `none`.
 
     Raises:
-        ValueError: another reduction.
+        ValueError: The reduction is none of these.
     """
     if reduction == "none":
         return each

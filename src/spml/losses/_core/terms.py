@@ -1,13 +1,13 @@
-"""The stable pieces that losses are made of.
+"""Numerically stable terms and weights of which losses are composed.
 
-A *term* maps logits to `(value, slope)`, both of the shape of the logits: the loss of one element and its
-derivative with respect to the logit. Knowing the slope in closed form, `elementwise` (in `elementwise.py`)
-needs one pass over the logits and no autograd graph.
+A *term* maps logits to `(value, slope)`, both of the shape of the logits: the loss of each element and its
+derivative with respect to the logit. With the slope in closed form, `elementwise` (in `elementwise.py`) needs
+one pass over the logits and no autograd graph.
 
-A *weight* maps logits to a tensor that is held constant in the derivative (the paper's stop-gradient).
+A *weight* maps logits to a tensor that is constant in the derivative (the stop-gradient of the papers).
 
-Everything is computed from log-probabilities, so it is finite for |z| <= 1e4 and has no epsilon. Released
-implementations put one inside the logarithm; `eps=` reproduces them.
+Everything is computed from log-probabilities, so it is finite for |z| <= 1e4 without an epsilon. Released
+implementations put one inside the logarithms; `eps=` reproduces them.
 
 Notation: z logit, p = sigmoid(z), l+ = -log p, l- = -log(1 - p).
 """
@@ -26,9 +26,9 @@ from .point import Point
 Number: TypeAlias = float | Tensor
 
 _LOG2_E = math.log2(math.e)
-_LEAST_EXP2 = 0.01
-"""On a processor exp2 is four times faster than exp and expm1. Its rounding, divided by an exponent of at
-least this, moves a loss in float32 by less than 1e-5."""
+_MIN_EXP2 = 0.01
+"""Smallest exponent for which exp2 is used: on CPU it is four times faster than exp and expm1. Its rounding
+error, divided by such an exponent, changes a loss in float32 by less than 1e-5."""
 
 
 Term: TypeAlias = Callable[[Point], tuple[Tensor, Tensor]]
@@ -49,13 +49,13 @@ def negative_log_loss(x: Point) -> tuple[Tensor, Tensor]:
 
 
 def no_loss(x: Point) -> tuple[Tensor, Tensor]:
-    """Zero: the element is ignored."""
+    """Zero, for elements that are ignored."""
     zero = torch.zeros_like(x.z)
     return zero, zero
 
 
 def positive_eps_loss(eps: float) -> Term:
-    """-log(p + eps), as released implementations compute l+. Slope -p (1 - p) / (p + eps)."""
+    """-log(p + eps), the form of l+ in released implementations. Slope -p (1 - p) / (p + eps)."""
     if eps == 0:
         return positive_log_loss
 
@@ -67,7 +67,7 @@ def positive_eps_loss(eps: float) -> Term:
 
 
 def negative_eps_loss(eps: float) -> Term:
-    """-log(1 - p + eps), as released implementations compute l-. Slope p (1 - p) / (1 - p + eps)."""
+    """-log(1 - p + eps), the form of l- in released implementations. Slope p (1 - p) / (1 - p + eps)."""
     if eps == 0:
         return negative_log_loss
 
@@ -143,10 +143,10 @@ def negative_focus(gamma: float, margin: float = 0.0) -> Term:
         return factor, (factor * x.not_p).mul_(gamma)
 
     def shifted(x: Point) -> tuple[Tensor, Tensor]:
-        here = above(x.p, margin)
+        mask = above(x.p, margin)
         # 1 where p <= margin, so that the quotient is finite for gamma < 1.
-        excess = torch.lerp(torch.ones_like(x.p), x.p - margin, here)
-        factor = power(excess, gamma).mul_(here)
+        excess = torch.lerp(torch.ones_like(x.p), x.p - margin, mask)
+        factor = power(excess, gamma).mul_(mask)
         return factor, (factor / excess).mul_(x.p).mul_(x.not_p).mul_(gamma)
 
     return shifted if margin else plain
@@ -174,11 +174,11 @@ def hill(lam: float) -> Term:
     return term
 
 
-# -- combining them --------------------------------------------------------------------------------------
+# -- combinations of terms -------------------------------------------------------------------------------
 
 
 def scaled(factor: Number, term: Term) -> Term:
-    """`factor` times a term. `factor` is a number or a tensor that broadcasts over the logits."""
+    """A term times `factor`, a number or a tensor that broadcasts over the logits."""
 
     def product(x: Point) -> tuple[Tensor, Tensor]:
         value, slope = term(x)
@@ -188,7 +188,7 @@ def scaled(factor: Number, term: Term) -> Term:
 
 
 def unified(k: Weight, v: Weight | None, l2: Term, l3: Term) -> Term:
-    """The unknown part of the unified framework: v(p) [k(p) L2 + (1 - k(p)) L3]; v = 1 if None.
+    """Loss of unknown labels in the unified framework: v(p) [k(p) L2 + (1 - k(p)) L3]; v = 1 if None.
 
     k and v are constant in the derivative. Source: Chen et al. (GR loss, IJCAI 2024), Eq. 4-5.
     """
@@ -207,7 +207,7 @@ def unified(k: Weight, v: Weight | None, l2: Term, l3: Term) -> Term:
 
 
 def product(first: Term, second: Term) -> Term:
-    """Two terms multiplied; the derivative follows both."""
+    """Product of two terms, both of which are differentiated."""
 
     def term(x: Point) -> tuple[Tensor, Tensor]:
         value1, slope1 = first(x)
@@ -218,7 +218,7 @@ def product(first: Term, second: Term) -> Term:
 
 
 def weighted(weight: Weight, term: Term) -> Term:
-    """A weight, constant in the derivative, times a term."""
+    """A term times a weight, which is constant in the derivative."""
 
     def product(x: Point) -> tuple[Tensor, Tensor]:
         factor = weight(x)
@@ -230,11 +230,11 @@ def weighted(weight: Weight, term: Term) -> Term:
 
 def shifted(margin: float, term: Term) -> Term:
     """A term at the logit z - margin."""
-    return term if margin == 0 else lambda x: term(Point(x.z - margin, x.beside))
+    return term if margin == 0 else lambda x: term(Point(x.z - margin, x.constants))
 
 
 def capped(eps: float, term: Term) -> Term:
-    """min(term, -log eps): released implementations clamp the argument of the logarithm to at least eps."""
+    """min(term, -log eps), for released implementations that clamp the argument of the logarithm to eps."""
     if eps == 0:
         return term
     cap = -math.log(eps)
@@ -247,18 +247,18 @@ def capped(eps: float, term: Term) -> Term:
 
 
 def switched(condition: Weight, yes: Term, no: Term) -> Term:
-    """`yes` where the weight is 1, `no` where it is 0; it has no other values."""
+    """`yes` where the condition is 1, `no` where it is 0; the condition has no other values."""
 
     def term(x: Point) -> tuple[Tensor, Tensor]:
-        here = condition(x)
+        mask = condition(x)
         value1, slope1 = yes(x)
         value2, slope2 = no(x)
-        return torch.lerp(value2, value1, here), torch.lerp(slope2, slope1, here)
+        return torch.lerp(value2, value1, mask), torch.lerp(slope2, slope1, mask)
 
     return term
 
 
-# -- 0 or 1 in the type that is computed in: several times faster than truth values and `where` ----------
+# -- masks of 0 and 1 in the computing type: several times faster than bool and `where` ------------------
 
 
 def above(values: Tensor, bound: Number) -> Tensor:
@@ -267,7 +267,7 @@ def above(values: Tensor, bound: Number) -> Tensor:
 
 
 def at_least(values: Tensor, bound: Number) -> Tensor:
-    """1 where a value is greater than the bound or equal, else 0."""
+    """1 where a value is at least the bound, else 0."""
     return torch.ge(values, bound, out=torch.empty_like(values))
 
 
@@ -277,8 +277,8 @@ def below(values: Tensor, bound: Number) -> Tensor:
 
 
 def power_less_one(log_base: Tensor, exponent: float) -> tuple[Tensor, Tensor]:
-    """base^exponent - 1 and base^exponent, new tensors, from the logarithm of the base."""
-    if exponent < _LEAST_EXP2:
+    """base^exponent - 1 and base^exponent as new tensors, from the logarithm of the base."""
+    if exponent < _MIN_EXP2:
         less = (log_base * exponent).expm1_()
         return less, less + 1
     whole = (log_base * (exponent * _LOG2_E)).exp2_()
@@ -286,15 +286,15 @@ def power_less_one(log_base: Tensor, exponent: float) -> tuple[Tensor, Tensor]:
 
 
 def power(base: Tensor, exponent: float) -> Tensor:
-    """base^exponent as a new tensor; whole exponents up to 8 by multiplication, which is ten times faster."""
+    """base^exponent as a new tensor; integer exponents up to 8 by multiplication (ten times faster)."""
     if exponent != int(exponent) or not 1 <= exponent <= 8:
         return base**exponent
-    result, square, left = torch.ones_like(base), base, int(exponent)
-    while left:
-        if left % 2:
+    result, square, remaining = torch.ones_like(base), base, int(exponent)
+    while remaining:
+        if remaining % 2:
             result *= square
-        left //= 2
-        square = square * square if left else square
+        remaining //= 2
+        square = square * square if remaining else square
     return result
 
 
@@ -307,7 +307,7 @@ def logistic(w: Number, b: Number) -> Weight:
 
 
 def selected_at_random(a: float) -> Weight:
-    """(1 - a) p / (1 - a p): P(y = 1 | s = 0) if positives are observed with probability a.
+    """(1 - a) p / (1 - a p), which is P(y = 1 | s = 0) if positives are observed with probability a.
 
     Source: GR, Eq. 6.
     """
@@ -325,7 +325,7 @@ def step(tau: float) -> Weight:
 
 
 def constant(value: float) -> Weight:
-    """The same weight everywhere. Source: GR, Assumption 1."""
+    """Same weight for all elements. Source: GR, Assumption 1."""
     return lambda x: torch.full_like(x.z, value)
 
 
@@ -334,11 +334,11 @@ def gaussian(mu: Number, sigma: Number) -> Weight:
     return lambda x: (x.frozen_p() - mu).square_().mul_(-0.5 * _LOG2_E / sigma**2).exp2_()
 
 
-def beside(name: str) -> Weight:
-    """What lies beside the logits under this name, in the type that is computed in; see `elementwise`."""
-    return lambda x: x.beside[name].to(x.z.dtype)
+def lookup(name: str) -> Weight:
+    """Constant of this name that was passed to `elementwise`, in the computing type."""
+    return lambda x: x.constants[name].to(x.z.dtype)
 
 
 def held(term: Term) -> Weight:
-    """The value of a term, constant in the derivative."""
+    """Value of a term, as a constant in the derivative."""
     return lambda x: term(x)[0].detach()

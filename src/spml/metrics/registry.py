@@ -1,0 +1,113 @@
+"""Registered metrics of full labels. A module in this folder registers its metrics by being imported."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache, cached_property
+from importlib.metadata import entry_points
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from .arrays import Empty, as_scores, as_truth
+from .ranks import Ranks, rank_positives
+
+ENTRY_POINTS = "spml.metrics"
+
+
+@dataclass(frozen=True)
+class LabelledScores:
+    """Scores of a model on samples whose labels are all known: the argument of a registered metric.
+
+    Attributes:
+        scores: Logits, float32 of shape (N, C).
+        truth: Labels, int8 of shape (N, C) in {-1, +1}.
+        classes: Names of the C classes.
+        threshold: Logit from which a label is predicted.
+        empty: Treatment of a class without positives in a mean over classes, as in `mean_average_precision`.
+    """
+
+    scores: npt.NDArray[np.float32]
+    truth: npt.NDArray[np.int8]
+    classes: tuple[str, ...]
+    threshold: float
+    empty: Empty = "exclude"
+
+    @cached_property
+    def ranks(self) -> Ranks:
+        """Ranks of the positives of each class, computed once for all metrics that are based on them."""
+        values = as_scores(self.scores)
+        return rank_positives(values, *as_truth(self.truth, values.shape))
+
+
+Measure = Callable[[LabelledScores], Any]
+
+
+class Metric(NamedTuple):
+    """A registered metric.
+
+    Attributes:
+        name: Unique name, under which its value is reported.
+        title: Noun phrase for output, such as "Hamming loss".
+        measure: Computes a number, or anything else that can be written as JSON.
+    """
+
+    name: str
+    title: str
+    measure: Measure
+
+
+_REGISTRY: dict[str, Metric] = {}
+
+
+def register_metric(name: str, title: str) -> Callable[[Measure], Measure]:
+    """Register the decorated function as a metric, which `spml evaluate` reports on fully labelled data.
+
+    A package of your own registers its metrics by being imported: name the module in the entry-point group
+    `spml.metrics`.
+
+    Args:
+        name: Unique name, under which the value is reported.
+        title: Noun phrase for output, such as "Hamming loss".
+
+    Raises:
+        ValueError: Another metric has this name.
+
+    Example::
+
+        @register_metric("hamming_loss", "Hamming loss")
+        def hamming_loss(data: LabelledScores) -> float:
+            return float(((data.scores >= data.threshold) != (data.truth == 1)).mean())
+    """
+
+    def add(measure: Measure) -> Measure:
+        known = _REGISTRY.get(name)
+        if known is not None and known.measure.__module__ != measure.__module__:
+            raise ValueError(f"metric {name!r} is already registered by {known.measure.__module__}")
+        _REGISTRY[name] = Metric(name, title, measure)
+        return measure
+
+    return add
+
+
+def metrics() -> dict[str, Metric]:
+    """All registered metrics by name, including those of installed packages, which come last."""
+    _import_all()
+    return dict(_REGISTRY)
+
+
+@cache
+def _import_all() -> None:
+    package = __package__
+    for module in pkgutil.iter_modules(importlib.import_module(package).__path__):
+        importlib.import_module(f"{package}.{module.name}")
+    for point in entry_points(group=ENTRY_POINTS):
+        try:
+            point.load()
+        except Exception as error:  # whatever a foreign package raises must not stop the program
+            warnings.warn(f"{ENTRY_POINTS}: {point.value} can't be imported ({error})", stacklevel=2)
