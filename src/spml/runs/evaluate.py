@@ -165,7 +165,7 @@ def write_comparison(folder: Path, found: dict[str, Any]) -> None:
     Raises:
         SpmlError: a file could not be written.
     """
-    from ..plots import figures as plots
+    from .. import plots
 
     write_json(folder / JSON, found)
     header = ["run", "SP", "SP_low", "SP_high", "P", "A", "naive_mAP"]

@@ -11,14 +11,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from .. import models
+from .. import models, plots
 from ..config import Config
 from ..data import Dataset
 from ..decisions.selection import Judge, default_mean_labels
 from ..decisions.thresholds import global_threshold
 from ..files import write_json
 from ..metrics import mean_average_precision
-from ..plots import figures as plots
 from ..version import __version__
 from . import folder as runfolder
 from . import start
