@@ -155,9 +155,7 @@ def test_unreadable_images(tmp_path, picture):
     assert "cat/05.jpg (damaged: image file is truncated" in str(caught.value)
     data = opened(tmp_path)
     assert [name for name, _ in data.skipped] == ["cat/05.jpg"]
-    assert any(
-        "1 of 19 images can't be used; skipped: cat/05.jpg (damaged" in note for note in data.notes
-    )
+    assert any("1 of 19 images can't be used; skipped: cat/05.jpg (damaged" in note for note in data.notes)
     assert observed(data) == clean
     data = opened(tmp_path, max_pixels=6000)
     assert (
