@@ -1,7 +1,7 @@
 """Data sets: read, checked, with labels hidden and split. `open_dataset` is the one way in."""
 
 from .cache import cached_features
-from .dataset import Augment, Dataset, Inputs, Kind, SampleFacts, Samples
+from .dataset import Augment, Dataset, Inputs, Kind, Samples
 from .inspection.inspect import inspect
 from .inspection.report import Inspection
 from .open import Opening, open_dataset, open_inputs, start_opening
@@ -13,7 +13,6 @@ __all__ = [
     "Inspection",
     "Kind",
     "Opening",
-    "SampleFacts",
     "Samples",
     "cached_features",
     "inspect",

@@ -86,35 +86,6 @@ class DecodedInputs(Inputs, Protocol):
         ...
 
 
-class SampleFacts(Protocol):
-    """Facts about a data set that are known before its images are decoded; a backbone is chosen by them."""
-
-    @property
-    def name(self) -> str:
-        """Name of the file or folder that holds the data."""
-        ...
-
-    @property
-    def classes(self) -> tuple[str, ...]:
-        """Class names, in the order of the columns of every label matrix."""
-        ...
-
-    @property
-    def kind(self) -> Kind:
-        """Whether samples are images or feature vectors."""
-        ...
-
-    @property
-    def decoded(self) -> bool:
-        """Whether loading a sample decodes a file, so that worker processes speed it up."""
-        ...
-
-    @property
-    def width(self) -> int:
-        """Channels of an image, or features of a vector."""
-        ...
-
-
 @dataclass(frozen=True)
 class Samples:
     """One split, as far as a method may see it.

@@ -68,11 +68,11 @@ def start_opening(config: DataConfig, *, purpose: Purpose = "train", report: Rep
     """Read labels and list images, without decoding any; the arguments are those of `open_dataset`.
 
     Example:
-        >>> opening = start_opening(DataConfig(path="digits", unlisted="negative"))
+        >>> opening = start_opening(DataConfig(path="digits"))
         >>> opening.kind, opening.width
         ('image', 1)
-        >>> sorted(opening.finish(size=40).splits)
-        ['train', 'val']
+        >>> list(opening.finish(size=40).splits)
+        ['train', 'val', 'test']
 
     Raises:
         InputError: The labels have a mistake, or a setting of `observe` is out of its domain or has no
@@ -86,8 +86,7 @@ def start_opening(config: DataConfig, *, purpose: Purpose = "train", report: Rep
 class Opening:
     """A data set whose labels have been read and whose images have not been decoded yet.
 
-    It has the attributes of `SampleFacts`, by which a backbone is chosen; the backbone then says the size for
-    `finish`.
+    A backbone can be chosen by what is known already; it then says the size for `finish`.
 
     Attributes:
         records: Content of the file or folder.
@@ -205,7 +204,7 @@ def _check_unlabelled(sources: Sequence[Path]) -> None:
         suffix = path.suffix.lower()
         if suffix in _LABEL_FILES and path.is_file():
             raise InputError(
-                f"{path}: can't predict a {suffix} file. Give images, folders of images or one .npz file."
+                f"{path}: images, folders of images or one .npz file can be predicted, not {suffix} files."
             )
         if suffix == ".npz" and len(sources) > 1:
             raise InputError(f"{path}: a .npz file must be given alone, but there are {len(sources)} paths.")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..config import ModelConfig
-from ..data.dataset import SampleFacts
+from ..data import Dataset, Opening
 from ..data.images import INTERPOLATIONS
 from ..errors import InputError, nearest
 from ..files import sha256_file
@@ -78,7 +78,7 @@ class BackboneSpec:
             raise ValueError(f"mean and std must be finite and std positive, got {self.mean} and {self.std}")
 
 
-def describe_backbone(config: ModelConfig, data: SampleFacts, *, size: int = 0) -> BackboneSpec:
+def describe_backbone(config: ModelConfig, data: Dataset | Opening, *, size: int = 0) -> BackboneSpec:
     """The backbone that `config` means for this data. Nothing is downloaded, no weights are read.
 
     `auto` is `none` for feature vectors, `small_cnn` for small grey images, `resnet50` for photographs. A
