@@ -92,8 +92,8 @@ def test_inspect_shortens_long_tables(tmp_path, capsys):
     )
     main(["data", "inspect", str(tmp_path / "x.npz")])
     text = capsys.readouterr().out
-    shown = [number for number, name in enumerate(names) if f"\n{name} " in text]
-    assert shown == [*range(10), *range(30, 60)], "the 30 most and the 10 least frequent"
+    listed = [number for number, name in enumerate(names) if f"\n{name} " in text]
+    assert listed == [*range(10), *range(30, 60)], "the 30 most and the 10 least frequent"
     assert "(20 more classes; with --output, all are in classes.csv)" in text
 
 
@@ -146,12 +146,12 @@ def test_convert_with_predictions(tagged, capsys):
     Path("p.csv").write_text("file,labels,cat,fox\na.png,cat;fox,0.9,0.7\n")
     arguments = ["data", "convert", "tags.csv", "out.json", "--format", "coco", "--overwrite"]
     main([*arguments, "--predictions", "p.csv"])
-    told = capsys.readouterr()
-    assert told.out.splitlines() == [
+    printed = capsys.readouterr()
+    assert printed.out.splitlines() == [
         "out.json: 3 samples, 2 classes",
-        "1 inferred label written, 1 left out because they are given.",
+        "1 inferred label written, 1 left out in favour of given labels.",
     ]
-    assert "p.csv: has no prediction for 2 samples of the data." in told.err
+    assert "p.csv: has no prediction for 2 samples of the data." in printed.err
     document = json.loads(Path("out.json").read_text())
     assert [a["category_id"] for a in document["annotations"]] == [1, 1, 2, 2]
     assert document["inferred_annotations"] == [
@@ -166,9 +166,9 @@ def test_convert_writes_hidden_labels(tagged, capsys):
         "--data.unlisted", "negative", "--data.observe", "single",
     ])  # fmt: skip
     assert "Of each sample one positive label is observed" in capsys.readouterr().err
-    found = read(DataConfig(path="out.csv"))
-    assert found.labels.single_positive
-    assert (found.labels.to_ternary().sum(axis=1) == 1).all()
+    read_back = read(DataConfig(path="out.csv"))
+    assert read_back.labels.single_positive
+    assert (read_back.labels.to_ternary().sum(axis=1) == 1).all()
 
 
 def test_convert_with_predictions_of_a_run(tmp_path, monkeypatch, capsys):
@@ -238,7 +238,7 @@ def test_convert_names_the_nearest_formats(tagged, capsys):
     assert not Path("new.json").exists()
 
 
-def test_help_of_convert_names_every_format_and_imports_little(capsys):
+def test_help_of_convert_names_every_format_and_imports_little():
     script = (
         "import sys\n"
         "from spml.cli import main\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -13,7 +14,6 @@ from spml.config import DataConfig
 from spml.data import inspect
 from spml.data.inspection.class_names import ALIKE, NUMBERS, ONE_LETTER
 from spml.errors import InputError
-from spml.runs.console import Console
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def test_counts_of_a_table(photos):
     assert any("4 columns stand for a class" in note for note in inspection.notes)
 
 
-def test_files_that_cannot_be_read_are_not_equal_to_one_another(tmp_path, picture):
+def test_unreadable_files_are_not_duplicates(tmp_path, picture):
     picture("cat/1.png")
     picture("dog/1.png", size=(9, 9))
     for name in ("cat/2.png", "dog/2.png"):
@@ -75,7 +75,7 @@ def test_many_equal_samples_are_compared_in_blocks(tmp_path, monkeypatch):
         assert (group.ids, group.labels_differ) == (("0", "1", "2", "3"), differ)
 
 
-def test_the_sign_of_zero_makes_no_difference(tmp_path):
+def test_zeros_of_both_signs_are_equal(tmp_path):
     np.savez(tmp_path / "x.npz", X=np.array([[0.0, 1], [-0.0, 1], [2, 1]]), Y=np.eye(3))
     (group,) = inspect(DataConfig(path=str(tmp_path / "x.npz"))).duplicates
     assert group.ids == ("0", "1")
@@ -203,7 +203,7 @@ def test_numbers_that_are_not_finite_are_counted(tmp_path):
     json.dumps(inspection.to_dict(), allow_nan=False)
 
 
-def test_sparse_features_are_as_the_dense_ones(tmp_path):
+def test_sparse_features_give_the_same_report_as_dense_ones(tmp_path):
     from scipy.sparse import csr_matrix
 
     generator = np.random.default_rng(0)
@@ -216,10 +216,10 @@ def test_sparse_features_are_as_the_dense_ones(tmp_path):
         tmp_path / "sparse.npz",
         **{"data": csr.data, "indices": csr.indices, "indptr": csr.indptr, "shape": csr.shape, "Y": labels},
     )
-    one, other = (inspect(DataConfig(path=str(tmp_path / f"{n}.npz"))) for n in ("dense", "sparse"))
-    assert one.features == other.features
-    assert one.duplicates == other.duplicates
-    assert sum(len(d.ids) for d in one.duplicates) > 10
+    dense, sparse = (inspect(DataConfig(path=str(tmp_path / f"{name}.npz"))) for name in ("dense", "sparse"))
+    assert sparse.features == dense.features
+    assert sparse.duplicates == dense.duplicates
+    assert sum(len(d.ids) for d in dense.duplicates) > 10
 
 
 def test_embedded_digits():
@@ -231,26 +231,14 @@ def test_embedded_digits():
 
 
 def test_progress_counts_every_sample(photos):
-    totals = []
+    counts = []
 
-    class Bar(Console):
-        def progress(self, total, label):
-            totals.append(total)
-            return _Counter(totals)
+    def progress(total, label):
+        counts.append(total)
+        return nullcontext(counts.append)
 
-    inspect(DataConfig(path=str(photos)), progress=Bar().progress)
-    assert totals == [6, 6]
-
-
-class _Counter:
-    def __init__(self, totals):
-        self.totals = totals
-
-    def __enter__(self):
-        return self.totals.append
-
-    def __exit__(self, *error):
-        return None
+    inspect(DataConfig(path=str(photos)), progress=progress)
+    assert counts == [6, 6]
 
 
 @pytest.mark.shared

@@ -1,4 +1,4 @@
-"""What is said about equal images, names that may mean the same class, and classes that a split lacks."""
+"""Remarks on equal images, names that may mean the same class, and classes that a split lacks."""
 
 from __future__ import annotations
 
@@ -63,8 +63,8 @@ def test_equal_images_in_what_is_held_out(notes):
     assert "(val)" in text
 
 
-def test_images_of_one_name_in_two_splits_are_others(tmp_path, picture):
-    """A folder has them often; their content counts."""
+def test_images_with_the_same_name_in_two_splits_may_differ(tmp_path, picture):
+    """Folders often have such names; only the content counts."""
     for width, split in enumerate(("train", "test"), start=20):
         for height, label in enumerate(("cat", "dog"), start=20):
             for number in range(3):

@@ -91,7 +91,7 @@ def unlisted(matrix):
     return "unknown" if (matrix == 0).any() else "negative"
 
 
-@pytest.mark.parametrize("form", ["csv", "coco", "labelstudio", "nan"])
+@pytest.mark.parametrize("form", OUTPUTS)
 @relaxed
 @given(drawn=labelled())
 def test_images_come_back(folder, form, drawn):
@@ -99,8 +99,7 @@ def test_images_come_back(folder, form, drawn):
     records = image_records(folder, matrix, classes, split)
     shutil.rmtree(folder / "annotations", ignore_errors=True)
     output = folder / OUTPUTS[form] if form != "coco" or split is None else folder
-    some = inferred if len(inferred.rows) else None
-    notes = write(records, output, form, some, overwrite=True)
+    notes = write(records, output, form, inferred if len(inferred.rows) else None, overwrite=True)
     assert not any("--data.images" in note for note in notes)
     config = DataConfig(path=str(output))
     if form == "nan":
@@ -116,15 +115,15 @@ def test_features_come_back(tmp_path_factory, sparse, drawn):
     records = feature_records(matrix, classes, split, sparse)
     output = tmp_path_factory.getbasetemp() / "features.npz"
     write(records, output, "nan", inferred, overwrite=True)
-    found = read(DataConfig(path=str(output), unlisted=unlisted(matrix)))
-    assert_same(found, records)
-    assert found.ids == records.ids
+    read_back = read(DataConfig(path=str(output), unlisted=unlisted(matrix)))
+    assert_same(read_back, records)
+    assert read_back.ids == records.ids
     with np.load(output, allow_pickle=False) as file:
         assert ("X" in file) != sparse
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("form", ["csv", "coco", "labelstudio", "nan"])
+@pytest.mark.parametrize("form", OUTPUTS)
 @settings(relaxed, max_examples=500)
 @given(drawn=labelled())
 def test_images_come_back_many_times(folder, form, drawn):
@@ -132,15 +131,15 @@ def test_images_come_back_many_times(folder, form, drawn):
 
 
 def test_given_labels_win():
-    kept = leave_out_known(GUESSED, ObservedLabels.from_ternary(MATRIX))
-    assert list(zip(kept.rows.tolist(), kept.columns.tolist(), strict=True)) == [(1, 0), (2, 1), (2, 2)]
-    assert kept.values.tolist() == [1, 1, -1]
-    np.testing.assert_array_equal(kept.scores, [0.75, np.nan, np.nan])
+    further = leave_out_known(GUESSED, ObservedLabels.from_ternary(MATRIX))
+    assert list(zip(further.rows.tolist(), further.columns.tolist(), strict=True)) == [(1, 0), (2, 1), (2, 2)]
+    assert further.values.tolist() == [1, 1, -1]
+    np.testing.assert_array_equal(further.scores, [0.75, np.nan, np.nan])
 
 
 def test_inferred_labels_in_csv(folder):
     notes = write(image_records(folder, MATRIX, CLASSES), folder / "out.csv", "csv", GUESSED, overwrite=True)
-    assert notes == ("3 inferred labels written, 2 left out because they are given.",)
+    assert notes == ("3 inferred labels written, 2 left out in favour of given labels.",)
     assert list(csv.reader((folder / "out.csv").open(encoding="utf-8"))) == [
         ["file", "cat", "d;o:g", "fox", "inferred", "inferred_negative"],
         ["a.png", "1", "", "", "", ""],
@@ -194,15 +193,15 @@ def test_inferred_labels_in_label_studio(folder):
 
 
 def test_only_negatives_known_and_the_score_of_a_task(folder):
-    """Somebody looked at the first image, so it is annotated; a task is as sure as its least sure label."""
+    """A person looked at the first image, so it is annotated. The least certain label gives the score."""
     records = image_records(folder, [[-1, -1, -1], [1, 0, 0]], CLASSES)
     guessed = Inferred(np.array([1, 1]), np.array([1, 2]), np.ones(2, np.int8), np.array([0.9, 0.6]))
     write(records, folder / "out.json", "labelstudio", guessed, overwrite=True)
     tasks = json.loads((folder / "out.json").read_text())
     assert tasks[0]["annotations"] == [{"result": []}]
     assert tasks[1]["predictions"][0]["score"] == 0.6
-    found = read(DataConfig(path=str(folder / "out.json")))
-    assert found.labels.to_ternary().tolist() == [[-1, -1, -1], [1, 0, 0]]
+    read_back = read(DataConfig(path=str(folder / "out.json")))
+    assert read_back.labels.to_ternary().tolist() == [[-1, -1, -1], [1, 0, 0]]
 
 
 def test_images_of_two_folders_are_named_from_the_one_above(folder, tmp_path):
@@ -216,9 +215,9 @@ def test_images_of_two_folders_are_named_from_the_one_above(folder, tmp_path):
     (tmp_path / "z").mkdir()
     (note,) = write(records, tmp_path / "z" / "out.csv", "csv")
     assert note.endswith(f"read it with --data.images {tmp_path}")
-    found = read(DataConfig(path=str(tmp_path / "z" / "out.csv"), images=str(tmp_path)))
-    assert found.ids == ("x/a.png", "y/b.png")
-    assert found.labels.to_ternary().tolist() == [[1, 0], [0, 1]]
+    read_back = read(DataConfig(path=str(tmp_path / "z" / "out.csv"), images=str(tmp_path)))
+    assert read_back.ids == ("x/a.png", "y/b.png")
+    assert read_back.labels.to_ternary().tolist() == [[1, 0], [0, 1]]
 
 
 def test_an_annotation_beats_an_older_known_negative(folder):
@@ -226,9 +225,9 @@ def test_an_annotation_beats_an_older_known_negative(folder):
     tasks = json.loads((folder / "out.json").read_text())
     tasks[1]["annotations"][0]["result"][0]["value"]["choices"] += ["d;o:g", "newt"]
     (folder / "out.json").write_text(json.dumps(tasks))
-    found = read(DataConfig(path=str(folder / "out.json")))
-    assert found.classes == (*CLASSES, "newt")
-    assert found.labels.to_ternary().tolist() == [[1, 0, 0, 0], [0, 1, 1, 1], [0, 0, 0, 0]]
+    read_back = read(DataConfig(path=str(folder / "out.json")))
+    assert read_back.classes == (*CLASSES, "newt")
+    assert read_back.labels.to_ternary().tolist() == [[1, 0, 0, 0], [0, 1, 1, 1], [0, 0, 0, 0]]
 
 
 def test_inferred_labels_in_a_nan_matrix(folder):
@@ -272,7 +271,7 @@ def test_refusals(folder, form, output, classes, message):
     assert (folder / "old").read_text() == "precious"
 
 
-def test_a_class_may_be_called_inferred_where_nothing_is(folder):
+def test_a_class_may_be_called_inferred_if_no_label_is(folder):
     records = image_records(folder, MATRIX, ("inferred", "dog", "fox"))
     write(records, folder / "out.csv", "csv", overwrite=True)
     assert_same(read(DataConfig(path=str(folder / "out.csv"))), records)
@@ -280,7 +279,7 @@ def test_a_class_may_be_called_inferred_where_nothing_is(folder):
         write(records, folder / "out.csv", "csv", GUESSED, overwrite=True)
 
 
-def test_features_are_no_images(tmp_path):
+def test_features_are_not_images(tmp_path):
     for form in ("csv", "coco", "labelstudio"):
         with pytest.raises(InputError, match="these samples are not image files"):
             write(feature_records(MATRIX, CLASSES), tmp_path / OUTPUTS[form], form)
@@ -292,7 +291,7 @@ def test_features_are_no_images(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["a\\b.png", " a.png", "a\nb.png"])
-def test_file_names_that_would_not_come_back(tmp_path, name):
+def test_file_names_that_would_change_are_refused(tmp_path, name):
     Image.new("RGB", (4, 4)).save(tmp_path / name, format="PNG")
     records = image_records(tmp_path, MATRIX[:1], CLASSES)
     records = Records(**{**vars(records), "ids": (name,), "inputs": (tmp_path / name,)})
@@ -300,7 +299,7 @@ def test_file_names_that_would_not_come_back(tmp_path, name):
         write(records, tmp_path / "out.csv", "csv")
 
 
-@pytest.mark.parametrize("form", ["csv", "coco", "labelstudio", "nan"])
+@pytest.mark.parametrize("form", OUTPUTS)
 @pytest.mark.parametrize("split", [None, ("train", "train", "test")])
 def test_images_elsewhere(folder, tmp_path, form, split):
     records = image_records(folder, MATRIX, CLASSES, split)
@@ -325,7 +324,7 @@ def test_coco_with_a_split_is_a_folder(folder, tmp_path):
         write(less, tmp_path / "coco", "coco", overwrite=True)
 
 
-def test_a_failure_keeps_what_was_there(folder, tmp_path, monkeypatch):
+def test_a_failure_keeps_the_old_file(folder, tmp_path, monkeypatch):
     (tmp_path / "out.csv").write_text("old")
     monkeypatch.setattr(os, "fsync", lambda handle: (_ for _ in ()).throw(OSError(28, "No space left")))
     with pytest.raises(SpmlError, match="No space left"):

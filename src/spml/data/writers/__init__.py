@@ -55,7 +55,7 @@ def write(
     if inferred is None:
         return notes
     left_out = len(inferred.rows) - len(further.rows)
-    unwritten = f", {left_out:,} left out because they are given" if left_out else ""
+    unwritten = f", {left_out:,} left out in favour of given labels" if left_out else ""
     return (f"{counted(len(further.rows), 'inferred label')} written{unwritten}.", *notes)
 
 
