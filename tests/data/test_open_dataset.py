@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from spml.config import DataConfig, ModelConfig
+from spml.config import DataConfig
 from spml.data import Augment, open_dataset, open_inputs, start_opening
 from spml.errors import InputError
-from spml.models import describe_backbone
 
 
 @pytest.fixture
@@ -209,11 +208,12 @@ def test_a_backbone_can_be_chosen_before_images_are_decoded(tmp_path, picture, f
     for name in ("cat/a.png", "cat/b.png", "dog/c.png", "dog/d.png"):
         picture(name)
     path, _ = features()
-    for data in ("digits", str(tmp_path), path):
-        opening = start_opening(DataConfig(path=data, unlisted="negative"))
-        spec = describe_backbone(ModelConfig(weights="random"), opening)
-        assert spec == describe_backbone(ModelConfig(weights="random"), opening.finish(size=8))
-        assert (spec.width or len(spec.mean)) == opening.width
+    for source, kind, width in (("digits", "image", 1), (str(tmp_path), "image", 3), (path, "feature", 5)):
+        opening = start_opening(DataConfig(path=source, unlisted="negative"))
+        assert (opening.kind, opening.width, opening.decoded) == (kind, width, source == str(tmp_path))
+        data = opening.finish(size=8)
+        for fact in ("name", "classes", "kind", "width", "decoded"):
+            assert getattr(opening, fact) == getattr(data, fact)
 
 
 @pytest.mark.parametrize(

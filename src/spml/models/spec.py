@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..config import ModelConfig
-from ..data import Dataset, Opening
+from ..data.dataset import Dataset
 from ..data.images import INTERPOLATIONS
 from ..errors import InputError, nearest
 from ..files import sha256_file
@@ -78,7 +78,7 @@ class BackboneSpec:
             raise ValueError(f"mean and std must be finite and std positive, got {self.mean} and {self.std}")
 
 
-def describe_backbone(config: ModelConfig, data: Dataset | Opening, *, size: int = 0) -> BackboneSpec:
+def describe_backbone(config: ModelConfig, data: Dataset, *, size: int = 0) -> BackboneSpec:
     """The backbone that `config` means for this data. Nothing is downloaded, no weights are read.
 
     `auto` is `none` for feature vectors, `small_cnn` for small grey images, `resnet50` for photographs. A
@@ -93,7 +93,9 @@ def describe_backbone(config: ModelConfig, data: Dataset | Opening, *, size: int
     Raises:
         InputError: an unknown backbone, one that does not suit the data, or a damaged JSON.
     """
-    width, name = data.width, config.backbone
+    inputs = next(iter(data.splits.values())).inputs
+    width = int(inputs.fetch([0], None).shape[1])
+    name = config.backbone
     if data.kind == "feature":
         if name not in ("auto", NONE):
             raise InputError(
