@@ -17,7 +17,7 @@ from spml.errors import InputError
 from spml.labels import ObservedLabels
 from spml.methods.base import Batch, Facts, Objective, Outputs, Progress
 from spml.methods.registry import methods
-from spml.plots.figures import COLOURS
+from spml.plots.style import COLOURS
 
 METHODS = methods()
 SIZE, EPOCHS, MEAN_LABELS = 20, 10, 2.0

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from spml.config import DataConfig
-from spml.data import Augment, open_dataset, open_inputs
+from spml.data import Augment, open_dataset, open_inputs, start_opening
 from spml.errors import InputError
 
 
@@ -100,13 +100,13 @@ def test_given_validation_split_is_kept(features):
     assert not any("held out" in note for note in data.notes)
 
 
-def test_classes_that_can_not_be_learnt(features):
+def test_classes_that_can_not_be_learned(features):
     labels = np.zeros((40, 3), int)
     labels[:, 0] = 1
     labels[39, 2] = 1
     path, _ = features(Y=labels, test=np.arange(40) >= 30)
     notes = " ".join(open_dataset(DataConfig(path=path)).notes)
-    assert "2 classes have no known positive in training and can't be learnt: b, c." in notes
+    assert "2 classes have no known positive in training and can't be learned: b, c." in notes
 
 
 def test_no_positive_at_all_and_one_class(features):
@@ -154,9 +154,7 @@ def test_unreadable_images(tmp_path, picture):
     assert "cat/05.jpg (damaged: image file is truncated" in str(caught.value)
     data = opened(tmp_path)
     assert [name for name, _ in data.skipped] == ["cat/05.jpg"]
-    assert any(
-        "1 of 19 images can't be used and were skipped: cat/05.jpg (damaged" in note for note in data.notes
-    )
+    assert any("1 of 19 images can't be used; skipped: cat/05.jpg (damaged" in note for note in data.notes)
     assert observed(data) == clean
     data = opened(tmp_path, max_pixels=6000)
     assert (
@@ -184,6 +182,38 @@ def test_size_flip_and_report(tmp_path, picture):
     larger = data.resized(20, "bicubic")
     assert larger.splits["val"].inputs.fetch([0], None).shape == (1, 3, 20, 20)
     assert larger.splits["val"].observed == data.splits["val"].observed
+
+
+def test_opening_in_two_halves_gives_the_same_data(tmp_path, picture):
+    for name in "abcdef":
+        picture(f"{'cat' if name in 'abc' else 'dog'}/{name}.png")
+    (tmp_path / "cat/broken.png").write_bytes(b"")
+    reports: list[str] = []
+    config = DataConfig(path=str(tmp_path), unlisted="negative", observe="single", max_unreadable=0.2)
+    opening = start_opening(config, report=reports.append)
+    assert (opening.name, opening.classes) == (tmp_path.name, ("cat", "dog"))
+    assert (opening.kind, opening.width, opening.decoded) == ("image", 3, True)
+    assert reports == [], "no image has been decoded yet"
+    for size, interpolation in ((8, "bilinear"), (20, "bicubic")):
+        data = opening.finish(size=size, interpolation=interpolation)
+        expected = open_dataset(config, size=size, interpolation=interpolation)
+        assert data.fingerprint() == expected.fingerprint()
+        assert (data.notes, data.skipped) == (expected.notes, expected.skipped)
+        assert (opening.kind, opening.width, opening.decoded) == (data.kind, data.width, data.decoded)
+        assert data.splits["train"].inputs.fetch([0], None).shape == (1, 3, size, size)
+    assert reports == [f"{tmp_path}: checking 7 images"], "images are checked once"
+
+
+def test_a_backbone_can_be_chosen_before_images_are_decoded(tmp_path, picture, features):
+    for name in ("cat/a.png", "cat/b.png", "dog/c.png", "dog/d.png"):
+        picture(name)
+    path, _ = features()
+    for source, kind, width in (("digits", "image", 1), (str(tmp_path), "image", 3), (path, "feature", 5)):
+        opening = start_opening(DataConfig(path=source, unlisted="negative"))
+        assert (opening.kind, opening.width, opening.decoded) == (kind, width, source == str(tmp_path))
+        data = opening.finish(size=8)
+        for fact in ("name", "classes", "kind", "width", "decoded"):
+            assert getattr(opening, fact) == getattr(data, fact)
 
 
 @pytest.mark.parametrize(
@@ -223,7 +253,7 @@ def test_inputs_for_prediction(tmp_path, picture):
         open_inputs([f"{folder}/b.png"], size=8)[1].fetch([0], None)
     )
     assert len(notes) == 1
-    assert notes[0].startswith(f"1 images were skipped: {folder}/broken.png (not an image of a known format")
+    assert notes[0].startswith(f"Skipped 1 image: {folder}/broken.png (not an image of a known format")
 
 
 def test_bad_inputs_for_prediction(tmp_path, picture, features):
@@ -233,7 +263,7 @@ def test_bad_inputs_for_prediction(tmp_path, picture, features):
     with pytest.raises(InputError, match="empty: holds no image"):
         open_inputs([f"{tmp_path}/empty"])
     (tmp_path / "x.png").write_bytes(b"broken")
-    with pytest.raises(InputError, match=r"None of 1 images can be used: .*x\.png \(not an image"):
+    with pytest.raises(InputError, match=r"No usable image among 1 file: .*x\.png \(not an image"):
         open_inputs([f"{tmp_path}/x.png"])
     path, given = features()
     with pytest.raises(InputError, match=r"x\.npz: a \.npz file must be given alone"):

@@ -190,7 +190,7 @@ def _write(
     chosen: dict[str, Trial],
     results: dict[Trial, dict[str, Any]],
 ) -> None:
-    from ..plots.figures import compare_curves
+    from ..plots import compare_curves
     from ..runs.summary import versions
 
     write_text(output / "table.md", _as_text(table) + "\n")

@@ -1,9 +1,10 @@
-"""Data: what users have, read, split and hidden as they say. `open_dataset` is the one way in."""
+"""Data sets: read, checked, with labels hidden and split. `open_dataset` is the one way in."""
 
 from .cache import cached_features
 from .dataset import Augment, Dataset, Inputs, Kind, Samples
-from .inspection.report import Inspection, inspect
-from .open import open_dataset, open_inputs
+from .inspection.inspect import inspect
+from .inspection.report import Inspection
+from .open import Opening, open_dataset, open_inputs, start_opening
 
 __all__ = [
     "Augment",
@@ -11,9 +12,11 @@ __all__ = [
     "Inputs",
     "Inspection",
     "Kind",
+    "Opening",
     "Samples",
     "cached_features",
     "inspect",
     "open_dataset",
     "open_inputs",
+    "start_opening",
 ]

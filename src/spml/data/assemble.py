@@ -1,4 +1,4 @@
-"""How a data set is made of what a reader found: hide labels, split, leave out what can't be used, check."""
+"""From the content of a file to a data set: hide labels, split, leave out samples that can't be used."""
 
 from __future__ import annotations
 
@@ -14,10 +14,13 @@ from ..labels import ObservedLabels
 from .dataset import Dataset, Inputs, Samples
 from .hiding import hide
 from .matrix import FeatureMatrix, check_finite
+from .phrases import counted, first_few
 from .records import Records
 from .splits import SPLITS, hold_out
 
 Purpose = Literal["train", "evaluate"]
+Split = npt.NDArray[np.str_]
+"""Name of the split of each sample; empty for a sample that is left out."""
 
 
 def to_dataset(
@@ -27,86 +30,96 @@ def to_dataset(
     skipped: Mapping[int, str],
     purpose: Purpose = "train",
 ) -> Dataset:
-    """Hide labels if asked to, split, and leave out what can't be used.
+    """Hide labels if `config` says so, split, and leave out samples that can't be used.
 
     The observed labels of a sample depend on the file and `observe_seed` only: neither the split nor a
-    skipped image changes it.
+    skipped image changes them.
 
     Args:
-        records: what a reader found.
-        config: `observe` and what belongs to it, `val_share` and `split_seed` are used.
-        inputs: one sample per record.
-        skipped: the reason for each row that can't be used.
-        purpose: `evaluate` takes the data as it is: without a split everything is `test`, nothing is held
-            out, and nothing is asked of the training samples.
+        records: Content of a file or folder.
+        config: Settings of the data; those on hiding and splits are used.
+        inputs: One sample per record.
+        skipped: Reason for each row that can't be used.
+        purpose: `train`, or `evaluate` to take the data as it is: without a split every sample is in `test`,
+            none is held out, and no training sample is required.
 
     Raises:
-        InputError: labels are to be hidden of data that is not fully labelled; fewer than two classes; a
-            class that never occurs in training; a split without samples.
+        InputError: Features that are not finite; labels are to be hidden of data that is not fully labelled;
+            fewer than two classes; a class that occurs outside the training samples only; a split without
+            samples.
     """
-    labels, source, notes = records.labels, records.source, list(records.notes)
-    full = labels.full
-    observed = labels
+    if isinstance(inputs, FeatureMatrix):
+        check_finite(inputs, records.source)
+    notes = list(records.notes)
+    observed = records.labels
     if config.observe != "none":
         observed, note = hide(records, config)
         notes.append(note)
     if skipped:
-        notes.append(_skip_note(records.ids, skipped))
-
-    usable = np.ones(len(records.ids), np.bool_)
-    usable[list(skipped)] = False
-    default = "train" if purpose == "train" else "test"
-    split = np.array(records.split or [default] * len(usable), dtype="U5")
-    split[~usable] = ""
+        notes.append(f"{_share_skipped(records, skipped)}; skipped: {name_skipped(records.ids, skipped)}.")
+    split = _given_split(records, skipped, purpose)
     if purpose == "train":
-        notes.append(_set_aside(split, config, source))
+        notes += _set_aside_test(split, config, records.source)
         _check_classes(records, split)
-    # A test sample without an observed label still has its truth, and a protocol fixes who is trained on.
-    useless = _nothing_known(observed) & ((split == "train") | (split == "val"))
-    if config.observe != "protocol" and useless.any():
-        split[useless] = ""
-        notes.append(
-            f"{useless.sum():,} samples with no known label were left out of training and validation."
-        )
+    notes += _leave_out_unlabelled(split, observed, config)
     if purpose == "train":
-        notes.append(_hold_out(split, config, source))
-        notes.extend(_unseen_note(records.classes, observed.take(np.flatnonzero(split == "train"))))
-    notes.insert(0, _summary(records, split, full))
-
-    rows = {name: np.flatnonzero(split == name) for name in SPLITS if (split == name).any()}
-    return Dataset(
-        name=records.name,
-        classes=records.classes,
-        splits={
-            name: Samples(
-                tuple(records.ids[row] for row in chosen), inputs.take(chosen), observed.take(chosen)
-            )
-            for name, chosen in rows.items()
-        },
-        truth={name: labels.take(chosen) for name, chosen in rows.items() if labels.take(chosen).full},
-        notes=tuple(note for note in notes if note),
-        skipped=tuple((records.ids[row], reason) for row, reason in skipped.items()),
-        empty="exclude" if records.protocol is None else "zero",
-    )
+        notes += _hold_out_validation(split, config, records.source)
+        notes += _note_unseen(records.classes, observed.take(np.flatnonzero(split == "train")))
+    return _select(records, inputs, observed, split, [_summary(records, split), *notes], skipped)
 
 
-def check_inputs(records: Records) -> None:
-    """Check samples that no reader looks at one by one.
+def check_share_skipped(records: Records, skipped: Mapping[int, str], config: DataConfig) -> None:
+    """Check that no more images are skipped than `config.max_unreadable` allows.
 
     Raises:
-        InputError: features that are not finite as float32 (names row and column).
+        InputError: More are; names the first ones.
     """
-    if isinstance(records.inputs, FeatureMatrix):
-        check_finite(records.inputs, records.source)
+    if len(skipped) > config.max_unreadable * len(records.ids):
+        raise InputError(
+            f"{records.source}: {_share_skipped(records, skipped)}, more than data.max_unreadable = "
+            f"{config.max_unreadable:g} allows: {name_skipped(records.ids, skipped)}. Repair or remove them, "
+            "or raise data.max_unreadable."
+        )
 
 
-def _nothing_known(labels: ObservedLabels) -> npt.NDArray[np.bool_]:
+def name_skipped(ids: tuple[str, ...], skipped: Mapping[int, str]) -> str:
+    """The first three skipped files with their reasons, as one phrase."""
+    return first_few([f"{ids[row]} ({reason})" for row, reason in skipped.items()], 3, "; ")
+
+
+def nothing_known(labels: ObservedLabels) -> npt.NDArray[np.bool_]:
+    """Whether a sample has no known label, positive or negative; bool (N,)."""
     known = labels.positives_per_sample() + labels.negatives_per_sample()
     return np.asarray(known == 0)
 
 
-def _check_classes(records: Records, split: npt.NDArray[np.str_]) -> None:
-    """Two classes at least, and, unless the data lists its classes, each of them in training."""
+def _share_skipped(records: Records, skipped: Mapping[int, str]) -> str:
+    return f"{len(skipped):,} of {counted(len(records.ids), 'image')} can't be used"
+
+
+def _given_split(records: Records, skipped: Mapping[int, str], purpose: Purpose) -> Split:
+    default = "train" if purpose == "train" else "test"
+    split = np.array(records.split or [default] * len(records.ids), dtype="U5")
+    split[list(skipped)] = ""
+    return split
+
+
+def _set_aside_test(split: Split, config: DataConfig, source: str) -> list[str]:
+    """Turn the share of training samples that `config.test_share` says into test samples."""
+    if not config.test_share:
+        return []
+    if (split == "test").any():
+        raise InputError(
+            f"{source}: has test samples of its own, so data.test_share = {config.test_share:g} has no "
+            "effect: leave it out."
+        )
+    train = np.flatnonzero(split == "train")
+    split[train[hold_out(len(train), config.test_share, config.split_seed, "test")]] = "test"
+    return [f"{config.test_share:.0%} of the samples are set aside for the test (seed {config.split_seed})."]
+
+
+def _check_classes(records: Records, split: Split) -> None:
+    """Check that there are two classes and that, unless the data lists them, each occurs in training."""
     source, classes = records.source, records.classes
     if len(classes) < 2:
         raise InputError(
@@ -118,67 +131,81 @@ def _check_classes(records: Records, split: npt.NDArray[np.str_]) -> None:
         return
     training = records.labels.take(np.flatnonzero(split == "train"))
     for column in np.flatnonzero(training.positives_per_class() == 0).tolist():
-        elsewhere = [row for row in records.labels.positive_rows(column).tolist() if split[row]]
-        if elsewhere:
-            row = elsewhere[0]
+        row = next((row for row in records.labels.positive_rows(column).tolist() if split[row]), None)
+        if row is not None:
             raise InputError(
                 f"{source}: {records.ids[row]} in the {split[row]} split has the label {classes[column]!r}, "
                 "which no training sample has. Correct the name, or add training samples that have it."
             )
 
 
-def _set_aside(split: npt.NDArray[np.str_], config: DataConfig, source: str) -> str:
-    """Turn some training samples into test samples if the user wants that."""
-    if not config.test_share:
-        return ""
-    if (split == "test").any():
-        raise InputError(
-            f"{source}: has test samples of its own, so data.test_share = {config.test_share:g} has no use: "
-            "leave it out."
-        )
-    train = np.flatnonzero(split == "train")
-    split[train[hold_out(len(train), config.test_share, config.split_seed, "test")]] = "test"
-    return f"{config.test_share:.0%} of the samples are set aside for the test (seed {config.split_seed})."
+def _leave_out_unlabelled(split: Split, observed: ObservedLabels, config: DataConfig) -> list[str]:
+    """Leave training and validation samples out of which nothing is known.
+
+    A test sample without an observed label still has its truth, and a protocol fixes the training samples.
+    """
+    useless = nothing_known(observed) & ((split == "train") | (split == "val"))
+    count = int(useless.sum())
+    if config.observe == "protocol" or not count:
+        return []
+    split[useless] = ""
+    samples = counted(count, "sample with no known label was", "samples with no known label were")
+    return [f"{samples} left out of training and validation."]
 
 
-def _hold_out(split: npt.NDArray[np.str_], config: DataConfig, source: str) -> str:
+def _hold_out_validation(split: Split, config: DataConfig, source: str) -> list[str]:
     """Turn some training samples into validation samples if there are none."""
     train = np.flatnonzero(split == "train")
     if not len(train):
         raise InputError(f"{source}: no training sample is left. Some rows must be in the train split.")
     if (split == "val").any():
-        return ""
-    split[train[hold_out(len(train), config.val_share, config.split_seed)]] = "val"
+        return []
     share, seed = config.val_share, config.split_seed
-    return f"{share:.0%} of the training samples are held out for validation (seed {seed})."
+    split[train[hold_out(len(train), share, seed)]] = "val"
+    return [f"{share:.0%} of the training samples are held out for validation (seed {seed})."]
 
 
-def _summary(records: Records, split: npt.NDArray[np.str_], full: bool) -> str:
+def _note_unseen(classes: tuple[str, ...], training: ObservedLabels) -> list[str]:
+    unseen = [classes[column] for column in np.flatnonzero(training.positives_per_class() == 0).tolist()]
+    if not unseen:
+        return []
+    have = counted(len(unseen), "class has", "classes have")
+    return [f"{have} no known positive in training and can't be learned: {first_few(unseen, 5)}."]
+
+
+def _summary(records: Records, split: Split) -> str:
     sizes = ", ".join(f"{name} {(split == name).sum():,}" for name in SPLITS if (split == name).any())
     mean = records.labels.positives_per_sample().mean()
     meaning = (
         f"fully labelled, {mean:.2f} labels per sample"
-        if full
+        if records.labels.full
         else f"{mean:.2f} known labels per sample, a label that is not listed is unknown"
     )
     return f"{records.name}: {sizes} samples; {len(records.classes)} classes; {meaning}."
 
 
-def _skip_note(ids: tuple[str, ...], skipped: Mapping[int, str]) -> str:
-    return (
-        f"{len(skipped):,} of {len(ids):,} images can't be used and were skipped: {name_some(ids, skipped)}."
+def _select(
+    records: Records,
+    inputs: Inputs,
+    observed: ObservedLabels,
+    split: Split,
+    notes: list[str],
+    skipped: Mapping[int, str],
+) -> Dataset:
+    """The data set of the samples in each split."""
+    rows = {name: np.flatnonzero(split == name) for name in SPLITS if (split == name).any()}
+    truth = {name: records.labels.take(chosen) for name, chosen in rows.items()}
+    return Dataset(
+        name=records.name,
+        classes=records.classes,
+        splits={
+            name: Samples(
+                tuple(records.ids[row] for row in chosen), inputs.take(chosen), observed.take(chosen)
+            )
+            for name, chosen in rows.items()
+        },
+        truth={name: labels for name, labels in truth.items() if labels.full},
+        notes=tuple(notes),
+        skipped=tuple((records.ids[row], reason) for row, reason in skipped.items()),
+        empty="exclude" if records.protocol is None else "zero",
     )
-
-
-def name_some(ids: tuple[str, ...], skipped: Mapping[int, str]) -> str:
-    """The first three skipped files with their reasons, as one phrase."""
-    named = "; ".join(f"{ids[row]} ({reason})" for row, reason in list(skipped.items())[:3])
-    return named + ("; ..." if len(skipped) > 3 else "")
-
-
-def _unseen_note(classes: tuple[str, ...], training: ObservedLabels) -> list[str]:
-    unseen = [classes[column] for column in np.flatnonzero(training.positives_per_class() == 0).tolist()]
-    if not unseen:
-        return []
-    named = ", ".join(unseen[:5]) + (", ..." if len(unseen) > 5 else "")
-    return [f"{len(unseen)} classes have no known positive in training and can't be learnt: {named}."]

@@ -1,5 +1,4 @@
-"""What training, prediction and evaluation see of the data: inputs, observed labels, and apart from both the
-truth."""
+"""Data as training, prediction and evaluation see it: inputs, observed labels and, kept apart, the truth."""
 
 from __future__ import annotations
 
@@ -19,13 +18,14 @@ Rows = Sequence[int] | npt.NDArray[np.int64]
 
 
 class Augment(NamedTuple):
-    """Which random change of a sample is wanted: with its row, the whole seed of that change.
+    """A random change of a sample: together with the row, these values are its whole seed.
 
     Attributes:
-        seed, epoch: of the training run.
-        view: 0 = the ordinary view, changed as little as the data's own settings say; others are further
-            views, drawn independently.
-        strength: of a further view.
+        seed: Seed of the training run.
+        epoch: Epoch of the training run.
+        view: 0 for the ordinary view, which changes only as the settings of the data say; further views
+            have other numbers and are drawn independently.
+        strength: Strength of the change of a further view.
     """
 
     seed: int
@@ -35,7 +35,7 @@ class Augment(NamedTuple):
 
 
 class Inputs(Protocol):
-    """Samples without any label."""
+    """Samples without their labels."""
 
     @property
     def kind(self) -> Kind:
@@ -45,20 +45,19 @@ class Inputs(Protocol):
     def __len__(self) -> int: ...
 
     def fetch(self, rows: Rows, augment: Augment | None) -> torch.Tensor:
-        """The samples of a batch: uint8 of shape (B, 3, H, W), (B, 1, H, W) if grey, or float32 (B, D).
+        """Load a batch: uint8 images (B, 3, H, W), or (B, 1, H, W) if grey, or float32 features (B, D).
 
         Args:
-            rows: which samples.
-            augment: in training, where every random change depends on nothing but this and the row; None
-                for no random change.
+            rows: Samples to load.
+            augment: Random change, which depends on nothing but this and the row; None for no change.
 
         Raises:
-            SpmlError: a file that could be read when the data was opened can't be read any more.
+            SpmlError: A file that could be read when the data was opened can't be read any more.
         """
         ...
 
     def take(self, rows: Rows) -> Inputs:
-        """Some of the samples, in the order given."""
+        """Select samples, in the order of `rows`."""
         ...
 
     def fingerprint(self) -> str:
@@ -73,12 +72,12 @@ class DecodedInputs(Inputs, Protocol):
     def fetch_views(
         self, rows: Rows, augment: Augment | None, further: Sequence[Augment]
     ) -> tuple[torch.Tensor, ...]:
-        """The ordinary view of a batch and further ones, each as `fetch` gives it; a file is decoded once.
+        """Load the ordinary view of a batch and further ones, each as `fetch` would; decode a file once.
 
         Args:
-            rows: which samples.
-            augment: of the ordinary view (its `view` is 0); None for no random change.
-            further: of the other views (`view` is not 0).
+            rows: Samples to load.
+            augment: Random change of the ordinary view (its `view` is 0); None for no change.
+            further: Random changes of the other views (their `view` is not 0).
         """
         ...
 
@@ -89,12 +88,12 @@ class DecodedInputs(Inputs, Protocol):
 
 @dataclass(frozen=True)
 class Samples:
-    """One split: what a method may see of it.
+    """One split, as far as a method may see it.
 
     Attributes:
-        ids: one name per sample: its file, or its row.
-        inputs: the samples.
-        observed: their observed labels.
+        ids: Name of each sample: its file or its row.
+        inputs: The samples.
+        observed: Observed labels of the samples.
     """
 
     ids: tuple[str, ...]
@@ -107,19 +106,19 @@ class Samples:
 
 @dataclass(frozen=True)
 class Dataset:
-    """A data set, read, split and checked.
+    """A data set that has been read, checked and split.
 
     Attributes:
-        name: name of the file or folder it came from.
-        classes: class names, in the order of the columns of every label matrix.
-        splits: `train`, `val` and, if the data has one, `test` (what is opened only to evaluate may lack
-            some).
-        truth: FULL labels of every split that is fully labelled. For evaluators only; it can't be reached
+        name: Name of the file or folder that holds the data.
+        classes: Class names, in the order of the columns of every label matrix.
+        splits: `train`, `val` and, if the data has one, `test`. Data that is opened for evaluation only may
+            lack some of them.
+        truth: FULL labels of every split that is fully labelled. For evaluators only: it can't be reached
             from `splits`.
-        notes: what was understood and what was left out, one line each.
+        notes: How the data was understood and what was left out, one line each.
         skipped: (file, reason) of every image that can't be used.
-        empty: what a class without positives does in mAP: `exclude`, or `zero` as publications on the
-            benchmarks count it.
+        empty: How a class without positives enters mAP: `exclude`, or `zero` as in publications on the
+            benchmarks.
     """
 
     name: str
@@ -137,8 +136,13 @@ class Dataset:
 
     @property
     def decoded(self) -> bool:
-        """Whether fetching a sample decodes a file, so that worker processes pay."""
+        """Whether loading a sample decodes a file, so that worker processes speed it up."""
         return any(isinstance(samples.inputs, DecodedInputs) for samples in self.splits.values())
+
+    @property
+    def width(self) -> int:
+        """Channels of an image, or features of a vector."""
+        return sample_width(next(iter(self.splits.values())).inputs)
 
     def fingerprint(self) -> str:
         """SHA-256 over samples and observed labels of all splits."""
@@ -156,3 +160,8 @@ class Dataset:
             for name, samples in self.splits.items()
         }
         return replace(self, splits=splits)
+
+
+def sample_width(inputs: Inputs) -> int:
+    """Channels of an image, or features of a vector, of the first sample."""
+    return int(inputs.fetch([0], None).shape[1])

@@ -1,33 +1,41 @@
-"""The one way into data: `open_dataset` for training and evaluation, `open_inputs` for prediction."""
+"""The one way into data: `open_dataset` for training and evaluation, `open_inputs` for prediction.
+
+Images are resized to what the backbone takes, and the backbone is chosen by the kind of samples. So opening
+has two halves that can be called apart: `start_opening` reads the labels and lists the images,
+`Opening.finish` checks the images and makes the data set.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 
 from ..config import DataConfig
 from ..errors import InputError
-from .assemble import Purpose, check_inputs, name_some, to_dataset
-from .dataset import Dataset, Inputs
+from .assemble import Purpose, check_share_skipped, name_skipped, to_dataset
+from .dataset import Dataset, Inputs, Kind, sample_width
 from .hiding import check_observe
 from .images import SUFFIXES, FilePart, ImageFiles, check_images
 from .inspection.remarks import remarks
+from .phrases import counted
 from .readers import existing, read
 from .readers.features import read_unlabelled
 from .readers.folder import list_images
 from .records import Records
 
 Report = Callable[[str], None]
+Files = tuple[Path | FilePart, ...]
 
 _LABEL_FILES = (".arff", ".csv", ".tsv", ".json", ".jsonl", ".parquet", ".xml", ".txt")
-"""What holds labels: to be trained on and evaluated on, not predicted."""
+"""Suffixes of files that list labels, which serve training and evaluation but not prediction."""
 
 
-def _silent(line: str) -> None:
-    """Tell nobody."""
+def _ignore(line: str) -> None:
+    """Ignore remarks."""
 
 
 def open_dataset(
@@ -36,44 +44,116 @@ def open_dataset(
     size: int = 224,
     interpolation: str = "bilinear",
     purpose: Purpose = "train",
-    report: Report = _silent,
+    report: Report = _ignore,
 ) -> Dataset:
     """Read a data set, check every image, hide labels and split as `config` says.
 
     Args:
-        config: what to read, and how.
-        size: side to which image files are resized where `config.size` is 0, in pixels.
+        config: Settings of the data.
+        size: Side in pixels to which image files are resized where `config.size` is 0.
         interpolation: `nearest`, `bilinear`, `bicubic` or `lanczos`.
-        purpose: `evaluate` takes the data as it is: without a split everything is `test`, nothing is held
-            out, and nothing is asked of the training samples.
-        report: told what takes long.
+        purpose: `train`, or `evaluate` to take the data as it is: without a split every sample is in `test`,
+            none is held out, and no training sample is required.
+        report: Receives a line before slow work.
 
     Raises:
-        InputError: anything wrong with the data; the message names file and row. A setting of `observe` is
-            out of its domain, or of no use.
+        InputError: The data has a mistake, which the message names with file and row; or a setting of
+            `observe` is out of its domain or has no effect.
+    """
+    opening = start_opening(config, purpose=purpose, report=report)
+    return opening.finish(size=size, interpolation=interpolation)
+
+
+def start_opening(config: DataConfig, *, purpose: Purpose = "train", report: Report = _ignore) -> Opening:
+    """Read labels and list images, without decoding any; the arguments are those of `open_dataset`.
+
+    Example:
+        >>> opening = start_opening(DataConfig(path="digits"))
+        >>> opening.kind, opening.width
+        ('image', 1)
+        >>> list(opening.finish(size=40).splits)
+        ['train', 'val', 'test']
+
+    Raises:
+        InputError: The labels have a mistake, or a setting of `observe` is out of its domain or has no
+            effect.
     """
     check_observe(config)
-    records = read(config)
-    if not isinstance(records.inputs, tuple):
-        check_inputs(records)
-        return _with_remarks(to_dataset(records, config, records.inputs, {}, purpose), records)
-    inputs, skipped = _open_images(
-        records.inputs,
-        records.ids,
-        records.source,
-        config,
-        config.size or size,
-        interpolation,
-        config.flip,
-        report,
-    )
-    if len(skipped) > config.max_unreadable * len(inputs):
-        raise InputError(
-            f"{records.source}: {len(skipped):,} of {len(inputs):,} images can't be used, more than "
-            f"data.max_unreadable = {config.max_unreadable:g} allows: {name_some(records.ids, skipped)}. "
-            "Repair or remove them, or raise data.max_unreadable."
-        )
-    return _with_remarks(to_dataset(records, config, inputs, skipped, purpose), records)
+    return Opening(read(config), config, purpose, report)
+
+
+@dataclass(frozen=True)
+class Opening:
+    """A data set whose labels have been read and whose images have not been decoded yet.
+
+    A backbone can be chosen by what is known already; it then says the size for `finish`.
+
+    Attributes:
+        records: Content of the file or folder.
+        config: Settings of the data.
+        purpose: `train` or `evaluate`.
+        report: Receives a line before slow work.
+    """
+
+    records: Records
+    config: DataConfig
+    purpose: Purpose
+    report: Report
+
+    @property
+    def name(self) -> str:
+        """Name of the file or folder that holds the data."""
+        return self.records.name
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Class names, in the order of the columns of every label matrix."""
+        return self.records.classes
+
+    @property
+    def kind(self) -> Kind:
+        """Whether samples are images or feature vectors."""
+        return "image" if self.decoded else self._samples.kind
+
+    @property
+    def decoded(self) -> bool:
+        """Whether loading a sample decodes a file, so that worker processes speed it up."""
+        return isinstance(self.records.inputs, tuple)
+
+    @property
+    def width(self) -> int:
+        """Channels of an image, or features of a vector."""
+        return 3 if self.decoded else sample_width(self._samples)
+
+    def finish(self, *, size: int = 224, interpolation: str = "bilinear") -> Dataset:
+        """Check images, hide labels and split. Another call with another size does not check images again.
+
+        Args:
+            size: Side in pixels to which image files are resized where `config.size` is 0.
+            interpolation: `nearest`, `bilinear`, `bicubic` or `lanczos`.
+
+        Raises:
+            InputError: Too many images can't be used, or the data does not suit its purpose.
+        """
+        records, inputs = self.records, self.records.inputs
+        skipped: dict[int, str] = {}
+        if isinstance(inputs, tuple):
+            digests, skipped = self._checked
+            check_share_skipped(records, skipped, self.config)
+            inputs = _image_files(inputs, digests, self.config, self.config.size or size, interpolation)
+        data = to_dataset(records, self.config, inputs, skipped, self.purpose)
+        further = remarks(data, records.labels, has_split=records.split is not None)
+        return replace(data, notes=(*data.notes, *further))
+
+    @property
+    def _samples(self) -> Inputs:
+        assert not isinstance(self.records.inputs, tuple)
+        return self.records.inputs
+
+    @cached_property
+    def _checked(self) -> tuple[list[str], dict[int, str]]:
+        assert isinstance(self.records.inputs, tuple)
+        return _check(self.records.inputs, self.records.source, self.config, self.report)
 
 
 def open_inputs(
@@ -82,78 +162,79 @@ def open_inputs(
     *,
     size: int = 224,
     interpolation: str = "bilinear",
-    report: Report = _silent,
+    report: Report = _ignore,
 ) -> tuple[tuple[str, ...], Inputs, tuple[str, ...]]:
-    """Unlabelled samples for prediction: images, folders of images (searched through), or one .npz file.
+    """Open unlabelled samples for prediction: images, folders with images at any depth, or one .npz file.
 
     Args:
-        paths: what to read. Hidden files in folders are ignored; a file that is named twice counts once.
-        config: limits on images; `max_unreadable` does not apply.
-        size, interpolation: as for `open_dataset`.
-        report: told what takes long.
+        paths: Images and folders, or one .npz file. Hidden files in folders are ignored, and a file that is
+            named twice is read once.
+        config: Limits on images; `max_unreadable` does not apply.
+        size: Side in pixels to which image files are resized.
+        interpolation: `nearest`, `bilinear`, `bicubic` or `lanczos`.
+        report: Receives a line before slow work.
 
     Returns:
-        Names of the samples, the samples, and notes on what was left out.
+        Names of the samples, the samples, and notes on images that were left out.
 
     Raises:
-        InputError: a path is missing, nothing can be read, or images and feature files are mixed.
+        InputError: A path is missing, no image can be used, or images and feature files are mixed.
     """
-    config = config or DataConfig()
-    given = [existing(path) for path in paths]
-    if not given:
+    config = replace(config or DataConfig(), flip=False)
+    sources = [existing(path) for path in paths]
+    if not sources:
         raise InputError("Nothing to predict: give images, folders of images or a .npz file.")
-    for path in given:
-        if path.is_file() and path.suffix.lower() in _LABEL_FILES:
+    _check_unlabelled(sources)
+    if sources[0].suffix.lower() == ".npz":
+        return *read_unlabelled(sources[0]), ()
+    files = _list_files(sources)
+    ids = tuple(path.as_posix() for path in files)
+    digests, skipped = _check(files, str(sources[0]), config, report)
+    if len(skipped) == len(ids):
+        raise InputError(f"No usable image among {counted(len(ids), 'file')}: {name_skipped(ids, skipped)}.")
+    inputs = _image_files(files, digests, config, size, interpolation)
+    usable = np.setdiff1d(np.arange(len(ids)), list(skipped))
+    notes = [f"Skipped {counted(len(skipped), 'image')}: {name_skipped(ids, skipped)}."] if skipped else []
+    return tuple(ids[row] for row in usable), inputs.take(usable), tuple(notes)
+
+
+def _check_unlabelled(sources: Sequence[Path]) -> None:
+    """Refuse files of labels, and an .npz file next to other paths."""
+    for path in sources:
+        suffix = path.suffix.lower()
+        if suffix in _LABEL_FILES and path.is_file():
             raise InputError(
-                f"{path}: images, folders of images or one .npz file can be predicted, not {path.suffix} "
-                "files."
+                f"{path}: images, folders of images or one .npz file can be predicted, not {suffix} files."
             )
-    features = [path for path in given if path.suffix.lower() == ".npz"]
-    if features:
-        if len(given) > 1:
-            raise InputError(
-                f"{features[0]}: a .npz file must be given alone, but there are {len(given)} paths."
-            )
-        return *read_unlabelled(features[0]), ()
+        if suffix == ".npz" and len(sources) > 1:
+            raise InputError(f"{path}: a .npz file must be given alone, but there are {len(sources)} paths.")
+
+
+def _list_files(sources: Sequence[Path]) -> tuple[Path, ...]:
+    """The image files among `sources` and in their folders, each once."""
     files: dict[Path, None] = {}
-    for path in given:
+    for path in sources:
         files.update(dict.fromkeys(list_images(path)[0] if path.is_dir() else [path]))
     if not files:
-        raise InputError(f"{given[0]}: holds no image ({', '.join(sorted(SUFFIXES))}).")
-    ids = tuple(path.as_posix() for path in files)
-    inputs, skipped = _open_images(
-        tuple(files), ids, str(given[0]), config, size, interpolation, False, report
-    )
-    if len(skipped) == len(ids):
-        raise InputError(f"None of {len(ids):,} images can be used: {name_some(ids, skipped)}.")
-    kept = np.setdiff1d(np.arange(len(ids)), list(skipped))
-    notes = (f"{len(skipped):,} images were skipped: {name_some(ids, skipped)}.",) if skipped else ()
-    return tuple(ids[row] for row in kept), inputs.take(kept), notes
+        raise InputError(f"{sources[0]}: holds no image ({', '.join(sorted(SUFFIXES))}).")
+    return tuple(files)
 
 
-def _with_remarks(data: Dataset, records: Records) -> Dataset:
-    return replace(data, notes=(*data.notes, *remarks(data, records.labels, records.split is not None)))
+def _check(files: Files, source: str, config: DataConfig, report: Report) -> tuple[list[str], dict[int, str]]:
+    """SHA-256 of each file, and the reason for each row that can't be used."""
+    report(f"{source}: checking {counted(len(files), 'image')}")
+    return check_images(files, max_pixels=config.max_pixels, workers=config.workers)
 
 
-def _open_images(
-    files: tuple[Path | FilePart, ...],
-    ids: tuple[str, ...],
-    source: str,
-    config: DataConfig,
-    size: int,
-    interpolation: str,
-    flip: bool,
-    report: Report,
-) -> tuple[ImageFiles, dict[int, str]]:
-    report(f"{source}: checking {len(ids):,} images")
-    digests, skipped = check_images(files, max_pixels=config.max_pixels, workers=config.workers)
-    inputs = ImageFiles(
+def _image_files(
+    files: Files, digests: Sequence[str], config: DataConfig, size: int, interpolation: str
+) -> ImageFiles:
+    return ImageFiles(
         files,
         digests,
         size=size,
         interpolation=interpolation,
-        flip=flip,
+        flip=config.flip,
         max_pixels=config.max_pixels,
         draft=config.draft,
     )
-    return inputs, skipped

@@ -1,4 +1,4 @@
-"""What a reader finds in a file or folder."""
+"""Content of a file or folder as its reader understood it."""
 
 from __future__ import annotations
 
@@ -15,12 +15,14 @@ from .images import FilePart
 
 
 class Objects(NamedTuple):
-    """Boxes that the data has of M objects; several may be of one class in one image.
+    """Boxes of M objects; an image may have several of the same class.
 
     Attributes:
-        row, column: int64 (M,), sample and class.
-        area: float64 (M,), share of the image that the box covers, in [0, 1].
-        distance: float64 (M,), of the box's centre from that of the image, in halves of the diagonal.
+        row: Sample of each box, int64 (M,).
+        column: Class of each box, int64 (M,).
+        area: Share of the image that each box covers, in [0, 1], float64 (M,).
+        distance: Distance between the centres of box and image, in halves of the image's diagonal,
+            float64 (M,).
     """
 
     row: npt.NDArray[np.int64]
@@ -34,17 +36,17 @@ class Records:
     """Everything that a file or folder says, in its order.
 
     Attributes:
-        source: the path as the user gave it, for messages.
-        name: name of the data set.
-        ids: one name per sample.
-        inputs: the samples, or the image files (or parts of files) that hold them.
-        classes: class names, in the order of the label columns.
-        classes_given: the data lists its classes (otherwise they are the names that occur in it).
-        labels: what is known; full if the data is fully labelled.
-        split: `train`, `val` or `test` per sample; None if the data has no split.
-        notes: what was understood, one line each.
-        objects: boxes, if the data has them.
-        protocol: what a published protocol observes of the labels, if the data is a benchmark that has one.
+        source: Path as the user gave it, for messages.
+        name: Name of the data set.
+        ids: One name per sample.
+        inputs: The samples themselves, or the image files (or parts of files) that hold them.
+        classes: Class names, in the order of the label columns.
+        classes_given: Whether the data lists its classes; if not, they are the names that occur in it.
+        labels: Known labels; full if the data is fully labelled.
+        split: `train`, `val` or `test` for each sample; None if the data has no split.
+        notes: How the data was understood, one line each.
+        objects: Boxes, if the data has them.
+        protocol: Labels that a published protocol observes, if the data is a benchmark that has one.
     """
 
     source: str

@@ -1,1 +1,15 @@
-"""Figures: one look for all of them."""
+"""Figures, as PNG files with one look. matplotlib is imported when one is drawn."""
+
+from .comparison import compare_curves, tie_set
+from .curves import learning_curves, penalty_curves
+from .data import inspection_sheet
+from .examples import example_sheet
+
+__all__ = [
+    "compare_curves",
+    "example_sheet",
+    "inspection_sheet",
+    "learning_curves",
+    "penalty_curves",
+    "tie_set",
+]

@@ -177,7 +177,7 @@ def write_comparison(folder: Path, comparison: dict[str, Any]) -> None:
     Raises:
         SpmlError: A file could not be written.
     """
-    from ..plots import figures as plots
+    from .. import plots
 
     write_json(folder / JSON, comparison)
     header = ["run", "SP", "SP_low", "SP_high", "P", "A", "naive_mAP"]

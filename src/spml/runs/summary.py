@@ -11,12 +11,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from .. import models
+from .. import models, plots
 from ..decisions.selection import Judge, default_mean_labels
 from ..decisions.thresholds import global_threshold
 from ..files import write_json
 from ..metrics import mean_average_precision
-from ..plots import figures as plots
 from ..version import __version__
 from . import folder as run_files
 from . import init_from

@@ -1,4 +1,4 @@
-"""What is said about equal images, names that may mean the same class, and classes that a split lacks."""
+"""Remarks on equal images, names that may mean the same class, and classes that a split lacks."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ def test_equal_images(notes):
     lines = ("file,label,split", "a.png,cat,train", "b.png,dog,train", "c.png,dog,val", "d.png,cat,test")
     assert "byte for byte" not in notes(*lines)
     text = notes(*lines, "e.png,dog,train", copies="e")
-    assert "1 images occur several times, byte for byte: a.png = e.png." in text
+    assert "1 image occurs several times, byte for byte: a.png = e.png." in text
     text = notes(*lines, "x.png,dog,test", "y.png,dog,train", copies="x y")
     assert (
-        "1 images occur several times, byte for byte, 1 of them in several splits, which makes results there "
+        "1 image occurs several times, byte for byte, 1 of them in several splits, which makes results there "
         "too good: a.png (train) = x.png (test)." in text
     )
 
@@ -58,13 +58,13 @@ def test_equal_images_in_what_is_held_out(notes):
     names = "fghijklm"
     text = notes("file,label", "a.png,cat", "b.png,dog", *[f"{name}.png,cat" for name in names],
                  copies=" ".join(names), val_share=0.5)  # fmt: skip
-    assert "1 images occur several times, byte for byte, 1 of them in several splits" in text
+    assert "1 image occurs several times, byte for byte, 1 of them in several splits" in text
     assert "(train)" in text
     assert "(val)" in text
 
 
-def test_images_of_one_name_in_two_splits_are_others(tmp_path, picture):
-    """A folder has them often; their content counts."""
+def test_images_with_the_same_name_in_two_splits_may_differ(tmp_path, picture):
+    """Folders often have such names; only the content counts."""
     for width, split in enumerate(("train", "test"), start=20):
         for height, label in enumerate(("cat", "dog"), start=20):
             for number in range(3):
@@ -81,18 +81,20 @@ def test_classes_that_one_split_has(tmp_path):
     given = {"X": np.eye(6), "Y": labels, "classes": np.array(["a", "b", "c", "never"])}
     np.savez(tmp_path / "x.npz", **given, split=np.array(["train", "train", "val", "val", "test", "test"]))
     text = " ".join(open_dataset(DataConfig(path=f"{tmp_path}/x.npz")).notes)
-    assert "none in" not in text
+    assert "can't be evaluated" not in text
     labels[4:] = [[0, 0, 0, 0], [1, 0, 0, 0]]
     np.savez(tmp_path / "x.npz", **given, split=np.array(["train", "train", "val", "val", "test", "test"]))
     for unlisted in ("unknown", "negative"):
         text = " ".join(open_dataset(DataConfig(path=f"{tmp_path}/x.npz", unlisted=unlisted)).notes)
         assert (
-            "2 classes have known positives in training, but none in the test split, so nothing can be said "
-            "about them there: 'b', 'c'." in text
+            "2 classes with known positives in training but none in the test split can't be evaluated there: "
+            "'b', 'c'." in text
         )
         assert "val split" not in text
     np.savez(tmp_path / "x.npz", **given)
-    assert "none in" not in " ".join(open_dataset(DataConfig(path=f"{tmp_path}/x.npz", val_share=0.1)).notes)
+    assert "can't be evaluated" not in " ".join(
+        open_dataset(DataConfig(path=f"{tmp_path}/x.npz", val_share=0.1)).notes
+    )
 
 
 def test_many_classes_need_little_memory(tmp_path):

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ...plots.figures import COLOURS, MISSED, cut, new_figure, style_axes
+from ...plots.style import COLOURS, MISSED, cut, new_figure, style_axes
 from .numbers import percent
 from .rankings import Place, Ranking
 from .selecting import SelectionLoss

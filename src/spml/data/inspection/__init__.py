@@ -1,1 +1,1 @@
-"""What data holds, and what is odd about it."""
+"""Content of a data set, and what is odd about it, before anything is trained on it."""

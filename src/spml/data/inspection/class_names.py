@@ -1,4 +1,4 @@
-"""Class names that are probably mistakes: spelt twice, with stray spaces, empty, or numbers."""
+"""Class names that are probably mistakes: spelled in two ways, with stray spaces, empty, or numbers."""
 
 from __future__ import annotations
 
@@ -8,20 +8,19 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-SHORTEST = 5  # letters from which on two names that differ in one of them are reported
-LONGEST = 100  # letters of the names that are compared by letters
-MOST = 20_000  # classes up to which names are compared by letters
+MIN_LENGTH, MAX_LENGTH = 5, 100  # letters of the names that are compared letter by letter
+MAX_CLASSES = 20_000  # more names are not compared letter by letter
 EMPTY, SPACES, NUMBERS = "empty", "spaces around the name", "numbers only"
 ALIKE, ONE_LETTER = "same up to case, spaces and underscores", "one letter apart"
 
 
 @dataclass(frozen=True)
 class Finding:
-    """Class names to look at.
+    """Class names with the same oddity.
 
     Attributes:
-        problem: what is odd about them.
-        names: the names; those of `ALIKE` and `ONE_LETTER` may mean the same class.
+        problem: What is odd about them.
+        names: The names; those of `ALIKE` and `ONE_LETTER` may mean the same class.
     """
 
     problem: str
@@ -29,7 +28,7 @@ class Finding:
 
 
 def suspicious_names(classes: Sequence[str]) -> tuple[Finding, ...]:
-    """What is odd about class names; nothing is changed or merged.
+    """Find odd class names; none is changed or merged.
 
     Names are one letter apart if one letter was added, left out or replaced, or two neighbours swapped; names
     of fewer than 5 letters and names that differ in their digits only (`part 1`, `part 2`) are not reported.
@@ -38,57 +37,63 @@ def suspicious_names(classes: Sequence[str]) -> tuple[Finding, ...]:
         >>> suspicious_names(["traffic light", "Traffic_Light", "horse", "hrose"])[1].names
         ('horse', 'hrose')
     """
-    singles = {
+    odd_alone = {
         EMPTY: [name for name in classes if not name.strip()],
         SPACES: [name for name in classes if name.strip() and name != name.strip()],
         NUMBERS: [name for name in classes if re.fullmatch(r"[-+]?\d+([.,]\d+)?", name.strip())],
     }
-    found = [Finding(problem, tuple(names)) for problem, names in singles.items() if names]
-    same: dict[str, list[str]] = defaultdict(list)
+    findings = [Finding(problem, tuple(names)) for problem, names in odd_alone.items() if names]
+    alike = group_alike([name for name in classes if name.strip()])
+    findings += [Finding(ALIKE, tuple(names)) for names in alike.values() if len(names) > 1]
+    if len(alike) <= MAX_CLASSES:
+        pairs = _one_letter_pairs(list(alike))
+        findings += [Finding(ONE_LETTER, (alike[left][0], alike[right][0])) for left, right in pairs]
+    return tuple(findings)
+
+
+def group_alike(classes: Sequence[str]) -> dict[str, list[str]]:
+    """Class names by their folded form, in which case, spaces, hyphens and underscores do not count."""
+    groups: dict[str, list[str]] = defaultdict(list)
     for name in classes:
-        if name.strip():
-            same[folded(name)].append(name)
-    found += [Finding(ALIKE, tuple(names)) for names in same.values() if len(names) > 1]
-    if len(same) <= MOST:
-        first = {folded: names[0] for folded, names in same.items()}
-        found += [Finding(ONE_LETTER, (first[one], first[other])) for one, other in _pairs(list(first))]
-    return tuple(found)
+        groups[_folded(name)].append(name)
+    return groups
 
 
-def folded(name: str) -> str:
-    """The name without what people write in two ways; symbols alone stay as they are."""
+def _folded(name: str) -> str:
+    """The name without the differences in spelling that people make; symbols alone stay as they are."""
     plain = unicodedata.normalize("NFKC", name).casefold().strip()
     return re.sub(r"[\s_\-]+", "", plain) or plain
 
 
-def _pairs(names: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Distinct names one letter apart. They agree after at most one letter is left out of each, so that
-    candidates are found without comparing all pairs."""
+def _one_letter_pairs(names: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Pairs of distinct names that are one letter apart.
+
+    Such names agree after at most one letter is left out of each, so candidates are found without comparing
+    all pairs.
+    """
     shared: dict[str, list[int]] = defaultdict(list)
     seen = set()
     for number, name in enumerate(names):
-        if not SHORTEST <= len(name) <= LONGEST:
+        if not MIN_LENGTH <= len(name) <= MAX_LENGTH:
             continue
-        variants = {name} | {name[:place] + name[place + 1 :] for place in range(len(name))}
+        variants = {name} | {name[:i] + name[i + 1 :] for i in range(len(name))}
         for variant in sorted(variants):
             # A name has few neighbours unless names enumerate; the newest ones are enough then.
-            for other in shared[variant][-50:]:
-                if (other, number) not in seen and _one_letter_apart(names[other], name):
-                    seen.add((other, number))
-                    yield names[other], name
+            for earlier in shared[variant][-50:]:
+                if (earlier, number) not in seen and _one_letter_apart(names[earlier], name):
+                    seen.add((earlier, number))
+                    yield names[earlier], name
             shared[variant].append(number)
 
 
-def _one_letter_apart(one: str, other: str) -> bool:
-    if re.sub(r"\d+", "", one) == re.sub(r"\d+", "", other):
+def _one_letter_apart(left: str, right: str) -> bool:
+    if re.sub(r"\d+", "", left) == re.sub(r"\d+", "", right):
         return False
-    if len(one) != len(other):
-        short, long = sorted((one, other), key=len)
-        return any(long[:place] + long[place + 1 :] == short for place in range(len(long)))
-    places = [place for place, (a, b) in enumerate(zip(one, other, strict=True)) if a != b]
-    return len(places) == 1 or (
-        len(places) == 2
-        and places[1] == places[0] + 1
-        and one[places[0]] == other[places[1]]
-        and one[places[1]] == other[places[0]]
-    )
+    if len(left) != len(right):
+        short, long = sorted((left, right), key=len)
+        return any(long[:i] + long[i + 1 :] == short for i in range(len(long)))
+    different = [i for i, (a, b) in enumerate(zip(left, right, strict=True)) if a != b]
+    if len(different) != 2:
+        return len(different) == 1
+    first, second = different
+    return second == first + 1 and left[first] == right[second] and left[second] == right[first]

@@ -1,4 +1,4 @@
-"""The content of samples: what is equal, how large images are, what feature vectors hold."""
+"""Statistics over the content of samples: digests, sizes of images, values of feature vectors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..dataset import Inputs
 from ..images import FORMATS, FilePart, check_images
 from ..matrix import CHUNK, FeatureMatrix
 
-BLOCK = 256  # images looked at between two steps of a progress bar
+BLOCK = 256  # images between two steps of a progress bar
 _EXIF_ORIENTATION = 0x0112
 
 Advance = Callable[[int], None]
@@ -25,11 +25,13 @@ Advance = Callable[[int], None]
 
 @dataclass(frozen=True)
 class ImageSizes:
-    """Sizes of images in pixels, turned upright.
+    """Sizes in pixels of images that are turned upright.
 
     Attributes:
-        width, height: smallest, median and largest.
-        tallest, widest: the image with the least and the greatest width / height, and that ratio.
+        width: Smallest, median and largest width.
+        height: Smallest, median and largest height.
+        tallest: Image with the smallest width / height, and that ratio.
+        widest: Image with the largest width / height, and that ratio.
     """
 
     width: tuple[int, float, int]
@@ -40,16 +42,17 @@ class ImageSizes:
 
 @dataclass(frozen=True)
 class Features:
-    """What feature vectors hold.
+    """Statistics of feature vectors.
 
     Attributes:
-        width: features per sample.
-        density: share of entries that are not 0.
-        constant: columns with the same value in all samples.
-        non_finite: entries that are NaN or infinite, also as float32.
-        rows_non_finite: the samples that hold them, at most 100.
-        smallest, largest: of the finite values.
-        scales: smallest and largest range (largest minus smallest value) of a column that is not constant.
+        width: Features per sample.
+        density: Share of values that are not 0.
+        constant: Columns with the same value in all samples.
+        non_finite: Number of values that are NaN or infinite, also as float32.
+        rows_non_finite: Samples with such values, at most 100.
+        smallest: Smallest finite value.
+        largest: Largest finite value.
+        scales: Smallest and largest range (largest minus smallest value) of a column that is not constant.
     """
 
     width: int
@@ -62,40 +65,40 @@ class Features:
     scales: tuple[float, float]
 
 
-def look_at_files(
+def scan_files(
     paths: Sequence[Path | FilePart], ids: Sequence[str], config: DataConfig, advance: Advance
 ) -> tuple[list[str], dict[int, str], ImageSizes | None]:
-    """Read all of every image file.
+    """Read every image file completely.
 
     Returns:
         SHA-256 of each file (empty if it can't be used), the reason for each row that can't be used, and the
-        sizes of those that can.
+        sizes of the images that can.
     """
     digests: list[str] = []
     skipped: dict[int, str] = {}
     sizes = np.zeros((len(paths), 2), np.int64)
     for start in range(0, len(paths), BLOCK):
         block = paths[start : start + BLOCK]
-        found, wrong = check_images(block, max_pixels=config.max_pixels, workers=config.workers)
-        digests += found
-        skipped |= {start + row: reason for row, reason in wrong.items()}
+        block_digests, unusable = check_images(block, max_pixels=config.max_pixels, workers=config.workers)
+        digests += block_digests
+        skipped |= {start + row: reason for row, reason in unusable.items()}
         for row, path in enumerate(block):
-            if row not in wrong:
+            if row not in unusable:
                 sizes[start + row] = _upright_size(path)
         advance(len(block))
     return digests, skipped, _summarise(sizes, ids)
 
 
-def look_at_inputs(
+def scan_inputs(
     inputs: Inputs, ids: Sequence[str], advance: Advance
 ) -> tuple[list[str], ImageSizes | None, Features | None]:
-    """Read all of every sample that is no file of its own.
+    """Read every sample of a file that holds them all.
 
     Returns:
-        SHA-256 of each sample, and the sizes of images or what feature vectors hold.
+        SHA-256 of each sample, and either the sizes of images or the statistics of feature vectors.
     """
     if isinstance(inputs, FeatureMatrix):
-        digests, features = _look_at_features(inputs, ids, advance)
+        digests, features = _scan_features(inputs, ids, advance)
         return digests, None, features
     digests = []
     sizes = np.zeros((len(inputs), 2), np.int64)
@@ -108,52 +111,52 @@ def look_at_inputs(
     return digests, _summarise(sizes, ids), None
 
 
-def _look_at_features(
+def _scan_features(
     features: FeatureMatrix, ids: Sequence[str], advance: Advance
 ) -> tuple[list[str], Features]:
     width, count = features.width, len(features)
     low, high = np.full(width, np.inf, np.float32), np.full(width, -np.inf, np.float32)
-    digests, wrong, stored, non_finite = [], [], 0, 0
+    digests, rows_non_finite, nonzero, non_finite = [], [], 0, 0
     step = max(1, CHUNK // width)
     for start in range(0, count, step):
         rows = np.arange(start, min(start + step, count))
         block = features.dense(rows) + 0  # -0.0 becomes 0.0
         digests += [hashlib.sha256(row.data).hexdigest() for row in block]
         finite = np.isfinite(block)
-        stored += int(np.count_nonzero(block))
+        nonzero += int(np.count_nonzero(block))
         non_finite += int((~finite).sum())
-        wrong += rows[~finite.all(axis=1)].tolist()
+        rows_non_finite += rows[~finite.all(axis=1)].tolist()
         low = np.minimum(low, np.where(finite, block, np.inf).min(axis=0))
         high = np.maximum(high, np.where(finite, block, -np.inf).max(axis=0))
         advance(len(rows))
     ranges = high.astype(np.float64) - low
-    some = ranges[ranges > 0]
-    known = np.isfinite(low)
+    varying = ranges[ranges > 0]
+    any_finite = np.isfinite(low)
     return digests, Features(
         width=width,
-        density=stored / (count * width),
+        density=nonzero / (count * width),
         constant=tuple(np.flatnonzero(ranges == 0).tolist()),
         non_finite=non_finite,
-        rows_non_finite=tuple(ids[row] for row in wrong[:100]),
-        smallest=float(low[known].min()) if known.any() else 0.0,
-        largest=float(high[known].max()) if known.any() else 0.0,
-        scales=(float(some.min()), float(some.max())) if len(some) else (0.0, 0.0),
+        rows_non_finite=tuple(ids[row] for row in rows_non_finite[:100]),
+        smallest=float(low[any_finite].min()) if any_finite.any() else 0.0,
+        largest=float(high[any_finite].max()) if any_finite.any() else 0.0,
+        scales=(float(varying.min()), float(varying.max())) if len(varying) else (0.0, 0.0),
     )
 
 
 def _upright_size(path: Path | FilePart) -> tuple[int, int]:
-    """Width and height as the header states them, turned; (0, 0) if the file vanished since it was read."""
+    """Width and height by the header, turned upright; (0, 0) if the file has vanished since it was read."""
     try:
         source = io.BytesIO(path.read_bytes()) if isinstance(path, FilePart) else path
         with Image.open(source, formats=FORMATS) as image:
             size = image.size
             try:
-                turned = image.getexif().get(_EXIF_ORIENTATION, 1) >= 5
+                lies_on_side = image.getexif().get(_EXIF_ORIENTATION, 1) >= 5
             except Exception:  # damaged EXIF data is no reason to lose an image
-                turned = False
+                lies_on_side = False
     except Exception:
         return 0, 0
-    return (size[1], size[0]) if turned else size
+    return (size[1], size[0]) if lies_on_side else size
 
 
 def _summarise(sizes: npt.NDArray[np.int64], ids: Sequence[str]) -> ImageSizes | None:

@@ -1,5 +1,5 @@
-"""What to look at before a result on a data set is trusted: equal images, names that may mean the same class,
-classes that a split lacks."""
+"""Remarks on a data set that concern how far a result on it can be trusted: equal images, names that may mean
+the same class, classes that a split lacks."""
 
 from __future__ import annotations
 
@@ -11,60 +11,56 @@ import numpy as np
 from ...labels import ObservedLabels
 from ..dataset import Dataset
 from ..images import ImageFiles
+from ..phrases import counted, first_few
 from ..safe import shown
-from .class_names import folded
+from .class_names import group_alike
 
-SOME = 3  # examples that are named
+EXAMPLES = 3  # examples that a remark names
 
 
-def remarks(data: Dataset, labels: ObservedLabels, split_given: bool) -> tuple[str, ...]:
-    """One line for each thing to look at.
+def remarks(data: Dataset, labels: ObservedLabels, *, has_split: bool) -> tuple[str, ...]:
+    """Remarks on a data set, one line each.
 
     Args:
-        data: read, split and checked.
-        labels: of all its samples, as the file gives them.
-        split_given: the file says which samples are for testing or validation.
+        data: Data set, read, checked and split.
+        labels: Labels of all its samples as the file gives them.
+        has_split: Whether the file says which samples are for testing or validation.
     """
     lines = [_alike_classes(data.classes, labels), _equal_images(data)]
-    if split_given:
+    if has_split:
         lines += [_missing_classes(data, name) for name in ("val", "test") if name in data.splits]
     return tuple(line for line in lines if line)
 
 
 def _alike_classes(classes: Sequence[str], labels: ObservedLabels) -> str:
-    same: dict[str, list[str]] = defaultdict(list)
-    for name in classes:
-        same[folded(name)].append(name)
-    groups = [names for names in same.values() if len(names) > 1]
+    groups = [names for names in group_alike(classes).values() if len(names) > 1]
     if not groups:
         return ""
     counts = dict(zip(classes, labels.positives_per_class().tolist(), strict=True))
-    some = "; ".join(
-        " and ".join(f"{shown(name)} ({counts[name]:,})" for name in names[:SOME]) for names in groups[:SOME]
-    )
-    return f"Classes whose names differ in case, spaces or underscores only: {some}{_more(groups)}"
+    phrases = [
+        " and ".join(f"{shown(name)} ({counts[name]:,})" for name in names[:EXAMPLES]) for names in groups
+    ]
+    return f"Classes whose names differ in case, spaces or underscores only: {_examples(phrases, '; ')}"
 
 
 def _equal_images(data: Dataset) -> str:
-    groups: dict[str, list[tuple[str, str]]] = defaultdict(list)
+    by_digest: dict[str, list[tuple[str, str]]] = defaultdict(list)
     for split, samples in data.splits.items():
         if isinstance(samples.inputs, ImageFiles):
             for name, digest in zip(samples.ids, samples.inputs.digests, strict=True):
-                groups[digest].append((name, split))
-    equal = [group for group in groups.values() if len(group) > 1]
-    if not equal:
+                by_digest[digest].append((name, split))
+    groups = [group for group in by_digest.values() if len(group) > 1]
+    if not groups:
         return ""
-    across = [group for group in equal if len({split for _, split in group}) > 1]
-    text = f"{len(equal):,} images occur several times, byte for byte"
+    text = f"{counted(len(groups), 'image occurs', 'images occur')} several times, byte for byte"
+    across = [group for group in groups if len({split for _, split in group}) > 1]
     if not across:
-        some = "; ".join(" = ".join(name for name, _ in group[:SOME]) for group in equal[:SOME])
-        return f"{text}: {some}{_more(equal)}"
-    some = "; ".join(
-        " = ".join(f"{name} ({split})" for name, split in _one_per_split(group)) for group in across[:SOME]
-    )
+        phrases = [" = ".join(name for name, _ in group[:EXAMPLES]) for group in groups]
+        return f"{text}: {_examples(phrases, '; ')}"
+    phrases = [" = ".join(f"{name} ({split})" for name, split in _one_per_split(group)) for group in across]
     return (
         f"{text}, {len(across):,} of them in several splits, which makes results there too good: "
-        f"{some}{_more(across)}"
+        f"{_examples(phrases, '; ')}"
     )
 
 
@@ -74,16 +70,19 @@ def _one_per_split(group: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
 
 
 def _missing_classes(data: Dataset, split: str) -> str:
-    training = data.splits["train"].observed.positives_per_class() if "train" in data.splits else None
-    there = data.truth.get(split, data.splits[split].observed).positives_per_class()
-    if training is None or not len(missing := np.flatnonzero((training > 0) & (there == 0))):
+    if "train" not in data.splits:
         return ""
-    names = [shown(data.classes[column]) for column in missing.tolist()]
+    in_training = data.splits["train"].observed.positives_per_class()
+    in_split = data.truth.get(split, data.splits[split].observed).positives_per_class()
+    names = [shown(data.classes[column]) for column in np.flatnonzero((in_training > 0) & (in_split == 0))]
+    if not names:
+        return ""
     return (
-        f"{len(names):,} classes have known positives in training, but none in the {split} split, so nothing "
-        f"can be said about them there: {', '.join(names[:SOME])}{_more(names)}"
+        f"{counted(len(names), 'class', 'classes')} with known positives in training but none in the {split} "
+        f"split can't be evaluated there: {_examples(names, ', ')}"
     )
 
 
-def _more(found: Sequence[object]) -> str:
-    return "; ..." if len(found) > SOME else "."
+def _examples(phrases: Sequence[str], separator: str) -> str:
+    text = first_few(phrases, EXAMPLES, separator)
+    return text if len(phrases) > EXAMPLES else text + "."

@@ -1,10 +1,8 @@
-"""What data holds, and what is odd about it, before anything is trained on it."""
+"""Report on a data set: counts, oddities and examples, and the files that hold them."""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,38 +10,25 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ...config import DataConfig
-from ...errors import InputError
 from ...files import write_json, write_rows
-from ...labels import ObservedLabels
-from ..assemble import check_inputs, name_some, to_dataset
-from ..dataset import Inputs, Kind
-from ..hiding import check_observe
-from ..images import ImageFiles
-from ..matrix import CHUNK
-from ..readers import read
-from ..records import Records
-from ..splits import SPLITS
-from .class_names import Finding, suspicious_names
-from .contents import Features, ImageSizes, look_at_files, look_at_inputs
+from ..dataset import Kind
+from .class_names import Finding
+from .contents import Features, ImageSizes
 
-FEW = 10  # positives below which a class is called rare
-EXAMPLES = 12
-THUMBNAIL = 160  # side of an example in pixels
-ALL = "all"  # what the samples of data without a split are counted under
-
-Progress = Callable[[int, str], AbstractContextManager[Callable[[int], None]]]
+RARE = 10  # positives below which a class is called rare
 
 
 @dataclass(frozen=True)
 class ClassCounts:
-    """How much is known of one class.
+    """Known labels of one class.
 
     Attributes:
-        name: of the class.
-        positive, negative, unknown: samples in which it is so.
-        by_split: known positives per split.
-        training: known positives that training would see, after hiding and holding out; None if the data
+        name: Name of the class.
+        positive: Samples in which it is known to be present.
+        negative: Samples in which it is known to be absent.
+        unknown: Samples in which it is not known.
+        by_split: Known positives per split.
+        training: Known positives that training would see, after hiding and holding out; None if the data
             can't be trained on.
     """
 
@@ -60,10 +45,10 @@ class Duplicate:
     """Samples with the same content.
 
     Attributes:
-        ids: the samples.
-        splits: the split of each.
-        across: whether they are in several splits.
-        labels_differ: whether they have different known labels.
+        ids: Names of the samples.
+        splits: Split of each.
+        across: Whether they are in several splits.
+        labels_differ: Whether they have different known labels.
     """
 
     ids: tuple[str, ...]
@@ -74,26 +59,27 @@ class Duplicate:
 
 @dataclass(frozen=True)
 class Inspection:
-    """What was understood of a data set. `to_dict` is JSON-able; `write` makes files of it.
+    """Report on a data set, which `spml.data.inspect` returns.
 
     Attributes:
-        source, name: the path as given; the name of the data set.
+        source: Path as the user gave it.
+        name: Name of the data set.
         kind: `image` or `feature`.
-        notes: how the file or folder was understood, one line each.
-        samples: number of samples.
-        splits: samples per split; all are under `all` if the data has no split.
+        notes: How the file or folder was understood, one line each.
+        samples: Number of samples.
+        splits: Samples per split; all are under `all` if the data has no split.
         extent: `single-positive`, `full` or `partial`, of the labels as they are given.
-        classes: one entry per class, in the order of the data.
-        labels_per_sample: how many samples have so many known positive labels.
-        nothing_known: samples without any known label.
-        without_positive: names of classes without a known positive, per split.
-        names: class names that are probably mistakes.
-        duplicates: groups of samples with the same content.
+        classes: One entry per class, in the order of the data.
+        labels_per_sample: Number of samples for each number of known positive labels that occurs.
+        nothing_known: Samples without any known label.
+        without_positive: Names of classes without a known positive, per split.
+        names: Class names that are probably mistakes.
+        duplicates: Groups of samples with the same content.
         unreadable: (file, reason) of images that can't be used.
-        images: sizes, if the samples are images.
-        features: statistics, if the samples are feature vectors.
-        training: what training on it as set says, one line each.
-        refused: why training on it as set is refused; empty if it is not.
+        images: Sizes, if the samples are images.
+        features: Statistics, if the samples are feature vectors.
+        training: Remarks that training with these settings would make, one line each.
+        refused: Reason why training with these settings is refused; empty if it is not.
         examples: (sample, its known positive labels) of the pictures in `thumbnails`.
         thumbnails: uint8 (n, channels, H, W), images for a figure; not part of `to_dict`.
     """
@@ -121,7 +107,7 @@ class Inspection:
 
     @property
     def mean_labels(self) -> float:
-        """Known positive labels per sample, on average."""
+        """Mean number of known positive labels per sample."""
         return sum(count * samples for count, samples in self.labels_per_sample.items()) / self.samples
 
     @property
@@ -135,20 +121,19 @@ class Inspection:
             "most": [most.name, most.positive],
             "least": [least.name, least.positive],
             "ratio": most.positive / least.positive,
-            "rare": [c.name for c in ranked if c.positive < FEW],
+            "rare": [c.name for c in ranked if c.positive < RARE],
         }
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything but the pictures, of types that JSON has."""
-        values = {name: value for name, value in vars(self).items() if name != "thumbnails"}
-        found = {name: _plain(value) for name, value in values.items()}
-        return {**found, "mean_labels": self.mean_labels, "imbalance": self.imbalance}
+        """All values except the pictures, as types that JSON has."""
+        values = {name: _plain(value) for name, value in vars(self).items() if name != "thumbnails"}
+        return {**values, "mean_labels": self.mean_labels, "imbalance": self.imbalance}
 
     def write(self, folder: Path) -> None:
         """Write inspect.json, classes.csv, duplicates.csv and unreadable.csv.
 
         Raises:
-            SpmlError: a file could not be written.
+            SpmlError: A file could not be written.
         """
         write_json(folder / "inspect.json", self.to_dict())
         header = ["class", "positive", "negative", "unknown", *self.splits, "training"]
@@ -168,158 +153,9 @@ class Inspection:
         write_rows(folder / "unreadable.csv", ("file", "reason"), self.unreadable)
 
 
-def inspect(
-    config: DataConfig,
-    *,
-    report: Callable[[str], None] = lambda line: None,
-    progress: Progress = lambda total, label: nullcontext(lambda done: None),
-) -> Inspection:
-    """Read data and say what it holds, as far as it can be read; nothing is written.
-
-    What would keep it from being trained on is not an error here but `refused` says it.
-
-    Args:
-        config: what to read, and how.
-        report: told what takes long.
-        progress: makes a progress bar of a total and a label, as `Console.progress` does.
-
-    Raises:
-        InputError: the data can't be read; a setting of `observe` is out of its domain, or of no use.
-    """
-    check_observe(config)
-    records = read(config)
-    images, features = None, None
-    skipped: dict[int, str] = {}
-    inputs: Inputs
-    if isinstance(records.inputs, tuple):
-        report(f"{records.source}: reading {len(records.ids):,} images")
-        with progress(len(records.ids), "reading images") as advance:
-            digests, skipped, images = look_at_files(records.inputs, records.ids, config, advance)
-        inputs = ImageFiles(records.inputs, digests, size=THUMBNAIL, max_pixels=config.max_pixels)
-    else:
-        inputs = records.inputs
-        with progress(len(inputs), "reading samples") as advance:
-            digests, images, features = look_at_inputs(inputs, records.ids, advance)
-    split = records.split or (ALL,) * len(records.ids)
-    training, refused, seen = _training(records, config, inputs, skipped)
-    by_split = _by_split(records.labels, split)
-    chosen = _examples(records.labels, skipped) if inputs.kind == "image" else []
-    names = records.labels.take(chosen).to_names(records.classes) if chosen else []
-    per_sample = np.bincount(records.labels.positives_per_sample()).tolist()
-    return Inspection(
-        source=records.source,
-        name=records.name,
-        kind=inputs.kind,
-        notes=records.notes,
-        samples=len(records.ids),
-        splits={name: split.count(name) for name in by_split},
-        extent=records.labels.extent,
-        classes=_class_counts(records, by_split, seen),
-        labels_per_sample={count: samples for count, samples in enumerate(per_sample) if samples},
-        nothing_known=_nothing_known(records.labels),
-        without_positive={
-            name: tuple(records.classes[column] for column in np.flatnonzero(counts == 0).tolist())
-            for name, counts in by_split.items()
-        },
-        names=suspicious_names(records.classes),
-        duplicates=_duplicates(digests, records, split),
-        unreadable=tuple((records.ids[row], reason) for row, reason in skipped.items()),
-        images=images,
-        features=features,
-        training=training,
-        refused=refused,
-        examples=tuple((records.ids[row], tuple(found)) for row, found in zip(chosen, names, strict=True)),
-        thumbnails=inputs.fetch(chosen, None).numpy() if chosen else None,
-    )
-
-
 def _plain(value: Any) -> Any:
     if isinstance(value, tuple):
         return [_plain(part) for part in value]
     if isinstance(value, Mapping):
         return {str(key): _plain(part) for key, part in value.items()}
     return _plain(asdict(value)) if hasattr(value, "__dataclass_fields__") else value
-
-
-def _training(
-    records: Records, config: DataConfig, inputs: Inputs, skipped: Mapping[int, str]
-) -> tuple[tuple[str, ...], str, npt.NDArray[np.int64] | None]:
-    """What training says of the data beyond what reading says, why it refuses it, positives per class."""
-    if len(skipped) > config.max_unreadable * len(inputs):
-        return (), f"{len(skipped):,} unreadable images: {name_some(records.ids, skipped)}.", None
-    try:
-        check_inputs(records)
-        dataset = to_dataset(records, config, inputs, skipped)
-    except InputError as refusal:
-        return (), str(refusal), None
-    notes = tuple(note for note in dataset.notes if note not in records.notes)
-    return notes, "", dataset.splits["train"].observed.positives_per_class()
-
-
-def _by_split(labels: ObservedLabels, split: Sequence[str]) -> dict[str, npt.NDArray[np.int64]]:
-    """Known positives of each class, per split."""
-    of = np.asarray(split)
-    return {
-        name: labels.take(np.flatnonzero(of == name)).positives_per_class()
-        for name in (*SPLITS, ALL)
-        if (of == name).any()
-    }
-
-
-def _class_counts(
-    records: Records, by_split: Mapping[str, npt.NDArray[np.int64]], seen: npt.NDArray[np.int64] | None
-) -> tuple[ClassCounts, ...]:
-    positive = records.labels.positives_per_class().tolist()
-    negative = records.labels.negatives_per_class().tolist()
-    count = len(records.ids)
-    return tuple(
-        ClassCounts(
-            name,
-            positive[column],
-            negative[column],
-            count - positive[column] - negative[column],
-            {split: int(counts[column]) for split, counts in by_split.items()},
-            None if seen is None else int(seen[column]),
-        )
-        for column, name in enumerate(records.classes)
-    )
-
-
-def _nothing_known(labels: ObservedLabels) -> int:
-    known = labels.positives_per_sample() + labels.negatives_per_sample()
-    return int((known == 0).sum())
-
-
-def _duplicates(digests: Sequence[str], records: Records, split: Sequence[str]) -> tuple[Duplicate, ...]:
-    """Groups of rows with the same digest; a row that can't be read has an empty one."""
-    rows: dict[str, list[int]] = defaultdict(list)
-    for row, digest in enumerate(digests):
-        if digest:
-            rows[digest].append(row)
-    found = []
-    for group in rows.values():
-        if len(group) > 1:
-            labels, step = records.labels.take(group), max(1, CHUNK // records.labels.num_classes)
-            first = labels.take([0]).to_ternary()
-            blocks = (range(start, min(start + step, len(group))) for start in range(0, len(group), step))
-            differ = any(bool((labels.take(block).to_ternary() != first).any()) for block in blocks)
-            of = tuple(split[row] for row in group)
-            found.append(Duplicate(tuple(records.ids[row] for row in group), of, len(set(of)) > 1, differ))
-    return tuple(found)
-
-
-def _examples(labels: ObservedLabels, skipped: Mapping[int, str]) -> list[int]:
-    """Rows to show: class after class gives its next sample, the most frequent class first."""
-    columns = np.argsort(-labels.positives_per_class(), kind="stable")[:EXAMPLES].tolist()
-    # Enough of each class to find one that is readable and not chosen yet, without listing all.
-    most = EXAMPLES * EXAMPLES
-    listed = [labels.positive_rows(column)[:most].tolist() for column in columns]
-    waiting = [[row for row in rows if row not in skipped] for rows in listed]
-    chosen: dict[int, None] = {}
-    while len(chosen) < EXAMPLES and any(waiting):
-        for rows in waiting:
-            while rows and rows[0] in chosen:
-                rows.pop(0)
-            if rows and len(chosen) < EXAMPLES:
-                chosen[rows.pop(0)] = None
-    return sorted(chosen)

@@ -1,29 +1,16 @@
-"""Writers: one file per format. What was given and what a model inferred are kept apart in all of them."""
+"""Writers: one file per format. Given and inferred labels are kept apart in all of them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Literal
 
-from ...errors import InputError, nearest
+from ...errors import InputError, SpmlError
+from ...files import write_text, write_with
+from ..phrases import counted
 from ..records import Records
-from .coco import write_coco
-from .common import Inferred, check_names
-from .inferred import known_first
-from .labelstudio import write_labelstudio
-from .nan import write_nan
-from .table import write_table
-
-Format = Literal["csv", "coco", "labelstudio", "nan"]
-Writer = Callable[[Records, Inferred, Path, bool], tuple[str, ...]]
-
-WRITERS: Mapping[str, Writer] = {
-    "csv": write_table,
-    "coco": write_coco,
-    "labelstudio": write_labelstudio,
-    "nan": write_nan,
-}
+from .inferred import Inferred, known_by_sample, leave_out_known
+from .names import check_class_names, image_names
+from .registry import Files, Writer, find_writer, register_writer, writers
 
 
 def write(
@@ -34,38 +21,71 @@ def write(
     *,
     overwrite: bool = False,
 ) -> tuple[str, ...]:
-    """Write the labels of data, so that reading them back gives the same samples, split, classes and labels.
+    """Write the labels of a data set; reading them back gives the same samples, split, classes and labels.
 
-    Images stay where they are. Where something is both given and inferred, only the given label is written.
+    Images stay where they are. Of a label that is both given and inferred, only the given value is written.
 
     Args:
-        records: what a reader found.
-        output: file to write; a folder for COCO JSON of data with a split.
-        form: `csv`, `coco`, `labelstudio` or `nan`.
-        inferred: labels that a model inferred of the samples.
-        overwrite: replace `output` if it is there.
+        records: Content of a file or folder.
+        output: File to write; a folder for COCO JSON of data with a split.
+        form: Name of a registered format, such as `csv`.
+        inferred: Labels of the samples that a model inferred.
+        overwrite: Whether to replace files that exist.
 
     Returns:
-        How to read it back, and what it does not hold, one line each.
+        Notes on how to read the output back and on what it does not hold, one line each.
 
     Raises:
-        InputError: the format can't hold this data, or `output` is there.
-        SpmlError: a file could not be written; what was there is untouched.
+        InputError: The format is unknown or can't hold this data, or a file exists.
+        SpmlError: A file could not be written; one that existed is untouched.
     """
-    if form not in WRITERS:
-        raise InputError(f"there is no format {form!r} to write. {nearest(form, WRITERS)}")
+    writer = find_writer(form)
     if not output.parent.is_dir():
         raise InputError(f"{output}: there is no folder {output.parent}. Make it first.")
-    check_names(records)
-    free = Inferred.none() if inferred is None else known_first(inferred, records.labels)
-    notes = WRITERS[form](records, free, output, overwrite)
+    if writer.suffix and output.suffix.lower() != writer.suffix:
+        raise InputError(f"{output}: {writer.title} needs a file name that ends in {writer.suffix}.")
+    if output.is_file():
+        _refuse_existing(output, overwrite)
+    check_class_names(records)
+    further = Inferred.none() if inferred is None else leave_out_known(inferred, records.labels)
+    files, notes = writer.write(records, further, output)
+    for path in files:
+        _refuse_existing(path, overwrite)
+    _write_all(files)
     if inferred is None:
         return notes
-    left = len(inferred.rows) - len(free.rows)
-    return (
-        f"{len(free.rows):,} inferred labels; {left:,} others were left out, since they are given.",
-        *notes,
-    )
+    left_out = len(inferred.rows) - len(further.rows)
+    unwritten = f", {left_out:,} left out in favour of given labels" if left_out else ""
+    return (f"{counted(len(further.rows), 'inferred label')} written{unwritten}.", *notes)
 
 
-__all__ = ["WRITERS", "Format", "Inferred", "write"]
+def _refuse_existing(path: Path, overwrite: bool) -> None:
+    if path.is_dir():
+        raise InputError(f"{path}: is a folder, but a file is written; name a file.")
+    if path.exists() and not overwrite:
+        raise InputError(f"{path}: exists already. Name another file, or replace it with --overwrite.")
+
+
+def _write_all(files: Files) -> None:
+    for path, content in files.items():
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise SpmlError(f"{path.parent}: can't be made ({error.strerror}).") from error
+        if isinstance(content, str):
+            write_text(path, content)
+        else:
+            write_with(path, content)
+
+
+__all__ = [
+    "Files",
+    "Inferred",
+    "Writer",
+    "find_writer",
+    "image_names",
+    "known_by_sample",
+    "register_writer",
+    "write",
+    "writers",
+]

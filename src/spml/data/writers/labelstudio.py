@@ -8,37 +8,32 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from ...errors import InputError
-from ...files import write_text
 from ..records import Records
-from .common import Inferred, image_names, known_by_sample, refuse_existing
+from .inferred import Inferred, known_by_sample
+from .names import image_names
+from .registry import Files, register_writer
 
 CONTROL, OBJECT = "choice", "image"  # names of the tags in Label Studio's template for image classification
 MODEL = "spml"
 
 
-def write_labelstudio(records: Records, inferred: Inferred, output: Path, overwrite: bool) -> tuple[str, ...]:
+@register_writer("labelstudio", "Label Studio JSON", suffix=".json")
+def write_labelstudio(records: Records, inferred: Inferred, output: Path) -> tuple[Files, tuple[str, ...]]:
     """Write one task per image, for a project whose control is `<Choices name="choice" toName="image">`.
 
-    A sample of which nothing is known has no annotation. What Label Studio has no place for is in `meta` of a
-    task: `known_negatives`, scores of inferred labels, `inferred_negatives`, and in the first task all
+    A sample without any known label has no annotation. `meta` of a task holds what Label Studio has no field
+    for: `known_negatives`, scores of inferred labels, `inferred_negatives` and, in the first task, all
     `classes`. The split is a column of the data.
-
-    Raises:
-        InputError: `output` is there or not called .json.
     """
-    if output.suffix.lower() != ".json":
-        raise InputError(f"{output}: Label Studio reads .json; end the name so.")
-    refuse_existing(output, overwrite)
     names, notes = image_names(records, output.parent)
     positive, negative = (known_by_sample(records.labels, value) for value in (1, -1))
-    known = zip(names, positive, negative, inferred.by_sample(len(names)), strict=True)
+    labels = zip(names, positive, negative, inferred.by_sample(len(names)), strict=True)
     tasks = [
-        _task(records, row, name, yes, no, guesses) for row, (name, yes, no, guesses) in enumerate(known)
+        _task(records, row, name, present, absent, guesses)
+        for row, (name, present, absent, guesses) in enumerate(labels)
     ]
     tasks[0].setdefault("meta", {})["classes"] = list(records.classes)
-    write_text(output, json.dumps(tasks, ensure_ascii=False, separators=(",", ":")) + "\n")
-    return notes
+    return {output: json.dumps(tasks, ensure_ascii=False, separators=(",", ":")) + "\n"}, notes
 
 
 def _task(
@@ -57,14 +52,14 @@ def _task(
     if positive or negative:
         task["annotations"] = [{"result": _result([classes[column] for column in positive])}]
     scores = {classes[column]: score for column, value, score in guesses if value == 1}
-    known = [score for score in scores.values() if score == score]
+    numbers = {label: score for label, score in scores.items() if score == score}
     if scores:
-        # The least sure of its labels says how much a task needs a look.
-        sure = {"score": min(known)} if known else {}
-        task["predictions"] = [{"model_version": MODEL, **sure, "result": _result(list(scores))}]
+        # The least certain of its labels says how much a task needs a look.
+        certainty = {"score": min(numbers.values())} if numbers else {}
+        task["predictions"] = [{"model_version": MODEL, **certainty, "result": _result(list(scores))}]
     meta = {
         "known_negatives": [classes[column] for column in negative],
-        "inferred_scores": {label: score for label, score in scores.items() if score == score},
+        "inferred_scores": numbers,
         "inferred_negatives": [classes[column] for column, value, _ in guesses if value == -1],
     }
     if any(meta.values()):

@@ -1,4 +1,4 @@
-"""NaN matrix: an .npz file with labels 1, 0 and NaN (unknown), as scikit-learn users write missing labels."""
+"""NaN matrix: .npz file with labels 1, 0 and NaN (unknown), as scikit-learn users write missing labels."""
 
 from __future__ import annotations
 
@@ -8,35 +8,30 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import InputError
-from ...files import write_with
 from ..matrix import CHUNK, FeatureMatrix
 from ..records import Records
-from .common import Inferred, image_files, image_names, refuse_existing
+from .inferred import Inferred
+from .names import image_files, image_names
+from .registry import Files, register_writer
 
-SPARSE = 1 / 3  # share of entries that are not 0 up to which the matrix is written as CSR
+MAX_DENSITY = 1 / 3  # share of values that are not 0 up to which features are written as CSR
 
 
-def write_nan(records: Records, inferred: Inferred, output: Path, overwrite: bool) -> tuple[str, ...]:
+@register_writer("nan", "a NaN matrix", suffix=".npz")
+def write_nan(records: Records, inferred: Inferred, output: Path) -> tuple[Files, tuple[str, ...]]:
     """Write `Y`, float32 (N, C) in {0, 1, NaN}, `names`, `classes`, perhaps `split`, features as `X` or CSR.
 
-    Inferred labels are in `inferred` and `inferred_score`, both float32 (N, C), NaN where there is nothing.
-
-    Raises:
-        InputError: `output` is there or not called .npz, or a file name can't be read back.
+    Inferred labels are in `inferred` and `inferred_score`, both float32 (N, C), NaN where there is none.
     """
-    if output.suffix.lower() != ".npz":
-        raise InputError(f"{output}: a NaN matrix is an .npz file; end the name of --output so.")
-    refuse_existing(output, overwrite)
     arrays: dict[str, Any] = {"Y": records.labels.to_nan(), "classes": np.array(records.classes, "U")}
     names: Sequence[str] = records.ids
     notes: tuple[str, ...] = ()
     if image_files(records) is not None:
         names, notes = image_names(records, output.parent)
     elif isinstance(records.inputs, FeatureMatrix):
-        arrays |= _features(records.inputs)
+        arrays |= _feature_arrays(records.inputs)
     else:
-        notes = ("The images are in no files, so only their names and labels are written.",)
+        notes = ("The images are not in files of their own, so only their names and labels are written.",)
     arrays["names"] = np.array(names, "U")
     if records.split is not None:
         arrays["split"] = np.array(records.split, "U")
@@ -44,21 +39,20 @@ def write_nan(records: Records, inferred: Inferred, output: Path, overwrite: boo
         for key, values in (("inferred", inferred.values == 1), ("inferred_score", inferred.scores)):
             arrays[key] = np.full((len(names), len(records.classes)), np.nan, np.float32)
             arrays[key][inferred.rows, inferred.columns] = values
-    write_with(output, lambda stream: np.savez_compressed(stream, **arrays))
     if records.labels.full:
         notes = (*notes, "Every label is known: read it with --data.unlisted negative.")
-    return notes
+    return {output: lambda stream: np.savez_compressed(stream, **arrays)}, notes
 
 
-def _features(features: FeatureMatrix) -> dict[str, Any]:
+def _feature_arrays(features: FeatureMatrix) -> dict[str, Any]:
     """The matrix, dense or as the arrays of a CSR matrix, whichever is smaller."""
     from scipy.sparse import csr_matrix, vstack
 
     count, width = len(features), features.width
     step = max(1, CHUNK // width)
     blocks = [np.arange(start, min(start + step, count)) for start in range(0, count, step)]
-    stored = sum(int(np.count_nonzero(features.dense(rows))) for rows in blocks)
-    if stored > SPARSE * count * width:
+    nonzero = sum(int(np.count_nonzero(features.dense(rows))) for rows in blocks)
+    if nonzero > MAX_DENSITY * count * width:
         return {"X": np.concatenate([features.dense(rows) for rows in blocks])}
     matrix = vstack([csr_matrix(features.dense(rows)) for rows in blocks], format="csr")
     return {

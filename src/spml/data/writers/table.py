@@ -1,74 +1,64 @@
-"""CSV file: one column per class with 1 (positive), -1 (negative) or nothing (unknown)."""
+"""CSV file: one column per class with 1 (positive), -1 (negative) or an empty cell (unknown)."""
 
 from __future__ import annotations
 
+import csv
+import io
 import re
-from collections.abc import Iterator
+from collections.abc import Sequence
 from pathlib import Path
 
 from ...errors import InputError
-from ...files import write_rows
 from ..records import Records
-from .common import Inferred, image_names, known_by_sample, refuse_existing
+from .inferred import Inferred, known_by_sample
+from .names import image_names
+from .registry import Files, register_writer
 
-INFERRED, INFERRED_NEGATIVE = "inferred", "inferred_negative"
+_INFERRED = {"inferred": 1, "inferred_negative": -1}
+_OTHER_COLUMNS = ("file", "split", "label", "labels")
 
 
-def write_table(records: Records, inferred: Inferred, output: Path, overwrite: bool) -> tuple[str, ...]:
+@register_writer("csv", "CSV")
+def write_table(records: Records, inferred: Inferred, output: Path) -> tuple[Files, tuple[str, ...]]:
     """Write `file`, perhaps `split`, and one column per class.
 
     Inferred labels are in the further columns `inferred` and `inferred_negative`, each if there are any:
-    names with scores, as in `cat:0.93;dog:0.71`. A backslash stands before what is part of a name there (`;`,
-    `:`, a backslash).
+    names with scores, as in `cat:0.93;dog:0.71`. There, a backslash precedes `;`, `:` and a backslash that
+    are part of a name.
 
     Raises:
-        InputError: `output` is there, or a class is called as one of the other columns.
+        InputError: A class has the name of one of the other columns.
     """
-    refuse_existing(output, overwrite)
     names, notes = image_names(records, output.parent)
-    further = [
-        column
-        for column, value in ((INFERRED, 1), (INFERRED_NEGATIVE, -1))
-        if (inferred.values == value).any()
-    ]
-    taken = {"file", "split", "label", "labels", *further}
-    clash = next((name for name in records.classes if name.lower() in taken), None)
-    if clash:
-        raise InputError(
-            f"{records.source}: the class {clash!r} would be a column that means something else in CSV. "
-            "Rename it, or write another format."
-        )
+    further = {name: value for name, value in _INFERRED.items() if (inferred.values == value).any()}
+    for name in records.classes:
+        if name.lower() in (*_OTHER_COLUMNS, *further):
+            raise InputError(
+                f"{records.source}: the class {name!r} would be a column with another meaning in CSV. Rename "
+                "it, or write another format."
+            )
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
     with_split = ["split"] if records.split is not None else []
-    header = ["file", *with_split, *records.classes, *further]
-    write_rows(output, header, _rows(records, names, inferred, further))
-    return notes
-
-
-def _rows(records: Records, names: list[str], inferred: Inferred, further: list[str]) -> Iterator[list[str]]:
+    writer.writerow(["file", *with_split, *records.classes, *further])
     positive, negative = (known_by_sample(records.labels, value) for value in (1, -1))
-    guesses = inferred.by_sample(len(names))
-    for row, (name, yes, no, guessed) in enumerate(zip(names, positive, negative, guesses, strict=True)):
+    labels = zip(names, positive, negative, inferred.by_sample(len(names)), strict=True)
+    for row, (name, present, absent, guesses) in enumerate(labels):
         cells = [""] * len(records.classes)
-        for column in yes:
+        for column in present:
             cells[column] = "1"
-        for column in no:
+        for column in absent:
             cells[column] = "-1"
         split = [records.split[row]] if records.split is not None else []
-        yield [
-            name,
-            *split,
-            *cells,
-            *(
-                ";".join(
-                    _with_score(records.classes[column], score)
-                    for column, value, score in guessed
-                    if (value == 1) == (kind == INFERRED)
-                )
-                for kind in further
-            ),
-        ]
+        guessed = [_inferred_cell(records.classes, guesses, value) for value in further.values()]
+        writer.writerow([name, *split, *cells, *guessed])
+    return {output: stream.getvalue()}, notes
+
+
+def _inferred_cell(classes: Sequence[str], guesses: Sequence[tuple[int, int, float]], value: int) -> str:
+    return ";".join(_with_score(classes[column], score) for column, sign, score in guesses if sign == value)
 
 
 def _with_score(name: str, score: float) -> str:
-    # A score is written always, since `1` alone would look like a label of a class.
+    # The colon is always written, since `1` alone would look like a label of a class.
     return re.sub(r"([;:\\])", r"\\\1", name) + (":" if score != score else f":{score:.6g}")

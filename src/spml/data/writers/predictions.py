@@ -1,0 +1,230 @@
+"""Inferred labels from a file: output of `spml predict` (CSV or JSON lines), or pseudo-labels (.npz)."""
+
+from __future__ import annotations
+
+import csv
+import math
+import os
+import zipfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from ...errors import InputError, nearest
+from ..phrases import counted
+from ..readers.delimited import read_lines
+from ..records import Records
+from ..safe import shown
+from .inferred import Inferred
+from .names import image_files
+
+
+class Guess(NamedTuple):
+    """Inferred labels of one sample.
+
+    Attributes:
+        name: Name or file of the sample.
+        labels: (class, 1 or -1, score or NaN).
+    """
+
+    name: str
+    labels: list[tuple[str, int, float]]
+
+
+def read_inferred(path: Path, records: Records) -> tuple[Inferred, tuple[str, ...]]:
+    """Read labels that a model inferred of the samples of a data set.
+
+    Args:
+        path: CSV or JSON lines file of `spml predict`, whose `labels` are inferred positives, or .npz file
+            of pseudo-labels with `ids`, `classes` and `labels` in {-1, 0, +1}.
+        records: The data. A sample is found by its name or by its file.
+
+    Returns:
+        The inferred labels, and notes on samples that only one of the two has.
+
+    Raises:
+        InputError: The file is of another kind, has a class that the data does not have, or has no sample
+            in common with it.
+    """
+    suffix = path.suffix.lower()
+    readers = {".csv": _from_csv, ".jsonl": _from_json_lines, ".npz": _from_pseudo_labels}
+    if suffix not in readers:
+        raise InputError(
+            f"{path}: is not a predictions file. Expected .csv or .jsonl from `spml predict`, .npz with ids, "
+            "classes and labels, or the folder of a run."
+        )
+    if not path.is_file():
+        raise InputError(f"{path}: there is no such file.")
+    return match(readers[suffix](path), records, str(path))
+
+
+def match(guesses: Iterable[Guess], records: Records, source: str) -> tuple[Inferred, tuple[str, ...]]:
+    """Inferred labels in the order of the data, and notes on samples without a counterpart.
+
+    Args:
+        guesses: Inferred labels, one entry per sample.
+        records: The data.
+        source: Name of the origin of the guesses, for messages.
+
+    Raises:
+        InputError: An unknown class, a sample that occurs twice, or no sample in common.
+    """
+    rows = _rows_by_name(records)
+    columns = {name: column for column, name in enumerate(records.classes)}
+    entries: list[tuple[int, int, int, float]] = []
+    seen: set[int] = set()
+    strangers, example = 0, ""
+    for guess in guesses:
+        row = rows.get(guess.name, rows.get(os.path.abspath(guess.name)))
+        if row is None:
+            strangers, example = strangers + 1, example or guess.name
+            continue
+        if row in seen:
+            raise InputError(f"{source}: holds {shown(guess.name)} twice.")
+        seen.add(row)
+        for name, value, score in guess.labels:
+            if name not in columns:
+                raise InputError(
+                    f"{source}: has the class {shown(name)}, which {records.source} does not have. "
+                    f"{nearest(name, columns)}"
+                )
+            entries.append((row, columns[name], value, score))
+    if not seen:
+        raise InputError(
+            f"{source}: names none of the samples of {records.source}: found "
+            f"{shown(example) if example else 'none'}, expected, for example, {shown(records.ids[0])}."
+        )
+    notes = []
+    if strangers:
+        notes.append(f"{source}: not in the data: {counted(strangers, 'sample')}, such as {shown(example)}.")
+    if missing := len(records.ids) - len(seen):
+        notes.append(f"{source}: has no prediction for {counted(missing, 'sample')} of the data.")
+    return _in_order(entries), tuple(notes)
+
+
+def predicted(name: str, labels: Sequence[str], scores: Mapping[str, float], where: str = "") -> Guess:
+    """A guess from predicted labels and the scores of all classes.
+
+    Args:
+        name: Name or file of the sample.
+        labels: Predicted labels.
+        scores: Score of each class.
+        where: File and row, for messages.
+
+    Raises:
+        InputError: A label without a score.
+    """
+    for label in labels:
+        if label not in scores:
+            raise InputError(f"{where}: the label {shown(label)} has no score. {nearest(label, scores)}")
+    return Guess(name, [(label, 1, scores[label]) for label in dict.fromkeys(labels)])
+
+
+def _rows_by_name(records: Records) -> dict[str, int]:
+    """Row of each sample, by its name and by its file."""
+    rows = {os.path.abspath(path): row for row, path in enumerate(image_files(records) or ())}
+    return rows | {name: row for row, name in enumerate(records.ids)}
+
+
+def _in_order(entries: list[tuple[int, int, int, float]]) -> Inferred:
+    entries.sort(key=lambda entry: entry[:2])
+    rows, columns, values, scores = zip(*entries, strict=True) if entries else ((), (), (), ())
+    return Inferred(
+        np.array(rows, np.int64),
+        np.array(columns, np.int64),
+        np.array(values, np.int8),
+        np.array(scores, np.float64),
+    )
+
+
+# -- files -----------------------------------------------------------------------------------------------
+
+
+def _from_csv(path: Path) -> Iterator[Guess]:
+    reader = csv.reader(read_lines(path), strict=True)
+    try:
+        header = next(reader, [])
+        if header[:2] != ["file", "labels"] or len(header) < 3:
+            raise InputError(
+                f"{path}: expected the columns file, labels and one per class, as `spml predict` writes "
+                f"them; found {shown(','.join(header))}."
+            )
+        classes = header[2:]
+        if odd := next((name for name in classes if ";" in name), None):
+            raise InputError(
+                f"{path}: the class {shown(odd)} contains a semicolon, which also separates predicted labels "
+                "there. Predict with --format jsonl instead."
+            )
+        for number, row in enumerate(reader, start=2):
+            where = f"{path}: row {number}"
+            if len(row) != len(header):
+                raise InputError(f"{where} has {len(row):,} cells, but the header has {len(header):,}.")
+            scores = {name: _score(text, where) for name, text in zip(classes, row[2:], strict=True)}
+            yield predicted(row[0], row[1].split(";") if row[1] else [], scores, where)
+    except csv.Error as error:
+        raise InputError(f"{path}: is not valid CSV near line {reader.line_num}: {error}.") from error
+
+
+def _score(text: str, where: str) -> float:
+    try:
+        score = float(text)
+    except ValueError:
+        score = math.nan
+    if not 0 <= score <= 1:
+        raise InputError(f"{where}: a score must be a number from 0 to 1, but is {shown(text)}.")
+    return score
+
+
+class _Line(msgspec.Struct):
+    """One line of `spml predict --format jsonl`."""
+
+    file: str
+    labels: list[str]
+    scores: dict[str, Annotated[float, msgspec.Meta(ge=0, le=1)]]
+
+
+def _from_json_lines(path: Path) -> Iterator[Guess]:
+    decoder = msgspec.json.Decoder(_Line)
+    for number, text in enumerate(read_lines(path), start=1):
+        where = f"{path}: line {number}"
+        try:
+            line = decoder.decode(text)
+        except (msgspec.DecodeError, RecursionError) as error:
+            raise InputError(
+                f"{where}: expected an object with file, labels and scores, as `spml predict` writes it: "
+                f"{error}."
+            ) from error
+        yield predicted(line.file, line.labels, line.scores, where)
+
+
+def _from_pseudo_labels(path: Path) -> Iterator[Guess]:
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            ids, classes, labels = file["ids"], file["classes"], file["labels"]
+    except (OSError, ValueError, EOFError, KeyError, TypeError, MemoryError, zipfile.BadZipFile) as error:
+        raise InputError(
+            f"{path}: can't be read as pseudo-labels: {error}. Expected the arrays ids, classes and labels."
+        ) from error
+    _check_pseudo_labels(path, ids, classes, labels)
+    names = classes.tolist()
+    for name, row in zip(ids.tolist(), labels, strict=True):
+        columns = np.flatnonzero(row).tolist()
+        yield Guess(name, [(names[column], int(row[column]), math.nan) for column in columns])
+
+
+def _check_pseudo_labels(
+    path: Path, ids: npt.NDArray[Any], classes: npt.NDArray[Any], labels: npt.NDArray[Any]
+) -> None:
+    are_names = all(array.dtype.kind == "U" and array.ndim == 1 for array in (ids, classes))
+    if not are_names or labels.dtype.kind not in "iu" or labels.shape != (len(ids), len(classes)):
+        raise InputError(
+            f"{path}: expected ids and classes as lists of strings, and labels as integers with a row per id "
+            f"and a column per class; found {ids.dtype} {ids.shape}, {classes.dtype} {classes.shape} and "
+            f"{labels.dtype} {labels.shape}."
+        )
+    if not np.isin(labels, (-1, 0, 1)).all():
+        raise InputError(f"{path}: labels must be 1 (positive), -1 (negative) or 0 (not inferred).")

@@ -1,0 +1,102 @@
+"""Writers by name: each turns labels into the files of a format. Adding one is one file."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import warnings
+from collections.abc import Callable, Mapping
+from functools import cache
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+from ...errors import InputError, nearest
+from ..records import Records
+from .inferred import Inferred
+
+ENTRY_POINTS = "spml.writers"
+
+Files = Mapping[Path, str | Callable[[BinaryIO], object]]
+"""Files to be written: the text of each, or a function that writes it to a binary stream."""
+
+Notes = tuple[str, ...]
+Write = Callable[[Records, Inferred, Path], tuple[Files, Notes]]
+
+
+class Writer(NamedTuple):
+    """A registered writer.
+
+    Attributes:
+        name: Name of the format, as `spml data convert --format` takes it.
+        title: Noun phrase for messages, such as "COCO JSON".
+        suffix: Suffix that the name of the output must have; empty if any will do.
+        write: Makes the files.
+    """
+
+    name: str
+    title: str
+    suffix: str
+    write: Write
+
+
+_REGISTRY: dict[str, Writer] = {}
+
+
+def register_writer(name: str, title: str, *, suffix: str = "") -> Callable[[Write], Write]:
+    """Register the decorated function as the writer of a format.
+
+    The function takes the records, the inferred labels (none of a label that is known) and the path of the
+    output. It writes nothing itself: it returns the files to be written, which must be `output` or lie below
+    it, and notes for the user: how to read them back, and what they don't hold.
+
+    A package of your own registers its writers by being imported: name the module in the entry-point group
+    `spml.writers`.
+
+    Args:
+        name: Name of the format, unique.
+        title: Noun phrase for messages, such as "COCO JSON".
+        suffix: Suffix that the name of the output must have; empty if any will do.
+
+    Raises:
+        ValueError: Another writer has this name.
+    """
+
+    def add(write: Write) -> Write:
+        registered = _REGISTRY.get(name)
+        if registered is not None and registered.write.__module__ != write.__module__:
+            raise ValueError(f"writer {name!r} is already registered by {registered.write.__module__}")
+        _REGISTRY[name] = Writer(name, title, suffix, write)
+        return write
+
+    return add
+
+
+def writers() -> dict[str, Writer]:
+    """All registered writers by name, those of installed packages included."""
+    _import_all()
+    return dict(sorted(_REGISTRY.items()))
+
+
+def find_writer(name: str) -> Writer:
+    """The writer of the format `name`.
+
+    Raises:
+        InputError: There is no such format; names the nearest ones.
+    """
+    registered = writers()
+    if name not in registered:
+        raise InputError(f"unknown format {name!r}. {nearest(name, registered)}")
+    return registered[name]
+
+
+@cache
+def _import_all() -> None:
+    package = __package__
+    for module in pkgutil.iter_modules(importlib.import_module(package).__path__):
+        importlib.import_module(f"{package}.{module.name}")
+    for point in entry_points(group=ENTRY_POINTS):
+        try:
+            point.load()
+        except Exception as error:  # a mistake in a foreign package must not stop the program
+            warnings.warn(f"{ENTRY_POINTS}: {point.value} can't be imported ({error})", stacklevel=2)

@@ -1,0 +1,101 @@
+"""The look of all figures: colours, axes, places in inches, and how a figure is saved.
+
+Colour-blind readers can tell the colours apart. matplotlib is imported when a figure is made.
+"""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..files import write_with
+
+# Okabe and Ito's palette, without yellow, which is too light for lines and text.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+RIGHT, WRONG, MISSED, GIVEN = "#00795A", "#C44601", "#757575", "#0067A3"
+GRID = "#DDDDDD"
+
+
+def new_figure(width: float, height: float) -> Any:
+    """An empty figure of a size in inches."""
+    from matplotlib.figure import Figure
+
+    return Figure((width, height), dpi=150, layout="constrained", facecolor="white")
+
+
+def new_sheet(width: float, height: float) -> Any:
+    """An empty figure on which everything is placed in inches from its upper left corner."""
+    figure = new_figure(width, height)
+    figure.set_layout_engine("none")
+    return figure
+
+
+def style_axes(axes: Any) -> None:
+    """Give axes whole numbers below and no more lines than needed."""
+    from matplotlib.ticker import MaxNLocator
+
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+    axes.grid(axis="y", color=GRID, linewidth=0.7)
+    axes.set_axisbelow(True)
+    axes.tick_params(labelsize=8.5, length=0)
+    for side, spine in axes.spines.items():
+        spine.set_visible(side == "bottom")
+
+
+def style_sideways(axes: Any) -> None:
+    """Turn the grid of styled axes for values that run from left to right."""
+    axes.grid(axis="x", color=GRID, linewidth=0.7)
+    axes.grid(visible=False, axis="y")
+
+
+def axes_at(sheet: Any, x: float, y: float, width: float, height: float) -> Any:
+    """Bare axes on a sheet; all lengths are in inches, `y` runs downwards."""
+    sheet_width, sheet_height = sheet.get_size_inches()
+    axes = sheet.add_axes(
+        (x / sheet_width, 1 - (y + height) / sheet_height, width / sheet_width, height / sheet_height)
+    )
+    axes.set_axis_off()
+    return axes
+
+
+def text_at(sheet: Any, x: float, y: float, text: str, *, size: float, va: str = "top", **style: Any) -> None:
+    """Write text on a sheet, at a place in inches."""
+    width, height = sheet.get_size_inches()
+    sheet.text(x / width, 1 - y / height, text, fontsize=size, va=va, parse_math=False, **style)
+
+
+def image_at(
+    sheet: Any,
+    x: float,
+    y: float,
+    side: float,
+    image: npt.NDArray[np.uint8],
+    interpolation: str | None = None,
+) -> None:
+    """Draw an image (channels, H, W), grey or RGB, as a square on a sheet, at a place in inches."""
+    pixels = image.transpose(1, 2, 0)
+    axes_at(sheet, x, y, side, side).imshow(
+        pixels[..., 0] if pixels.shape[2] == 1 else pixels,
+        cmap="gray",
+        vmin=0,
+        vmax=255,
+        interpolation=interpolation,
+    )
+
+
+def cut(name: str, length: int = 20) -> str:
+    """A name, shortened at its end to `length` characters."""
+    return name if len(name) <= length else name[: length - 1] + "\N{HORIZONTAL ELLIPSIS}"
+
+
+def save(figure: Any, path: Path) -> None:
+    """Write a figure as PNG, whole or not at all."""
+    with warnings.catch_warnings():
+        # Names in scripts that the font lacks become boxes; that is not worth a warning on the terminal.
+        warnings.simplefilter("ignore", UserWarning)
+        # Without matplotlib's version in the file, equal figures are equal files.
+        write_with(path, lambda stream: figure.savefig(stream, format="png", metadata={"Software": None}))

@@ -1,0 +1,290 @@
+"""The commands of `spml data`."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import spml
+from spml.cli.main import main
+from spml.config import DataConfig
+from spml.data.readers import read
+from spml.data.writers import writers
+from tests.helpers import write_image, write_odd_photos
+
+FILES = ("a.png", "b c.png", "sub/ä,ö;ü.png")
+
+
+@pytest.fixture
+def photos(tmp_path):
+    return write_odd_photos(tmp_path)
+
+
+@pytest.fixture
+def tagged(tmp_path, monkeypatch):
+    """The current folder, with a table of three images."""
+    monkeypatch.chdir(tmp_path)
+    lines = [f'"{name}",{labels}' for name, labels in zip(FILES, ("cat", "cat;fox", "fox"), strict=True)]
+    for name in FILES:
+        write_image(tmp_path / name)
+    Path("tags.csv").write_text("\n".join(["file,labels", *lines]) + "\n", encoding="utf-8")
+    return tmp_path
+
+
+# -- inspect ---------------------------------------------------------------------------------------------
+
+
+def test_inspect_writes_complete_tables(photos, tmp_path, capsys):
+    out = tmp_path / "out" / "inspect"
+    main(["data", "inspect", str(photos), "--output", str(out), "--data.max_unreadable", "0.5"])
+    text = capsys.readouterr().out
+    assert "data: 6 images; train 4, val 1, test 1" in text
+    assert "duplicates: 2 groups of equal samples" in text
+    assert "  a.png (train), copy.png (test)" in text
+    assert "class names, same up to case, spaces and underscores: 'Traffic Light', 'traffic_light'" in text
+    assert "unreadable: 1 of 6 images\n  broken.png: not an image" in text
+    assert {path.name for path in out.iterdir()} == {
+        "inspect.json", "inspect.png", "classes.csv", "duplicates.csv", "unreadable.csv",
+    }  # fmt: skip
+    document = json.loads((out / "inspect.json").read_text())
+    assert document["labels_per_sample"] == {"1": 5, "2": 1}
+    assert document["duplicates"][0]["ids"] == ["a.png", "copy.png"]
+    rows = list(csv.reader((out / "classes.csv").open()))
+    assert rows[:2] == [
+        ["class", "positive", "negative", "unknown", "train", "val", "test", "training"],
+        ["horse", "3", "0", "3", "2", "1", "0", "2"],
+    ]
+    assert list(csv.reader((out / "duplicates.csv").open()))[1:] == [
+        ["1", "a.png", "train", "1", "1"],
+        ["1", "copy.png", "test", "1", "1"],
+        ["2", "c.png", "train", "0", "0"],
+        ["2", "same.png", "train", "0", "0"],
+    ]
+    assert list(csv.reader((out / "unreadable.csv").open()))[1][0] == "broken.png"
+
+
+def test_inspect_prints_no_escape_sequences(tmp_path, capsys):
+    np.savez(
+        tmp_path / "x.npz", X=np.eye(4), Y=np.eye(4, 2), classes=np.array(["\x1b[31mred", "[bold]b"]),
+        names=np.array(["a\x1b[2J", "b", "c", "d"]),
+    )  # fmt: skip
+    main(["data", "inspect", str(tmp_path / "x.npz")])
+    text = capsys.readouterr().out
+    assert "\x1b" not in text
+    assert "\n\ufffd[31mred " in text
+    assert "\n[bold]b " in text
+
+
+def test_inspect_shortens_long_tables(tmp_path, capsys):
+    names = [f"class {chr(0x4E00 + i)}" for i in range(60)]
+    np.savez(
+        tmp_path / "x.npz",
+        X=np.arange(1830)[:, None],
+        Y=np.repeat(np.eye(60), np.arange(1, 61), axis=0).astype(np.uint8),
+        classes=np.array(names),
+    )
+    main(["data", "inspect", str(tmp_path / "x.npz")])
+    text = capsys.readouterr().out
+    listed = [number for number, name in enumerate(names) if f"\n{name} " in text]
+    assert listed == [*range(10), *range(30, 60)], "the 30 most and the 10 least frequent"
+    assert "(20 more classes; with --output, all are in classes.csv)" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nothing"], "nothing: no such file or folder"),
+        (
+            ["data.csv", "--data.path", "other.csv"],
+            "the data is named twice: data.csv and --data.path other.csv",
+        ),
+        (["data.csv", "--output", "data.csv"], "data.csv: is a file; --output must name a folder"),
+    ],
+)
+def test_inspect_wrong_input_ends_with_2(photos, monkeypatch, capsys, arguments, message):
+    monkeypatch.chdir(photos.parent)
+    with pytest.raises(SystemExit) as end:
+        main(["data", "inspect", *arguments])
+    assert end.value.code == 2
+    assert message in capsys.readouterr().err
+
+
+# -- prepare ---------------------------------------------------------------------------------------------
+
+
+def test_prepare_names_what_is_missing_and_the_next_command(tmp_path, monkeypatch, capsys):
+    with pytest.raises(SystemExit) as end:
+        main(["data", "prepare", "voc2012", "--root", str(tmp_path)])
+    assert end.value.code == 2
+    assert "is missing" in capsys.readouterr().err
+
+    def prepare(name, root, *, download, report):
+        report("train: 4,574 images, 1.46 labels per image")
+        assert (name, root, download) == ("voc2012", "my data", True)
+        return Path(root) / "spml-voc2012.json"
+
+    monkeypatch.setattr("spml.data.benchmarks.prepare", prepare)
+    main(["data", "prepare", "voc2012", "--root", "my data", "--download"])
+    assert capsys.readouterr().out.splitlines() == [
+        "train: 4,574 images, 1.46 labels per image",
+        "my data/spml-voc2012.json: written. Train on it with the labels that the publications observed:",
+        "  spml train 'my data/spml-voc2012.json' --data.observe protocol --output runs/voc2012",
+    ]
+
+
+# -- convert ---------------------------------------------------------------------------------------------
+
+
+def test_convert_with_predictions(tagged, capsys):
+    Path("p.csv").write_text("file,labels,cat,fox\na.png,cat;fox,0.9,0.7\n")
+    arguments = ["data", "convert", "tags.csv", "out.json", "--format", "coco", "--overwrite"]
+    main([*arguments, "--predictions", "p.csv"])
+    printed = capsys.readouterr()
+    assert printed.out.splitlines() == [
+        "out.json: 3 samples, 2 classes",
+        "1 inferred label written, 1 left out in favour of given labels.",
+    ]
+    assert "p.csv: has no prediction for 2 samples of the data." in printed.err
+    document = json.loads(Path("out.json").read_text())
+    assert [a["category_id"] for a in document["annotations"]] == [1, 1, 2, 2]
+    assert document["inferred_annotations"] == [
+        {"id": 1, "image_id": 1, "category_id": 2, "inferred": True, "score": 0.7}
+    ]
+    assert "neg_category_ids" not in document["images"][0]
+
+
+def test_convert_writes_hidden_labels(tagged, capsys):
+    main([
+        "data", "convert", "tags.csv", "out.csv", "--format", "csv", "--overwrite",
+        "--data.unlisted", "negative", "--data.observe", "single",
+    ])  # fmt: skip
+    assert "one positive label" in capsys.readouterr().err.lower()
+    read_back = read(DataConfig(path="out.csv"))
+    assert read_back.labels.single_positive
+    assert (read_back.labels.to_ternary().sum(axis=1) == 1).all()
+
+
+def test_convert_with_predictions_of_a_run(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    generator = np.random.default_rng(0)
+    truth = (generator.random((60, 3)) < 0.5).astype(np.float32)
+    truth[np.arange(60), np.arange(60) % 3] = 1
+    observed = np.where(np.eye(3)[np.arange(60) % 3] == 1, 1, np.nan)
+    np.savez("x.npz", X=truth @ generator.normal(size=(3, 8)), Y=observed, classes=np.array(["a", "b", "c"]))
+    spml.train("x.npz", model={"head": "ridge"}, output="run", threads=1, quiet=True)
+    main(["data", "convert", "x.npz", "y.npz", "--format", "nan", "--predictions", "run"])
+    predicted = spml.load("run").predict("x.npz")
+    with np.load("y.npz", allow_pickle=False) as file:
+        given, inferred, score = file["Y"], file["inferred"], file["inferred_score"]
+        np.testing.assert_array_equal(given, observed.astype(np.float32))
+        expected = np.array([[name in labels for name in "abc"] for labels in predicted.labels])
+        np.testing.assert_array_equal(inferred == 1, expected & np.isnan(observed))
+        assert (inferred == 1).any()
+        np.testing.assert_array_equal(score[inferred == 1], predicted.scores[inferred == 1])
+    assert "inferred labels" in capsys.readouterr().out
+
+
+def test_convert_with_predictions_of_a_run_on_images(tagged, monkeypatch):
+    class Run:
+        def predict(self, paths, console):
+            assert [os.path.basename(path) for path in paths] == [os.path.basename(n) for n in FILES]
+            scores = np.array([[0.9, 0.8], [0.2, 0.1], [0.6, 0.9]], np.float32)
+            names = [["cat", "fox"], [], ["fox", "cat"]]
+            return spml.Predictions(tuple(paths), ("cat", "fox"), scores, names, ("a note",))
+
+    monkeypatch.setattr("spml.runs.api.load", lambda folder: Run())
+    os.makedirs("run", exist_ok=True)
+    main(["data", "convert", "tags.csv", "out.csv", "--format", "csv", "--overwrite", "--predictions", "run"])
+    with open("out.csv", encoding="utf-8") as stream:
+        cells = [row[-1] for row in csv.reader(stream)]
+    assert cells == ["inferred", "fox:0.8", "", "cat:0.6"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ["tags.csv", "new.csv", "--format", "csv", "--predictions", "no.csv"],
+            "no.csv: there is no such file",
+        ),
+        (["tags.csv", "tags.csv", "--format", "csv"], "tags.csv: exists already"),
+        (["no.csv", "new.csv", "--format", "csv"], "no.csv: no such file or folder"),
+        (
+            ["tags.csv", "new.csv", "--format", "csv", "--data.observe", "single"],
+            "hides labels of fully labelled",
+        ),
+    ],
+)
+def test_convert_wrong_input_ends_with_2(tagged, capsys, arguments, message):
+    with pytest.raises(SystemExit) as end:
+        main(["data", "convert", *arguments])
+    assert end.value.code == 2
+    assert message in capsys.readouterr().err
+    assert not Path("new.csv").exists()
+
+
+def test_convert_names_the_nearest_formats(tagged, capsys):
+    with pytest.raises(SystemExit) as end:
+        main(["data", "convert", "tags.csv", "new.json", "--format", "labelstudo"])
+    assert end.value.code == 2
+    assert "unknown format 'labelstudo'. Did you mean labelstudio?" in capsys.readouterr().err
+    assert not Path("new.json").exists()
+
+
+def test_help_of_convert_names_every_format_and_imports_little():
+    script = (
+        "import sys\n"
+        "from spml.cli import main\n"
+        "try:\n    main(['data', 'convert', '--help'])\n"
+        "except SystemExit as end:\n    assert end.code == 0\n"
+        "heavy = {'torch', 'scipy', 'matplotlib', 'numpy'} & set(sys.modules)\n"
+        "assert not heavy, heavy\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)
+    options = " ".join(done.stdout.split())
+    assert all(f"{name} (" in options for name in writers())
+
+
+OUTSIDE_WRITER = '''
+from spml.data.writers import image_names, known_by_sample, register_writer
+
+@register_writer("lines", "a file with one line per image", suffix=".txt")
+def write_lines(records, inferred, output):
+    """One line per image: its name, its positive labels and, with question marks, the inferred ones."""
+    names, notes = image_names(records, output.parent)
+    lines = []
+    for name, columns, guesses in zip(
+        names, known_by_sample(records.labels, 1), inferred.by_sample(len(names))
+    ):
+        given = [records.classes[column] for column in columns]
+        guessed = [records.classes[column] + "?" for column, value, score in guesses if value == 1]
+        lines.append(" ".join([name, *given, *guessed]) + "\\n")
+    return {output: "".join(lines)}, notes
+'''
+
+
+def test_a_writer_of_another_package_is_found_by_its_entry_point(tagged):
+    """A package that is only on the path, as pip would install it."""
+    package = tagged / "package"
+    info = package / "their_writer-1.0.dist-info"
+    info.mkdir(parents=True)
+    (package / "their_writer.py").write_text(OUTSIDE_WRITER)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: their-writer\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[spml.writers]\nlines = their_writer\n")
+    Path("p.csv").write_text("file,labels,cat,fox\na.png,cat;fox,0.9,0.7\n")
+    command = ["data", "convert", "tags.csv", "out.txt", "--format", "lines", "--predictions", "p.csv"]
+    script = f"import sys; sys.path.insert(0, {str(package)!r})\nfrom spml.cli import main\nmain({command!r})"
+    done = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)
+    assert "1 inferred label written" in done.stdout
+    lines = Path("out.txt").read_text(encoding="utf-8").splitlines()
+    assert lines == ["a.png cat fox?", "b c.png cat fox", "sub/ä,ö;ü.png fox"]
+    refused = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert refused.returncode == 2
+    assert "out.txt: exists already" in refused.stderr

@@ -1,0 +1,258 @@
+"""`spml.data.inspect`: every count against data in which it is known."""
+
+from __future__ import annotations
+
+import json
+from contextlib import nullcontext
+
+import numpy as np
+import pytest
+from PIL import Image
+from tests.helpers import write_odd_photos
+
+from spml.config import DataConfig
+from spml.data import inspect
+from spml.data.inspection.class_names import ALIKE, NUMBERS, ONE_LETTER
+from spml.errors import InputError
+
+
+@pytest.fixture
+def photos(tmp_path):
+    return write_odd_photos(tmp_path)
+
+
+def test_counts_of_a_table(photos):
+    inspection = inspect(DataConfig(path=str(photos), max_unreadable=0.5))
+    assert (inspection.name, inspection.kind, inspection.samples, inspection.extent) == (
+        "data",
+        "image",
+        6,
+        "partial",
+    )
+    assert inspection.splits == {"train": 4, "val": 1, "test": 1}
+    counts = {c.name: (c.positive, c.negative, c.unknown, dict(c.by_split)) for c in inspection.classes}
+    assert counts == {
+        "horse": (3, 0, 3, {"train": 2, "val": 1, "test": 0}),
+        "Traffic Light": (3, 0, 3, {"train": 3, "val": 0, "test": 0}),
+        "traffic_light": (1, 1, 4, {"train": 0, "val": 0, "test": 1}),
+        "horses": (0, 2, 4, {"train": 0, "val": 0, "test": 0}),
+    }
+    assert inspection.labels_per_sample == {1: 5, 2: 1}
+    assert inspection.mean_labels == pytest.approx(7 / 6)
+    assert inspection.nothing_known == 0
+    assert inspection.without_positive["train"] == ("traffic_light", "horses")
+    assert inspection.without_positive["val"] == ("Traffic Light", "traffic_light", "horses")
+    assert inspection.imbalance == {
+        "most": ["horse", 3],
+        "least": ["traffic_light", 1],
+        "ratio": 3.0,
+        "rare": ["horse", "Traffic Light", "traffic_light"],
+    }
+    assert [(f.problem, f.names) for f in inspection.names] == [
+        (ALIKE, ("Traffic Light", "traffic_light")),
+        (ONE_LETTER, ("horse", "horses")),
+    ]
+    assert any("4 columns stand for a class" in note for note in inspection.notes)
+
+
+def test_unreadable_files_are_not_duplicates(tmp_path, picture):
+    picture("cat/1.png")
+    picture("dog/1.png", size=(9, 9))
+    for name in ("cat/2.png", "dog/2.png"):
+        (tmp_path / name).write_bytes(b"")
+    inspection = inspect(DataConfig(path=str(tmp_path), max_unreadable=0.6))
+    assert len(inspection.unreadable) == 2
+    assert inspection.duplicates == ()
+
+
+def test_many_equal_samples_are_compared_in_blocks(tmp_path, monkeypatch):
+    """Labels may be dense in memory for some samples only: here for one at a time."""
+    monkeypatch.setattr("spml.data.inspection.inspect.CHUNK", 1)
+    for last, differ in (([1, 0, 0], False), ([0, 1, 0], True)):
+        labels = np.array([[1, 0, 0]] * 3 + [last], np.uint8)
+        np.savez(tmp_path / "x.npz", X=np.ones((4, 2)), Y=labels, classes=np.array(["a", "b", "c"]))
+        (group,) = inspect(DataConfig(path=str(tmp_path / "x.npz"))).duplicates
+        assert (group.ids, group.labels_differ) == (("0", "1", "2", "3"), differ)
+
+
+def test_zeros_of_both_signs_are_equal(tmp_path):
+    np.savez(tmp_path / "x.npz", X=np.array([[0.0, 1], [-0.0, 1], [2, 1]]), Y=np.eye(3))
+    (group,) = inspect(DataConfig(path=str(tmp_path / "x.npz"))).duplicates
+    assert group.ids == ("0", "1")
+
+
+def test_a_class_is_rare_below_ten_positives(tmp_path):
+    labels = np.zeros((30, 3), np.uint8)
+    labels[:20, 0], labels[:10, 1], labels[:9, 2] = 1, 1, 1
+    np.savez(tmp_path / "x.npz", X=np.eye(30), Y=labels, classes=np.array(["a", "b", "c"]))
+    imbalance = inspect(DataConfig(path=str(tmp_path / "x.npz"))).imbalance
+    assert imbalance == {"most": ["a", 20], "least": ["c", 9], "ratio": 20 / 9, "rare": ["c"]}
+
+
+def test_duplicates_unreadable_files_and_sizes(photos):
+    inspection = inspect(DataConfig(path=str(photos), max_unreadable=0.5))
+    groups = [(d.ids, d.splits, d.across, d.labels_differ) for d in inspection.duplicates]
+    assert groups == [
+        (("a.png", "copy.png"), ("train", "test"), True, True),
+        (("c.png", "same.png"), ("train", "train"), False, False),
+    ]
+    ((file, reason),) = inspection.unreadable
+    assert file == "broken.png"
+    assert reason.startswith("not an image of a known format")
+    assert inspection.images.width == (10, 20, 30)
+    assert inspection.images.height == (10, 30, 40)
+    assert inspection.images.tallest == ("b.png", 0.25)
+    assert inspection.images.widest == ("a.png", 2.0)
+    assert inspection.features is None
+    assert dict(inspection.examples) == {
+        "a.png": ("horse",),
+        "b.png": ("horse", "Traffic Light"),
+        "c.png": ("Traffic Light",),
+        "same.png": ("Traffic Light",),
+        "copy.png": ("traffic_light",),
+    }
+    assert inspection.thumbnails.shape == (5, 3, 160, 160)
+
+
+def test_rows_are_right_beyond_the_first_block(tmp_path, picture, monkeypatch):
+    monkeypatch.setattr("spml.data.inspection.contents.BLOCK", 2)
+    for number in range(5):
+        picture(f"cat/{number}.png", (10 + number, 10))
+        picture(f"dog/{number}.png", (20 + number, 10))
+    (tmp_path / "cat" / "3.png").write_bytes(b"")
+    inspection = inspect(DataConfig(path=str(tmp_path)))
+    assert inspection.unreadable == (("cat/3.png", "the file is empty"),)
+    assert inspection.images.width == (10, 20, 24)
+    assert inspection.images.widest == ("dog/4.png", 2.4)
+    assert inspection.duplicates == ()
+
+
+def test_size_is_that_of_the_upright_image(tmp_path, picture):
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    picture("cat/1.jpg", (40, 20), exif=exif)
+    picture("dog/1.jpg", (40, 20))
+    inspection = inspect(DataConfig(path=str(tmp_path)))
+    assert (inspection.images.width, inspection.images.height) == ((20, 30, 40), (20, 30, 40))
+    assert inspection.images.tallest == ("cat/1.jpg", 0.5)
+
+
+def test_what_training_would_see_or_refuse(photos):
+    inspection = inspect(DataConfig(path=str(photos)))
+    assert "1 of 6 images can't be used, more than data.max_unreadable = 0.01" in inspection.refused
+    assert "broken.png (not an image" in inspection.refused
+    assert all(c.training is None for c in inspection.classes)
+
+    tolerant = inspect(DataConfig(path=str(photos), max_unreadable=0.5))
+    assert tolerant.refused == ""
+    assert any(note.startswith("2 classes have no known positive in training") for note in tolerant.training)
+
+    lines = photos.read_text().splitlines()
+    photos.write_text("\n".join([lines[0], *(line.replace("train", "test") for line in lines[1:6])]))
+    untrained = inspect(DataConfig(path=str(photos)))
+    assert "no training sample is left" in untrained.refused
+    assert untrained.samples == 5
+
+
+def test_hidden_and_held_out_labels_are_counted_apart(tmp_path):
+    labels = np.tile([[1, 1, 0], [0, 1, 1]], (50, 1))
+    np.savez(tmp_path / "x.npz", X=np.arange(200).reshape(100, 2), Y=labels)
+    inspection = inspect(DataConfig(path=str(tmp_path / "x.npz"), unlisted="negative", observe="single"))
+    assert [c.positive for c in inspection.classes] == [50, 100, 50]
+    assert sum(c.training for c in inspection.classes) == 80, (
+        "one positive of each sample that is not held out"
+    )
+    assert inspection.splits == {"all": 100}
+    with pytest.raises(InputError, match="observe_share"):
+        inspect(DataConfig(path=str(tmp_path / "x.npz"), observe="fraction", observe_share=2.0))
+
+
+def test_feature_sets(tmp_path):
+    matrix = np.array([[0, 7, 2.0], [4, 7, 0], [0, 7, 2], [-1, 7, 0]], np.float32)
+    np.savez(
+        tmp_path / "x.npz",
+        X=matrix,
+        Y=np.array([[1, np.nan], [0, 1], [np.nan, 1], [np.nan, np.nan]]),
+        classes=np.array(["7", "b"]),
+        split=np.array(["train", "train", "test", "train"]),
+        names=np.array(["r", "s", "t", "u"]),
+    )
+    inspection = inspect(DataConfig(path=str(tmp_path / "x.npz")))
+    assert inspection.images is None
+    f = inspection.features
+    assert (f.width, f.constant, f.non_finite) == (3, (1,), 0)
+    assert f.density == pytest.approx(8 / 12)
+    assert (f.smallest, f.largest, f.scales) == (-1, 7, (2, 5))
+    assert [(d.ids, d.across) for d in inspection.duplicates] == [(("r", "t"), True)]
+    assert inspection.nothing_known == 1
+    assert [(g.problem, g.names) for g in inspection.names] == [(NUMBERS, ("7",))]
+    assert inspection.thumbnails is None
+
+
+def test_numbers_that_are_not_finite_are_counted(tmp_path):
+    matrix = np.arange(12, dtype=np.float64).reshape(4, 3)
+    matrix[1, 0], matrix[1, 2], matrix[3, 1] = np.nan, -np.inf, 1e300
+    matrix[:, 1] = np.nan
+    np.savez(tmp_path / "x.npz", X=matrix, Y=np.eye(4, 2), classes=np.array(["a", "b"]))
+    inspection = inspect(DataConfig(path=str(tmp_path / "x.npz")))
+    assert inspection.features.non_finite == 6
+    assert inspection.features.rows_non_finite == ("0", "1", "2", "3")
+    assert (inspection.features.smallest, inspection.features.largest) == (0, 11)
+    assert inspection.features.constant == ()
+    assert "X holds nan at row 0, column 1" in inspection.refused
+    json.dumps(inspection.to_dict(), allow_nan=False)
+
+
+def test_sparse_features_give_the_same_report_as_dense_ones(tmp_path):
+    from scipy.sparse import csr_matrix
+
+    generator = np.random.default_rng(0)
+    matrix = generator.integers(0, 2, (60, 5)).astype(np.float32)
+    labels = np.eye(60, 3, dtype=np.uint8)
+    labels[3:, 1] = 1
+    csr = csr_matrix(matrix)
+    np.savez(tmp_path / "dense.npz", X=matrix, Y=labels)
+    np.savez(
+        tmp_path / "sparse.npz",
+        **{"data": csr.data, "indices": csr.indices, "indptr": csr.indptr, "shape": csr.shape, "Y": labels},
+    )
+    dense, sparse = (inspect(DataConfig(path=str(tmp_path / f"{name}.npz"))) for name in ("dense", "sparse"))
+    assert sparse.features == dense.features
+    assert sparse.duplicates == dense.duplicates
+    assert sum(len(d.ids) for d in dense.duplicates) > 10
+
+
+def test_embedded_digits():
+    inspection = inspect(DataConfig(path="digits"))
+    assert (inspection.kind, inspection.extent) == ("image", "full")
+    assert inspection.images.width == (40, 40, 40)
+    assert inspection.thumbnails.shape == (12, 1, 40, 40)
+    assert inspection.duplicates == ()
+
+
+def test_progress_counts_every_sample(photos):
+    counts = []
+
+    def progress(total, label):
+        counts.append(total)
+        return nullcontext(counts.append)
+
+    inspect(DataConfig(path=str(photos)), progress=progress)
+    assert counts == [6, 6]
+
+
+@pytest.mark.shared
+def test_real_data(shared):
+    """Duplicates, constant features and absent classes as the README of the data states them."""
+
+    def inspect_shared(name):
+        return inspect(DataConfig(path=str(shared / "data" / name), unlisted="negative"))
+
+    for name, across in (("enron", 54), ("bibtex", 18)):
+        assert sum(d.across for d in inspect_shared(f"features/mulan/{name}_X.npz").duplicates) == across
+    genbase = inspect_shared("features/mulan/genbase_X.npz")
+    assert len(genbase.features.constant) == 1074
+    coco = inspect_shared("images/coco128")
+    assert {split: len(names) for split, names in coco.without_positive.items()} == {"train": 9, "val": 7}
+    assert coco.labels_per_sample[0] == 2
+    assert (coco.refused, coco.unreadable, coco.duplicates) == ("", (), ())

@@ -1,0 +1,64 @@
+"""Figures that compare methods or models, read back from their pixels."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from spml.plots import compare_curves, tie_set
+from spml.plots.comparison import _spread
+from spml.plots.style import COLOURS, MISSED
+from tests.plots.reading import pixels, positions
+
+
+def test_compared_curves_lie_where_their_values_are(tmp_path: Path) -> None:
+    curves = {"low": [(0.2, 0.0), (0.3, 0.0)], "high": [(0.7, 0.05), (0.9, 0.02)]}
+    compare_curves(tmp_path / "c.png", curves, ylabel="mAP")
+    image = pixels(tmp_path / "c.png")
+    low, high = (positions(image, colour)[:, 0] for colour in COLOURS[:2])
+    assert high.max() < low.min()
+
+
+def test_the_tie_set_looks_different_and_the_highest_score_stands_on_top(tmp_path: Path) -> None:
+    def candidate(run: str, score: float, tied: bool) -> dict[str, Any]:
+        return {"run": run, "SP": score, "SP_interval": [score - 0.1, score + 0.1], "in_tie_set": tied}
+
+    low, middle, high = (
+        candidate("$a$", 0.3, False),
+        candidate("b" * 99, 0.5, True),
+        candidate("c", 0.6, True),
+    )
+    tie_set(tmp_path / "one.png", [low, high, middle])
+    image = pixels(tmp_path / "one.png")
+
+    def lines(colour: str) -> npt.NDArray[np.int64]:
+        """(row, first column, last column) of what is drawn that wide."""
+        found = positions(image, colour)
+        columns = {row: found[found[:, 0] == row][:, 1] for row in np.unique(found[:, 0])}
+        return np.array([(row, c.min(), c.max()) for row, c in columns.items() if np.ptp(c) > 200])
+
+    tied, other = lines(COLOURS[0]), lines(MISSED)
+    assert tied[:, 0].max() < other[:, 0].min()
+    highest, lowest = tied[tied[:, 0] == tied[:, 0].min()][0], other[0]
+    width = highest[2] - highest[1]  # of an interval of .2
+    assert lowest[2] - lowest[1] == pytest.approx(width, abs=3)
+    assert highest[1] - lowest[1] == pytest.approx(1.5 * width, rel=0.05)
+    tie_set(tmp_path / "two.png", [middle, low, high])
+    assert (tmp_path / "two.png").read_bytes() == (tmp_path / "one.png").read_bytes()
+
+
+@pytest.mark.parametrize("values", [[1.0], [1.0, 1.0, 1.0], [5.0, 1.0, 1.2, 4.9], [0.0, 10.0, 20.0]])
+def test_names_at_the_ends_of_curves_do_not_overlap(values: list[float]) -> None:
+    moved = _spread(values, 1.0)
+    assert (np.diff(np.sort(moved)) > 1 - 1e-9).all()
+    assert sum(moved) == pytest.approx(sum(values))
+    order: Any = np.argsort(values, kind="stable")
+    assert (np.diff(np.array(moved)[order]) > 0).all()
+
+
+def test_names_that_are_far_apart_stay() -> None:
+    assert _spread([3.0, 1.0, 2.0], 1.0) == [3.0, 1.0, 2.0]

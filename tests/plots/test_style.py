@@ -1,0 +1,46 @@
+"""Properties that all figures share."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from spml.errors import SpmlError
+from spml.plots import compare_curves, example_sheet, learning_curves
+from tests.plots.reading import scenes
+
+HISTORY = [{"epoch": epoch, "train/loss": 1 / epoch, "val/SP": 0.2 * epoch} for epoch in (1, 2, 3)]
+
+
+@pytest.mark.parametrize("draw", ["learning", "compare", "sheet"])
+def test_equal_figures_are_equal_files(tmp_path: Path, draw: str) -> None:
+    def write(path: Path) -> bytes:
+        if draw == "learning":
+            learning_curves(path, HISTORY, metric="val/SP", best_epoch=2)
+        elif draw == "compare":
+            compare_curves(path, {"a": [(0.1, 0.1), (0.2, 0.1)]}, ylabel="mAP")
+        else:
+            example_sheet(path, scenes(1), [["a"]], [["a"]], None)
+        return path.read_bytes()
+
+    assert write(tmp_path / "one.png") == write(tmp_path / "two.png")
+
+
+def test_any_class_name_can_be_drawn(tmp_path: Path, recwarn: pytest.WarningsRecorder) -> None:
+    names = ["a$b$c", "$\\frac{$", "犬", "_", ""]
+    example_sheet(tmp_path / "s.png", scenes(2), [names] * 2, [names] * 2, None)
+    compare_curves(tmp_path / "c.png", {name: [(0.1, 0.0), (0.2, 0.0)] for name in names}, ylabel="mAP")
+    assert len(recwarn) == 0
+
+
+def test_a_figure_that_can_not_be_written_is_named(tmp_path: Path) -> None:
+    with pytest.raises(SpmlError, match=r"nowhere.*could not be written"):
+        example_sheet(tmp_path / "nowhere" / "s.png", scenes(1), [["a"]], [["a"]], None)
+
+
+def test_matplotlib_is_imported_when_a_figure_is_drawn() -> None:
+    script = "import sys, spml.plots; assert not {'matplotlib', 'torch'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", script], check=True)
