@@ -189,7 +189,7 @@ def test_size_flip_and_report(tmp_path, picture):
 @pytest.mark.parametrize(
     ("path", "message"),
     [
-        ("", "No data given. Say --data.path"),
+        ("", "No data given. Pass --data.path"),
         ("nowhere/at/all", "no such file or folder. There is no folder nowhere/at either"),
         ("{}/dta.csv", r"dta\.csv: no such file or folder\. Did you mean data\.csv\?"),
         ("{}/" + "x" * 5000, "can't be opened|no such file"),
@@ -206,7 +206,9 @@ def test_bad_paths(tmp_path, path, message, call):
 
 def test_unknown_kind_of_file(tmp_path):
     (tmp_path / "data.xlsx").write_text("")
-    with pytest.raises(InputError, match=r"data\.xlsx: \.xlsx is no known kind of data\. Give a folder"):
+    with pytest.raises(
+        InputError, match=r"data\.xlsx: \.xlsx is not a known format\. Known are .*COCO JSON, .*image folder"
+    ):
         open_dataset(DataConfig(path=f"{tmp_path}/data.xlsx"))
 
 
