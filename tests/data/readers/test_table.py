@@ -290,10 +290,10 @@ def test_links_that_leave_the_folder(table, tmp_path):
 
 def test_damaged_text(table):
     path = table("file,label", "a.png,cat", "b.png,d\0g")
-    with pytest.raises(InputError, match=r"data\.csv: line 3 contains a NUL byte.*UTF-16"):
+    with pytest.raises(InputError, match=r"data\.csv: line 3 holds a NUL byte.*UTF-16"):
         read_table(path, DataConfig())
     path = table("file,label", "a.png,cat", encoding="utf-16-le")
-    with pytest.raises(InputError, match=r"line 1 contains a NUL byte.*iconv -f UTF-16LE -t UTF-8 data\.csv"):
+    with pytest.raises(InputError, match=r"line 1 holds a NUL byte.*iconv -f UTF-16LE -t UTF-8 data\.csv"):
         read_table(path, DataConfig())
     path.write_bytes("file,label\na.png,kä".encode()[:-1])
     with pytest.raises(InputError, match="not UTF-8: byte 0xc3 at position 18, line 2"):

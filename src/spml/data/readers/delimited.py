@@ -136,7 +136,7 @@ def read_rows(path: Path, delimiter: str = ",") -> Iterator[tuple[int, list[str]
                 yield number, cells
     except csv.Error as error:
         raise InputError(
-            f'{path}: not valid CSV near line {reader.line_num}: {error}. Check for a quote (") that is not '
+            f'{path}: is not valid CSV near line {reader.line_num}: {error}. Check for a quote (") that is not '
             "closed."
         ) from error
 
@@ -155,7 +155,7 @@ def read_lines(path: Path) -> Iterator[str]:
                 number += 1
                 if "\0" in line:
                     raise InputError(
-                        f"{path}: line {number} contains a NUL byte, so it is damaged, or it is UTF-16, "
+                        f"{path}: line {number} holds a NUL byte, so it is damaged, or it is UTF-16, "
                         f"which can be converted: iconv -f UTF-16LE -t UTF-8 {path.name}."
                     )
                 if len(line) >= MAX_LINE:
@@ -189,7 +189,7 @@ def _not_utf8(path: Path) -> str:
             except UnicodeDecodeError as error:
                 utf16 = number == 1 and line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
                 return (
-                    f"{path}: not UTF-8: byte 0x{line[error.start]:02x} at position {start + error.start}, "
+                    f"{path}: is not UTF-8: byte 0x{line[error.start]:02x} at position {start + error.start}, "
                     f"line {number}. Save it as UTF-8 (spreadsheets call it 'CSV UTF-8'), or convert it, for "
                     f"example: iconv -f {'UTF-16' if utf16 else 'LATIN1'} -t UTF-8 {path.name}."
                 )
