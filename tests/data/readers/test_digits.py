@@ -12,7 +12,6 @@ from spml.config import DataConfig
 from spml.data import Augment, open_dataset
 from spml.data.assemble import to_dataset
 from spml.data.readers import digits
-from spml.errors import InputError
 
 
 def test_pixels_and_labels_are_pinned():
@@ -97,11 +96,6 @@ def test_digits_are_placed_with_little_overlap():
     assert digits._place([[0, 0], [12, 5]], 10, 40, boxes) == (12, 5, 10)
     assert digits._place([[0, 0], [4, 0]], 10, 40, boxes) == (4, 0, 10)
     assert digits._place([[9, 9], [20, 20]], 10, 40, boxes) == (9, 9, 10)
-
-
-def test_size_below_the_minimum():
-    with pytest.raises(InputError, match="at least 18 pixels wide, got 17"):
-        digits.make_digits(1, 1, 1, size=17)
 
 
 def test_the_whole_set():

@@ -66,12 +66,8 @@ def test_names_of_classes(write, tmp_path):
     (tmp_path / "class-descriptions.csv").write_text("\n".join(names))
     records = opened(write())
     assert records.classes == ("Dog (/m/dog)", "Cat, domestic", "Dog (/m/bird)")
-    (tmp_path / "class-descriptions.csv").write_text("/m/dog")
-    with pytest.raises(InputError, match=r"class-descriptions\.csv: row 1 has no second cell.*'/m/dog'"):
-        opened(write())
-    (tmp_path / "class-descriptions.csv").write_text("/m/dog,/m/cat")
-    with pytest.raises(InputError, match="several labels are called '/m/cat'"):
-        opened(write())
+    (tmp_path / "class-descriptions.csv").write_text("/m/dog,/m/cat\n/m/cat\n/m/bird,\n")
+    assert opened(write()).classes == ("/m/cat (/m/dog)", "/m/bird", "/m/cat (/m/cat)")
 
 
 @pytest.mark.parametrize(
@@ -115,8 +111,7 @@ def test_other_columns_and_order(write):
         ((), "no row has a label that a person has verified"),
         (("01,machine,/m/dog,1",), "no row has a label that a person has verified"),
         (("01,v,/m/dog,1", "02,v,/m/cat"), "row 3 has 3 cells, but the header has 4"),
-        (("01,v,/m/dog,1", "", "02,v,,1"), "row 4: LabelName is empty"),
-        ((" ,v,/m/dog,1",), "row 2: ImageID is empty"),
+        (("01,v,/m/dog,1", "", "02,v,,1"), "LabelName: the class name '' is empty"),
         (("01,v,/m/dog,yes",), "row 2: Confidence must be 1 .*but is 'yes'"),
         (("01,v,/m/dog,-1",), "row 2: Confidence must be"),
         (("01,v,/m/dog,nan",), "row 2: Confidence must be"),
@@ -140,8 +135,6 @@ def test_bad_rows(write, rows, message):
 
 
 def test_headers(write):
-    with pytest.raises(InputError, match="names a column twice"):
-        opened(write(HEADER + ",Confidence", "01,v,/m/dog,1,1"))
     with pytest.raises(InputError, match="no column `file`"):
         opened(write("ImageID,LabelName", "01,/m/dog"))
 

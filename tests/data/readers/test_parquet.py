@@ -180,7 +180,7 @@ def test_a_long_text_in_many_cells_is_kept_once(save):
     long = pa.DictionaryArray.from_arrays(np.zeros(60_000, np.int32), pa.array(["x" * 1_000_000]))
     path = save(file=[*FILES] * 20_000, label=long)  # 60 GB as plain text
     before = pa.total_allocated_bytes()
-    with pytest.raises(InputError, match="its texts have more than 1,000 characters per byte of the file"):
+    with pytest.raises(InputError, match="has more than 1,000 characters of text per byte of the file"):
         open_dataset(DataConfig(path=str(path)), size=8)
     assert pa.total_allocated_bytes() - before < 50e6
 

@@ -92,6 +92,9 @@ def test_a_reader_of_a_script(registered, tags):
         for name, row in zip(data.splits[s].ids, t.to_ternary().tolist(), strict=True)
     }
     assert rows == {"a.png": [1, 1, -1], "b.png": [-1, 1, -1], "c.png": [1, -1, 1], "d.png": [-1, -1, 1]}
+    tags.write_text("a.png: dog\n../b.png: sea")
+    with pytest.raises(InputError, match=r"photos\.tags: line 2: '\.\./b\.png' lies outside the folder"):
+        read(DataConfig(path=str(tags)))
 
 
 def register(name, suffix, label, **options):

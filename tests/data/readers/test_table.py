@@ -139,7 +139,7 @@ def test_rows_without_label(table):
             "row 2 has 3 cells, but the header has 2: 'a.png', 'cat', 'dog'. Put",
         ),
         (["file,label", "a.png,cat", "", "b.png"], "row 4 has 1 cell, but the header has 2: 'b.png'"),
-        (["file,label", '"a.png,cat'], "not valid CSV near line 2: .* Check for a quote"),
+        (["file,label", '"a.png,cat'], "not valid CSV near line 2: .* Is a quote"),
         (["file,label", "a.png,cat", ",dog"], "row 3: the name of a file is empty"),
         (["file,label", "a.png,"], "row 2: 'a.png' has no label"),
         (

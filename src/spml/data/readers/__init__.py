@@ -14,6 +14,7 @@ from ..records import Records
 from .coco import KEYS
 from .digits import make_digits
 from .documents import keys_of
+from .places import find_files
 from .registry import Reader, Source, find_reader, readers, register_reader
 
 
@@ -71,4 +72,4 @@ def _unknown(source: Source) -> InputError:
     )
 
 
-__all__ = ["Reader", "Records", "Source", "existing", "read", "readers", "register_reader"]
+__all__ = ["Reader", "Records", "Source", "existing", "find_files", "read", "readers", "register_reader"]

@@ -136,8 +136,7 @@ def read_rows(path: Path, delimiter: str = ",") -> Iterator[tuple[int, list[str]
                 yield number, cells
     except csv.Error as error:
         raise InputError(
-            f'{path}: is not valid CSV near line {reader.line_num}: {error}. Check for a quote (") that is not '
-            "closed."
+            f'{path}: is not valid CSV near line {reader.line_num}: {error}. Is a quote (") not closed there?'
         ) from error
 
 
@@ -155,14 +154,11 @@ def read_lines(path: Path) -> Iterator[str]:
                 number += 1
                 if "\0" in line:
                     raise InputError(
-                        f"{path}: line {number} holds a NUL byte, so it is damaged, or it is UTF-16, "
+                        f"{path}: line {number} holds a NUL byte, so the file is damaged or in UTF-16, "
                         f"which can be converted: iconv -f UTF-16LE -t UTF-8 {path.name}."
                     )
                 if len(line) >= MAX_LINE:
-                    raise InputError(
-                        f"{path}: line {number} is longer than {MAX_LINE:,} characters. Is it a text file "
-                        "with one row per line?"
-                    )
+                    raise InputError(f"{path}: line {number} is longer than {MAX_LINE:,} characters.")
                 yield line
     except UnicodeDecodeError as error:
         raise InputError(_not_utf8(path)) from error
@@ -179,17 +175,20 @@ def shorten(names: Iterable[str]) -> str:
 
 def _not_utf8(path: Path) -> str:
     """Message on the first byte of a file that is not UTF-8."""
-    line, number, start = b"", 0, 0
+    where, start, encoding = "", 0, "LATIN1"
     with open(path, "rb") as stream:
-        while True:
-            start, number = start + len(line), number + 1
-            line = stream.readline(4 * MAX_LINE + 4)  # any line that `read_lines` accepts fits in
+        # The limit is above the longest line that `read_lines` accepts.
+        for number, line in enumerate(iter(partial(stream.readline, 4 * MAX_LINE + 4), b""), start=1):
+            if number == 1 and line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+                encoding = "UTF-16"
             try:
                 line.decode()
             except UnicodeDecodeError as error:
-                utf16 = number == 1 and line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
-                return (
-                    f"{path}: is not UTF-8: byte 0x{line[error.start]:02x} at position {start + error.start}, "
-                    f"line {number}. Save it as UTF-8 (spreadsheets call it 'CSV UTF-8'), or convert it, for "
-                    f"example: iconv -f {'UTF-16' if utf16 else 'LATIN1'} -t UTF-8 {path.name}."
-                )
+                byte = line[error.start]
+                where = f": byte 0x{byte:02x} at position {start + error.start}, line {number}"
+                break
+            start += len(line)
+    return (
+        f"{path}: is not UTF-8{where}. Save it as UTF-8 (spreadsheets call it 'CSV UTF-8'), or convert it, "
+        f"for example: iconv -f {encoding} -t UTF-8 {path.name}."
+    )

@@ -7,7 +7,6 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from ...errors import InputError
 from ...labels import ObservedLabels
 from ..draws import permutation, raw
 from ..matrix import ImageArray
@@ -42,12 +41,7 @@ def make_digits(
 
     Returns:
         Records with `ImageArray` inputs, uint8 (N, 1, size, size).
-
-    Raises:
-        InputError: `size` is below 18.
     """
-    if size < SIDES[-1]:
-        raise InputError(f"digits: scenes must be at least {SIDES[-1]} pixels wide, got {size}.")
     from sklearn.datasets import load_digits
 
     source = load_digits()

@@ -36,19 +36,18 @@ def read_folder(path: Path, config: DataConfig) -> Records:
     if annotation := next(path.glob("*/Annotations/[!.]*.xml"), None):
         raise InputError(f"{path}: holds a PASCAL VOC folder. Did you mean {annotation.parents[1]}?")
     roots = [path, *([Path(config.images)] if config.images else [])]
-    others = [entry.name for entry in path.iterdir() if entry.is_file() and not entry.name.startswith(".")]
-    _check_names(path, others)
     subfolders = _subfolders(path)
     _check_links(subfolders, roots)
     splits = _splits(path, subfolders)
     if splits:
-        classes = {folder: splits[parent] for parent in subfolders for folder in _subfolders(parent)}
+        folders = {folder: splits[parent] for parent in subfolders for folder in _subfolders(parent)}
     else:
-        classes = dict.fromkeys(subfolders, "")
+        folders = dict.fromkeys(subfolders, "")
     files: list[Path] = []
     labels: list[str] = []
     split: list[str] = []
-    for folder, part in classes.items():
+    others = _other_files(path)
+    for folder, part in folders.items():
         images, rest = list_images(folder)
         _check_links([folder, *images], roots)
         if not images and part in ("", "train"):
@@ -57,15 +56,8 @@ def read_folder(path: Path, config: DataConfig) -> Records:
         files += images
         labels += [folder.name] * len(images)
         split += [part] * len(images)
-    names = tuple(sorted({*labels}))
-    alternative = _data_file(path) if len(names) < 2 else ""
-    if not names:
-        raise InputError(
-            f"{path}: holds no folder with images. Expected one folder per class, for example "
-            f"{path.name}/cat/1.jpg.{alternative}"
-        )
-    if alternative:
-        raise InputError(f"{path}: has only one folder with images, {names[0]!r}.{alternative}")
+    classes = tuple(sorted({*labels}))
+    _check_classes(path, classes)
     left_out = counted(
         len(others),
         "file that is not an image, or in no class folder, was",
@@ -76,9 +68,9 @@ def read_folder(path: Path, config: DataConfig) -> Records:
         name=path.resolve().name,
         ids=tuple(file.relative_to(path).as_posix() for file in files),
         inputs=tuple(files),
-        classes=names,
+        classes=classes,
         classes_given=False,
-        labels=ObservedLabels.from_names([[name] for name in labels], names, unlisted=config.unlisted),
+        labels=ObservedLabels.from_names([[name] for name in labels], classes, unlisted=config.unlisted),
         split=tuple(split) if splits else None,
         notes=(f"{left_out} left out: {first_few(others, 1)}.",) if others else (),
     )
@@ -124,6 +116,28 @@ def _splits(path: Path, subfolders: Sequence[Path]) -> dict[Path, str]:
     return {}
 
 
+def _check_classes(path: Path, classes: Sequence[str]) -> None:
+    """Check that there is a class, and that one class is not just the folder of images of a data file."""
+    if len(classes) > 1:
+        return
+    files = sorted(entry for entry in path.iterdir() if entry.suffix.lower() in (".csv", ".json", ".npz"))
+    suggestion = f" Or did you mean the file {files[0]}?" if files else ""
+    if not classes:
+        raise InputError(
+            f"{path}: holds no folder with images. Expected one folder per class, for example "
+            f"{path.name}/cat/1.jpg.{suggestion}"
+        )
+    if files:
+        raise InputError(f"{path}: has only one folder with images, {classes[0]!r}.{suggestion}")
+
+
+def _other_files(path: Path) -> list[str]:
+    """Names of the files next to the class folders, except hidden ones."""
+    names = [entry.name for entry in path.iterdir() if entry.is_file() and not entry.name.startswith(".")]
+    _check_names(path, names)
+    return names
+
+
 def _subfolders(path: Path) -> list[Path]:
     """Sub-folders that are not hidden, sorted."""
     try:
@@ -152,9 +166,3 @@ def _check_names(folder: Path | str, names: Iterable[str]) -> None:
                 f"{folder}: the name {shown(name)} holds a line break, another control character, or a byte "
                 "that is not UTF-8. Rename it."
             )
-
-
-def _data_file(path: Path) -> str:
-    """Question whether a data file in the folder was meant; empty if there is none."""
-    files = sorted(entry for entry in path.iterdir() if entry.suffix.lower() in (".csv", ".json", ".npz"))
-    return f" Or did you mean the file {files[0]}?" if files else ""

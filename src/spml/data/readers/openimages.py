@@ -15,7 +15,7 @@ from ...errors import InputError
 from ..phrases import counted
 from ..records import Records
 from ..safe import inside, is_file, shown
-from .delimited import read_cells, read_header, read_rows, shorten
+from .delimited import read_cells, read_header, read_rows
 from .documents import class_name
 from .entries import Entries, in_both, label_entries
 from .places import images_folder
@@ -51,27 +51,9 @@ def read_openimages(path: Path, config: DataConfig) -> Records:
         InputError: A row can't be understood, a label is present in one row and absent in another, or there
             is no image at all.
     """
-    images: dict[str, int] = {}
-    labels: dict[str, int] = {}
-    known = {1: (array("q"), array("q")), -1: (array("q"), array("q"))}
-    unverified = 0
-    for _, image, label, value in _rows(path):
-        row = images.setdefault(image, len(images))
-        if value:
-            known[value][0].append(row)
-            known[value][1].append(labels.setdefault(label, len(labels)))
-        else:
-            unverified += 1
-    if not labels:
-        raise InputError(
-            f"{path}: no row has a label that a person has verified (confidence 1 or 0, and a source other "
-            "than `machine`)."
-        )
-    positive, negative = Entries.of(*known[1]), Entries.of(*known[-1])
-    if both := in_both(positive, negative):
-        raise _contradiction(path, list(images)[both[0]], list(labels)[both[1]])
-    root, exists = _find_images(path, list(images), config)
-    classes, columns, origin = _class_names(path, list(labels))
+    images, labels, positive, negative, unverified = _read_labels(path)
+    root, exists = _find_images(path, images, config)
+    classes, columns, origin = _class_names(path, labels)
     new_row = np.cumsum(exists) - 1
 
     def usable(entries: Entries) -> Entries:
@@ -88,6 +70,7 @@ def read_openimages(path: Path, config: DataConfig) -> Records:
     if unverified:
         rows = counted(unverified, "row was", "rows were")
         notes.append(f"{rows} ignored, because no person has verified the label.")
+    shape = len(ids), len(classes)
     return Records(
         source=str(path),
         name=path.stem,
@@ -95,29 +78,46 @@ def read_openimages(path: Path, config: DataConfig) -> Records:
         inputs=tuple(root / name for name in ids),
         classes=classes,
         classes_given=False,
-        labels=label_entries(
-            usable(positive), (len(ids), len(classes)), config.unlisted, negative=usable(negative)
-        ),
+        labels=label_entries(usable(positive), shape, config.unlisted, negative=usable(negative)),
         split=None,
         notes=tuple(notes),
     )
 
 
+def _read_labels(path: Path) -> tuple[list[str], list[str], Entries, Entries, int]:
+    """Images, labels, what is verified as present and as absent, and the number of rows not verified."""
+    images: dict[str, int] = {}
+    labels: dict[str, int] = {}
+    verified = {1: (array("q"), array("q")), -1: (array("q"), array("q"))}
+    unverified = 0
+    for _, image, label, value in _rows(path):
+        row = images.setdefault(image, len(images))
+        if value:
+            verified[value][0].append(row)
+            verified[value][1].append(labels.setdefault(label, len(labels)))
+        else:
+            unverified += 1
+    if not labels:
+        raise InputError(
+            f"{path}: no row has a label that a person has verified (confidence 1 or 0, and a source other "
+            "than `machine`)."
+        )
+    positive, negative = Entries.of(*verified[1]), Entries.of(*verified[-1])
+    if both := in_both(positive, negative):
+        raise _contradiction(path, list(images)[both[0]], list(labels)[both[1]])
+    return list(images), list(labels), positive, negative, unverified
+
+
 def _rows(path: Path) -> Iterator[tuple[int, str, str, int]]:
     """Number, ImageID and LabelName of each row, and 1 (present), -1 (absent) or 0 (not verified)."""
     header = [*map(str.lower, read_header(path))]
-    if len({*header}) < len(header):
-        raise InputError(f"{path}: the header names a column twice: {shorten(header)}.")
     columns = [header.index(name) for name in (*COLUMNS, "source") if name in header]
     for number, (image, label, confidence, *source) in read_cells(path, ",", len(header), columns):
-        image, label = image.strip(), label.strip()
-        if not image or not label:
-            raise InputError(f"{path}: row {number}: {'LabelName' if image else 'ImageID'} is empty.")
         value = _CONFIDENCES.get(confidence)
         if value is None:
             value = _confidence(confidence, f"{path}: row {number}")
         verified = value in (0, 1) and not (source and source[0].strip().lower() == "machine")
-        yield number, image, label, (1 if value else -1) if verified else 0
+        yield number, image.strip(), label.strip(), (1 if value else -1) if verified else 0
 
 
 def _confidence(text: str, where: str) -> float:
@@ -168,28 +168,23 @@ def _class_names(path: Path, labels: Sequence[str]) -> tuple[tuple[str, ...], np
     if not file.is_file():
         file = min(path.parent.glob(f"*{DESCRIPTIONS}"), default=file)
     names = _descriptions(file, {*labels}) if file.is_file() else {}
-    uses = Counter(names.values())
     rank = {label: k for k, label in enumerate(names)}
     order = sorted(range(len(labels)), key=lambda k: (rank.get(labels[k], len(rank)), labels[k]))
     columns = np.empty(len(labels), np.int64)
     columns[order] = np.arange(len(labels))
+    uses = Counter((*names.values(), *labels))
     classes = []
     for label in (labels[k] for k in order):
         name = names.get(label, label)
-        distinct = f"{name} ({label})" if uses[name] > 1 else name
+        distinct = name if uses[name] == 1 else f"{name} ({label})"
         classes.append(class_name(distinct, f"{path}: LabelName"))
-    if repeated := [name for name, count in Counter(classes).items() if count > 1]:
-        raise InputError(f"{file}: several labels are called {shown(repeated[0])}. Names must be distinct.")
     return tuple(classes), columns, f" (named by {file.name})" if names else ""
 
 
 def _descriptions(path: Path, labels: set[str]) -> dict[str, str]:
     """Names of some labels, in the order of the file. The oldest of these files have no header."""
     names: dict[str, str] = {}
-    for number, cells in read_rows(path):
-        if len(cells) < 2:
-            raise InputError(f"{path}: row {number} has no second cell, which should name {shown(cells[0])}.")
-        label, name = cells[0].strip(), cells[1].strip()
-        if label in labels and name:
-            names.setdefault(label, name)
+    for _, (label, *description) in read_rows(path):
+        if label.strip() in labels and description and description[0].strip():
+            names.setdefault(label.strip(), description[0].strip())
     return names

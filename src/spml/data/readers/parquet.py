@@ -107,8 +107,7 @@ def _batches(path: Path, file: Any, names: Sequence[str]) -> Iterator[list[list[
                 left -= sum(len(cell) for column in lists for cell in column if isinstance(cell, str))
                 if left < 0:
                     raise InputError(
-                        f"{path}: its texts have more than {MAX_RATIO:,} characters per byte of the file, "
-                        "the limit for any file."
+                        f"{path}: has more than {MAX_RATIO:,} characters of text per byte of the file."
                     )
                 yield lists
 

@@ -79,8 +79,9 @@ def register_reader(
 ) -> Callable[[Read], Read]:
     """Register the decorated function as the reader of a format.
 
-    The function takes the path and the settings of the data, and returns `Records`. It raises `InputError`
-    for a mistake in the file; the message is shown to the user.
+    The function takes the path and the settings of the data, and returns `Records`. For a mistake in the
+    file it raises `spml.errors.InputError`, whose message is shown to the user. `find_files` looks up the
+    images that a file names, and raises this error if one is missing or outside the folder.
 
     A reader in a package of your own is found once the package is installed, if its metadata names the module
     of the reader in the entry-point group `spml.readers`.
@@ -97,28 +98,27 @@ def register_reader(
         ValueError: Another module has registered a reader of this name.
 
     Example:
-        Lines such as `1.jpg: dog beach`, in a file that ends in `.tags`::
+        Lines such as `1.jpg: dog beach`, in a file whose name ends in `.tags`::
 
-            from spml.data.readers import Records, Source, register_reader
+            from spml.data.readers import Records, find_files, register_reader
             from spml.labels import ObservedLabels
 
-
-            def is_tags(source: Source) -> bool:
+            def is_tags(source):
                 return source.suffix == ".tags"
-
 
             @register_reader("tags", "a file of tags", recognises=is_tags)
             def read_tags(path, config):
                 lines = [line.split(":") for line in path.read_text().splitlines()]
-                files = [name for name, _ in lines]
-                tags = [names.split() for _, names in lines]
-                classes = sorted({name for names in tags for name in names})
+                ids = tuple(name for name, _ in lines)
+                tags = [text.split() for _, text in lines]
+                classes = tuple(sorted({name for row in tags for name in row}))
+                images = find_files(path.parent, [[name] for name in ids], lambda k: f"{path}: line {k + 1}")
                 return Records(
                     source=str(path),
                     name=path.stem,
-                    ids=tuple(files),
-                    inputs=tuple(path.parent / name for name in files),
-                    classes=tuple(classes),
+                    ids=ids,
+                    inputs=tuple(images),
+                    classes=classes,
                     classes_given=False,
                     labels=ObservedLabels.from_names(tags, classes, unlisted=config.unlisted),
                     split=None,
