@@ -42,7 +42,7 @@ def test_classes_ids_and_hold_out(tmp_path, picture):
     assert data.truth == {}
     assert data.kind == "image"
     assert data.decoded
-    left_out = "1 file that is not an image, or in no class folder, was left out: Thumbs.txt."
+    left_out = "1 file that is not an image, or in no class folder, was left out, such as Thumbs.txt."
     assert left_out in data.notes
 
 

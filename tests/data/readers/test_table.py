@@ -177,9 +177,16 @@ def test_rows_of_one_file_are_merged(table):
         assert records.ids == ("a.png", "b.png")
         assert records.labels.to_ternary().tolist() == [[1, 1], [absent, 1]]
         assert records.notes == (
-            "data.csv: 1 file has several rows, whose labels were merged: a.png (rows 2 and 4); "
+            "data.csv: 1 file has several rows, whose labels were merged, such as a.png (rows 2 and 4), "
             "a.png (rows 2 and 5).",
         )
+    lines = ("file,label", "a.png,cat", "b.png,dog", "b.png,cat", "a.png,dog", "a.png,cow", "a.png,cat")
+    records = read_table(table(*lines), DataConfig())
+    assert names(records) == {"a.png": ["cat", "cow", "dog"], "b.png": ["cat", "dog"]}
+    assert records.notes == (
+        "data.csv: 2 files have several rows, whose labels were merged, such as b.png (rows 3 and 4), a.png "
+        "(rows 2 and 5), a.png (rows 2 and 6).",
+    )
     lines = ("file,labels", "a.png,cat;dog", "b.png,dog", "a.png,cow")
     assert names(read_table(table(*lines), DataConfig()))["a.png"] == ["cat", "cow", "dog"]
     with pytest.raises(
@@ -229,7 +236,9 @@ def test_rows_of_one_file_in_columns_of_classes_are_merged(table):
     records = read_table(path, DataConfig())
     assert records.ids == ("a.png", "b.png")
     assert records.labels.to_ternary().tolist() == [[1, 1, -1], [-1, 1, 0]]
-    assert "1 file has several rows, whose labels were merged: a.png (rows 2 and 4)" in records.notes[1]
+    assert (
+        "1 file has several rows, whose labels were merged, such as a.png (rows 2 and 4)" in records.notes[1]
+    )
 
 
 @pytest.mark.parametrize(

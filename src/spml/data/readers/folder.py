@@ -10,7 +10,7 @@ from ...config import DataConfig
 from ...errors import InputError
 from ...labels import ObservedLabels
 from ..images import SUFFIXES
-from ..phrases import counted, first_few
+from ..phrases import counted
 from ..records import Records
 from ..safe import CONTROL, is_special, refuse_leaving_link, shown
 from ..splits import split_name
@@ -72,7 +72,7 @@ def read_folder(path: Path, config: DataConfig) -> Records:
         classes_given=False,
         labels=ObservedLabels.from_names([[name] for name in labels], classes, unlisted=config.unlisted),
         split=tuple(split) if splits else None,
-        notes=(f"{left_out} left out: {first_few(others, 1)}.",) if others else (),
+        notes=(f"{left_out} left out, such as {others[0]}.",) if others else (),
     )
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...errors import InputError
-from ..phrases import counted, first_few
+from ..phrases import counted
 from ..safe import shown
 from ..splits import SPELLINGS, split_name
 from .delimited import EXPECTED, Table
@@ -113,15 +113,17 @@ class ImageRows:
 
     def note(self) -> str:
         """Note on images with several rows; empty if there are none."""
+        if not len(self.repeats):
+            return ""
         count = len(np.unique(self.of_row[self.repeats]))
         examples = []
-        for row in self.repeats[:4].tolist():
+        for row in self.repeats[:3].tolist():
             image = self.of_row[row]
             rows = f"{self._numbers[self.first[image]]} and {self._numbers[row]}"
             examples.append(f"{self.names[image]} (rows {rows})")
-        return count * (
+        return (
             f"{self._table.path.name}: {counted(count, 'file has', 'files have')} several rows, whose labels "
-            f"were merged: {first_few(examples, 3, '; ')}."
+            f"were merged, such as {', '.join(examples)}."
         )
 
     def _find_images(self) -> None:
@@ -146,8 +148,10 @@ class ImageRows:
                 f"one of {', '.join(SPELLINGS)}. Fill it in for every row, or remove the column."
             )
         splits = np.array(names, np.str_)[cells.codes]
-        for row in self.repeats[splits[self.repeats] != splits[self.first][self.of_row[self.repeats]]]:
-            first = self.first[self.of_row[row]]
+        first_rows = self.first[self.of_row]
+        wrong = np.flatnonzero(splits != splits[first_rows]).tolist()
+        if wrong:
+            row, first = wrong[0], first_rows[wrong[0]]
             raise InputError(
                 f"{self.both(first, row)}, in the splits {splits[first]} and {splits[row]}. An image may be "
                 "in one split only: remove one of the rows."

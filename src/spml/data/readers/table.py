@@ -137,7 +137,14 @@ def _find_columns(table: Table) -> dict[str, int]:
 
 
 class _Content(NamedTuple):
-    """Labels of a table: class names, labels of each image, columns that hold them, and a note or ""."""
+    """Labels of a table.
+
+    Attributes:
+        classes: Class names.
+        labels: Labels of each image.
+        columns: Columns that stand for a class.
+        note: How the labels were understood; may be empty.
+    """
 
     classes: tuple[str, ...]
     labels: ObservedLabels
@@ -158,7 +165,8 @@ def _read_marks(table: Table, columns: Mapping[str, int], rows: ImageRows, confi
 
 def _read_names(table: Table, columns: Mapping[str, int], rows: ImageRows, config: DataConfig) -> _Content:
     """Read the column `label` or `labels`."""
-    source, column = table.path, "labels" if "labels" in columns else "label"
+    source = table.path
+    column = "labels" if "labels" in columns else "label"
     cells = Column()
     for (cell,) in rows.read([columns[column]]):
         cells.append(tuple(map(text, cell)) if isinstance(cell, list) else text(cell))
@@ -238,7 +246,9 @@ def _merge(ternary: npt.NDArray[np.int8], rows: ImageRows, classes: Sequence[str
     largest, smallest = (
         extreme.reduceat(ternary[order], starts, axis=0) for extreme in (np.maximum, np.minimum)
     )
-    for image, column in np.argwhere((largest == 1) & (smallest == -1)):
+    conflicts = np.argwhere((largest == 1) & (smallest == -1)).tolist()
+    if conflicts:
+        image, column = conflicts[0]
         values = np.where(rows.of_row == image, ternary[:, column], 0).tolist()
         raise InputError(
             f"{rows.both(*sorted((values.index(1), values.index(-1))))}, but contradict each other about "
