@@ -1,4 +1,4 @@
-"""Small images and tables that the data tests are made of."""
+"""Small images and tables for the tests of data."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Picture = Callable[..., Path]
 
 @pytest.fixture
 def picture(tmp_path: Path) -> Picture:
-    """Write a noisy image below tmp_path; the noise depends on the name, so that no two are alike."""
+    """Function that writes an image of noise below tmp_path; the noise depends on its name."""
 
     def write(name: str, size: tuple[int, int] = (20, 16), **options: object) -> Path:
         path = tmp_path / name
@@ -32,7 +32,7 @@ def picture(tmp_path: Path) -> Picture:
 
 @pytest.fixture
 def table(tmp_path: Path, picture: Picture) -> Callable[..., Path]:
-    """Write a CSV file of the given lines, and an image for each name in `images`."""
+    """Function that writes a CSV file of some lines, and an image for each name in `images`."""
 
     def write(*lines: str, images: str = "a b c d e", encoding: str = "utf-8") -> Path:
         for name in images.split():
@@ -46,7 +46,7 @@ def table(tmp_path: Path, picture: Picture) -> Callable[..., Path]:
 
 @pytest.fixture
 def read_or_refuse() -> Callable[[Path], None]:
-    """Read data: either what is read fits together, or there is one line that says what is wrong."""
+    """Function that reads data, and checks that the records are consistent or the error is one short line."""
 
     def attempt(path: Path, **options: object) -> None:
         for unlisted in ("unknown", "negative"):

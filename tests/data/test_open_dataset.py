@@ -219,7 +219,7 @@ def test_a_backbone_can_be_chosen_before_images_are_decoded(tmp_path, picture, f
 @pytest.mark.parametrize(
     ("path", "message"),
     [
-        ("", "No data given. Say --data.path"),
+        ("", "No data given. Pass --data.path"),
         ("nowhere/at/all", "no such file or folder. There is no folder nowhere/at either"),
         ("{}/dta.csv", r"dta\.csv: no such file or folder\. Did you mean data\.csv\?"),
         ("{}/" + "x" * 5000, "can't be opened|no such file"),
@@ -236,7 +236,9 @@ def test_bad_paths(tmp_path, path, message, call):
 
 def test_unknown_kind_of_file(tmp_path):
     (tmp_path / "data.xlsx").write_text("")
-    with pytest.raises(InputError, match=r"data\.xlsx: \.xlsx is no known kind of data\. Give a folder"):
+    with pytest.raises(
+        InputError, match=r"data\.xlsx: \.xlsx is not a known format\. Known are .*COCO JSON, .*image folder"
+    ):
         open_dataset(DataConfig(path=f"{tmp_path}/data.xlsx"))
 
 

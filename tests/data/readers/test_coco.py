@@ -165,7 +165,7 @@ def test_the_folder_above_is_not_searched_without_reason(write, tmp_path):
     ):
         opened(write(name="other/x.json"))
     assert opened(tmp_path / "other" / "x.json", images=str(tmp_path)).ids == ("a.png", "b.png", "c.png")
-    with pytest.raises(InputError, match=r"data\.images: 'nowhere' is no folder"):
+    with pytest.raises(InputError, match=r"data\.images: 'nowhere' is not a folder"):
         opened(tmp_path / "other" / "x.json", images="nowhere")
 
 
@@ -334,9 +334,9 @@ def test_a_link_that_leaves(write, tmp_path, picture):
         (b"[" * 500_000, "nested too deeply"),
         (b'{"a":' * 500_000, "nested too deeply"),
         (b'{"images": ' + b"9" * 5000 + b"}", "is no valid JSON: Exceeds the limit"),
-        (b"3", "is no JSON of a known kind; found 3. Known are COCO"),
-        (b"[]", "no JSON of a known kind; found a list"),
-        (b"{}", "no JSON of a known kind; found the keys none"),
+        (b"3", "not a known kind of JSON; found 3. Known are COCO"),
+        (b"[]", "not a known kind of JSON; found a list"),
+        (b"{}", "not a known kind of JSON; found the keys none"),
         (b'{"images": [], "annotations": []}', "found the keys 'images', 'annotations'. Known are COCO"),
         (b'[{"image": "/data/a.png", "choice": "cat"}]', "not `JSON-MIN`"),
     ],

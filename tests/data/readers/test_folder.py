@@ -1,4 +1,4 @@
-"""Image folders: the folder's name is the label."""
+"""Image folders, where the name of a folder is the label."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_classes_ids_and_hold_out(tmp_path, picture):
         "cat/.x.png",
     ):
         picture(name)
-    (tmp_path / "cat" / "Thumbs.txt").write_text("no image")
+    (tmp_path / "cat" / "Thumbs.txt").write_text("not an image")
     data = open_dataset(DataConfig(path=str(tmp_path)), size=8)
     assert data.classes == ("cat", "dog")
     assert data.name == tmp_path.name
@@ -42,11 +42,11 @@ def test_classes_ids_and_hold_out(tmp_path, picture):
     assert data.truth == {}
     assert data.kind == "image"
     assert data.decoded
-    left = "1 files that are no images, or in no class folder, were left out: Thumbs.txt"
-    assert any(left in note for note in data.notes)
+    left_out = "1 file that is not an image, or in no class folder, was left out, such as Thumbs.txt."
+    assert left_out in data.notes
 
 
-def test_hidden_files_and_folders_are_no_samples(tmp_path, picture):
+def test_hidden_files_and_folders_are_ignored(tmp_path, picture):
     for name in ("cat/1.png", "dog/1.png", "dog/.thumbs/2.png", "dog/.3.png", ".bin/4.png", "cat/a/.b/5.png"):
         picture(name)
     assert read_folder(tmp_path, DataConfig()).ids == ("cat/1.png", "dog/1.png")
@@ -92,7 +92,10 @@ def test_a_class_may_be_called_train(tmp_path, picture):
         (["1.png"], "holds no folder with images"),
         (["cat/1.png", "cat/2.png"], "there is only one class, 'cat'"),
         (["cat/1.png", "dog/readme.txt"], "dog: holds no image"),
-        (["train/cat/1.png", "val/cat/1.png", "extra/cat/1.png"], "named as splits beside 'extra'"),
+        (
+            ["train/cat/1.png", "val/cat/1.png", "extra/cat/1.png"],
+            "has both folders named as splits and 'extra'",
+        ),
         (
             ["train/cat/1.png", "train/dog/1.png", "val/cow/7.png"],
             r"val/cow/7\.png in the val split has the label 'cow'",
@@ -111,7 +114,7 @@ def test_bad_folders(tmp_path, picture, files, message):
         open_dataset(DataConfig(path=str(tmp_path)), size=8)
 
 
-def test_a_folder_beside_a_table_names_the_table(tmp_path, picture):
+def test_a_table_next_to_one_folder_is_suggested(tmp_path, picture):
     picture("images/1.png")
     (tmp_path / "labels.csv").write_text("file,label\n")
     with pytest.raises(
@@ -121,7 +124,7 @@ def test_a_folder_beside_a_table_names_the_table(tmp_path, picture):
 
 
 @pytest.mark.parametrize("name", ["cat\n", "c\udcffat", "c\u2028at"])
-def test_names_that_can_not_be_written(tmp_path, picture, name):
+def test_names_that_cannot_be_written(tmp_path, picture, name):
     picture("dog/1.png")
     picture("cat/1.png").parent.rename(tmp_path / name)
     with pytest.raises(InputError, match=r"the name '.*\\.*' holds a line break, .* not UTF-8. Rename it"):

@@ -1,9 +1,9 @@
-"""OpenImages label files: verified labels, names of classes, images that are not there."""
+"""OpenImages label files: verified labels, names of classes, missing images."""
 
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from spml.config import DataConfig
@@ -49,8 +49,8 @@ def test_labels(write):
     assert records.labels.to_ternary().tolist() == [[0, -1, 1], [0, 1, 0], [-1, 0, 0], [0, 0, 0]]
     assert records.notes == (
         "labels.csv was read as an OpenImages label file.",
-        f"4 images in {records.inputs[0].parent}, 2 labels verified as there and 2 as not there, 3 classes.",
-        "3 rows were ignored, since no person has verified their labels.",
+        f"4 images in {records.inputs[0].parent}, 2 labels verified as present and 2 as absent, 3 classes.",
+        "3 rows were ignored, because no person has verified the label.",
     )
     records = opened(write(), unlisted="negative")
     assert records.labels.to_ternary().tolist() == [[-1, -1, 1], [-1, 1, -1], [-1, -1, -1], [-1, -1, -1]]
@@ -62,16 +62,12 @@ def test_names_of_classes(write, tmp_path):
     records = opened(write())
     assert records.classes == ("Dog", "Cat, domestic", "/m/bird")
     assert records.labels.to_ternary().tolist() == [[1, -1, 0], [0, 1, 0], [0, 0, -1], [0, 0, 0]]
-    assert records.notes[1].endswith("3 classes, named by oidv6-class-descriptions.csv.")
+    assert records.notes[1].endswith("3 classes (named by oidv6-class-descriptions.csv).")
     (tmp_path / "class-descriptions.csv").write_text("\n".join(names))
     records = opened(write())
     assert records.classes == ("Dog (/m/dog)", "Cat, domestic", "Dog (/m/bird)")
-    (tmp_path / "class-descriptions.csv").write_text("/m/dog")
-    with pytest.raises(InputError, match=r"class-descriptions\.csv: row 1 has no second cell.*'/m/dog'"):
-        opened(write())
-    (tmp_path / "class-descriptions.csv").write_text("/m/dog,/m/cat")
-    with pytest.raises(InputError, match="several labels are called '/m/cat'"):
-        opened(write())
+    (tmp_path / "class-descriptions.csv").write_text("/m/dog,/m/cat\n/m/cat\n/m/bird,\n")
+    assert opened(write()).classes == ("/m/cat (/m/dog)", "/m/bird", "/m/cat (/m/cat)")
 
 
 @pytest.mark.parametrize(
@@ -84,7 +80,7 @@ def test_where_images_are(write, folder, name):
     assert records.inputs[0].parent.name == folder
 
 
-def test_images_that_are_not_there(write, tmp_path):
+def test_missing_images_are_left_out(write, tmp_path):
     records = opened(write(images="03 02"))
     assert records.ids == ("02.jpg", "03.jpg")
     assert records.labels.to_ternary().tolist() == [[0, 1, 0], [-1, 0, 0]]
@@ -92,7 +88,7 @@ def test_images_that_are_not_there(write, tmp_path):
     path = write(images="01 02 03", folder="store", name="sub.csv")
     for name in ("02.jpg", "03.jpg"):
         (tmp_path / name).unlink()
-    with pytest.raises(InputError, match=r"none of its 4 images, such as 01\.jpg, is in .*--data\.images"):
+    with pytest.raises(InputError, match=r"none of its images, such as 01\.jpg, is in .*--data\.images"):
         opened(path)
     assert len(opened(path, images=str(tmp_path / "store")).ids) == 3
 
@@ -115,8 +111,7 @@ def test_other_columns_and_order(write):
         ((), "no row has a label that a person has verified"),
         (("01,machine,/m/dog,1",), "no row has a label that a person has verified"),
         (("01,v,/m/dog,1", "02,v,/m/cat"), "row 3 has 3 cells, but the header has 4"),
-        (("01,v,/m/dog,1", "", "02,v,,1"), "row 4: LabelName is empty"),
-        ((" ,v,/m/dog,1",), "row 2: ImageID is empty"),
+        (("01,v,/m/dog,1", "", "02,v,,1"), "LabelName: the class name '' is empty"),
         (("01,v,/m/dog,yes",), "row 2: Confidence must be 1 .*but is 'yes'"),
         (("01,v,/m/dog,-1",), "row 2: Confidence must be"),
         (("01,v,/m/dog,nan",), "row 2: Confidence must be"),
@@ -126,7 +121,7 @@ def test_other_columns_and_order(write):
             ("01,v,/m/dog,0", "01,v,/m/cat,1", "01,machine,/m/dog,1", "01,v,/m/dog,1"),
             "row 5 says that '01' has the label '/m/dog', and row 2 that it has not. Remove one of them",
         ),
-        (('01,v,"/m/dog,1',), "is no valid CSV near line 2"),
+        (('01,v,"/m/dog,1',), "not valid CSV near line 2"),
         (("../01,v,/m/dog,1",), r"ImageID: '\.\./01\.jpg' lies outside the folder"),
         (("01,v,/m/dog,1", "/etc/x,v,/m/dog,1"), r"ImageID: '/etc/x\.jpg' lies outside"),
         (("01,v,/m/dog,1", f"{'x' * 300},v,/m/dog,1"), "ImageID: .* is longer than"),
@@ -140,41 +135,43 @@ def test_bad_rows(write, rows, message):
 
 
 def test_headers(write):
-    with pytest.raises(InputError, match="names a column twice"):
-        opened(write(HEADER + ",Confidence", "01,v,/m/dog,1,1"))
     with pytest.raises(InputError, match="no column `file`"):
         opened(write("ImageID,LabelName", "01,/m/dog"))
 
 
-@pytest.mark.parametrize("count", [100, pytest.param(3000, marks=pytest.mark.long)])
-def test_anything(write, read_or_refuse, count):
-    path = write()
-    examples = settings(max_examples=count, deadline=None)
-    columns = (
-        ["01", "02", "03", "04", "05", "../03"], ["machine", "verification", ""],
-        ["/m/dog", "/m/cat", "/m/new", "é"], ["1", "0", "0.5", "1.0", " 1"],
-    )  # fmt: skip
-    good = st.tuples(*(st.sampled_from(cells) for cells in columns))
-    odd = st.lists(st.sampled_from(["01", "/m/dog", "nan", "", '"', "\0", "2"]), min_size=2, max_size=5)
-    rows = st.lists(good.map(",".join), max_size=6)
-    extra = st.one_of(st.just([]), st.lists(odd.map(",".join), max_size=1))
-    names = st.lists(
-        st.sampled_from(["/m/dog,Dog", "/m/cat,Dog", "/m/cat,/m/new", "/m/new,", ",", ""]), max_size=3
+COLUMNS = (
+    ["01", "02", "03", "04", "05", "../03"], ["machine", "verification", ""],
+    ["/m/dog", "/m/cat", "/m/new", "é"], ["1", "0", "0.5", "1.0", " 1"],
+)  # fmt: skip
+good_rows = st.lists(st.tuples(*(st.sampled_from(cells) for cells in COLUMNS)).map(",".join), max_size=6)
+odd_row = st.lists(st.sampled_from(["01", "/m/dog", "nan", "", '"', "\0", "2"]), min_size=2, max_size=5)
+odd_rows = st.one_of(st.just([]), st.lists(odd_row.map(",".join), max_size=1))
+descriptions = st.lists(
+    st.sampled_from(["/m/dog,Dog", "/m/cat,Dog", "/m/cat,/m/new", "/m/new,", ",", ""]), max_size=3
+)
+
+
+def examples(count):
+    return settings(
+        max_examples=count, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
     )
 
-    @examples
-    @given(content=st.binary(max_size=200), header=st.sampled_from([b"", HEADER.encode() + b"\n"]))
-    def random_bytes(content, header):
-        path.write_bytes(header + content)
-        path.with_name("class-descriptions.csv").write_bytes(content)
-        read_or_refuse(path)
 
-    @examples
-    @given(rows=rows, extra=extra, names=names)
-    def random_rows(rows, extra, names):
-        path.write_text("\n".join([HEADER, *rows, *extra]))
-        path.with_name("class-descriptions.csv").write_text("\n".join(names))
-        read_or_refuse(path)
+@given(content=st.binary(max_size=200), header=st.sampled_from([b"", HEADER.encode() + b"\n"]))
+def try_random_bytes(path, read_or_refuse, content, header):
+    path.write_bytes(header + content)
+    path.with_name("class-descriptions.csv").write_bytes(content)
+    read_or_refuse(path)
 
-    random_bytes()
-    random_rows()
+
+@given(good=good_rows, odd=odd_rows, names=descriptions)
+def try_random_rows(path, read_or_refuse, good, odd, names):
+    path.write_text("\n".join([HEADER, *good, *odd]))
+    path.with_name("class-descriptions.csv").write_text("\n".join(names))
+    read_or_refuse(path)
+
+
+@pytest.mark.parametrize("count", [100, pytest.param(3000, marks=pytest.mark.long)])
+@pytest.mark.parametrize("attempt", [try_random_bytes, try_random_rows])
+def test_random_files_are_read_or_refused(write, read_or_refuse, attempt, count):
+    examples(count)(attempt)(write(), read_or_refuse)

@@ -1,4 +1,7 @@
-"""Readers: one file per input format. All of them return `Records`."""
+"""Readers, one file per input format. Each returns `Records`.
+
+To add a format, decorate a function with `register_reader`, whose docstring has an example.
+"""
 
 from __future__ import annotations
 
@@ -11,16 +14,17 @@ from ..records import Records
 from .coco import KEYS
 from .digits import make_digits
 from .documents import keys_of
+from .places import find_files
 from .registry import Reader, Source, find_reader, readers, register_reader
 
 
 def read(config: DataConfig) -> Records:
-    """Read `config.path` with the reader that recognises it; the first note says which one that was.
+    """Read `config.path` with the reader that recognises it. The first note names the format.
 
-    The word `digits` always means the embedded data; a folder of that name is `./digits`.
+    The path `digits` always stands for the embedded data; a folder of that name is `./digits`.
 
     Raises:
-        InputError: The path does not exist, no reader recognises it, or the reader finds a mistake in it.
+        InputError: The path does not exist, no reader recognises it, or its content has a mistake.
     """
     if config.path == "digits":
         return make_digits()
@@ -29,43 +33,43 @@ def read(config: DataConfig) -> Records:
     if reader is None:
         raise _unknown(source)
     records = reader.read(source.path, config)
-    named = source.path.name or source.path
-    return replace(records, notes=(f"{named} was read as {reader.title}.", *records.notes))
+    note = f"{source.path.name or source.path} was read as {reader.title}."
+    return replace(records, notes=(note, *records.notes))
+
+
+def existing(text: str) -> Path:
+    """Convert to a path that exists.
+
+    Raises:
+        InputError: The path does not exist; suggests the nearest name.
+    """
+    if not text:
+        raise InputError("No data given. Pass --data.path with a folder, a .csv or .npz file, or `digits`.")
+    path = Path(text)
+    try:
+        if path.exists():
+            return path
+        siblings = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
+    except (OSError, ValueError) as error:
+        raise InputError(f"{text!r}: can't be opened: {error}.") from error
+    hint = nearest(path.name, siblings) if siblings else f"There is no folder {path.parent} either."
+    raise InputError(f"{text}: no such file or folder. {hint}")
 
 
 def _unknown(source: Source) -> InputError:
     path = source.path
     if source.suffix == ".json":
         return InputError(
-            f"{path}: is no JSON of a known kind; found {keys_of(source.document)}. Known are COCO (an "
+            f"{path}: is not a known kind of JSON; found {keys_of(source.document)}. Known are COCO (an "
             f"object with the keys {', '.join(KEYS)}), Label Studio (a list of tasks with `data` and "
             "`annotations`, exported as `JSON`, not `JSON-MIN`), and what spml data prepare writes."
         )
+    titles = ", ".join(reader.title for reader in readers().values())
     return InputError(
-        f"{path}: {source.suffix or 'a file without an ending'} is no known kind of data. Give a folder (one "
-        "sub-folder per class, PASCAL VOC, COCO or Hugging Face), a .csv, .tsv or .parquet table with the "
-        "columns `file` and `label`, a .json file of COCO or Label Studio, a .npz or .arff feature file, or "
-        "`digits`."
+        f"{path}: {source.suffix or 'a file without a suffix'} is not a known format. Known are {titles}, "
+        "and `digits` for the embedded data. A table is a .csv, .tsv or .parquet file with the columns "
+        "`file` and `label`."
     )
 
 
-def existing(text: str) -> Path:
-    """The path, if it exists.
-
-    Raises:
-        InputError: It does not exist; suggests what may have been meant.
-    """
-    path = Path(text)
-    try:
-        if text and path.exists():
-            return path
-        siblings = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
-    except (OSError, ValueError) as error:
-        raise InputError(f"{text!r}: can't be opened: {error}.") from error
-    if not text:
-        raise InputError("No data given. Say --data.path with a folder, a .csv or .npz file, or `digits`.")
-    hint = nearest(path.name, siblings) if siblings else f"There is no folder {path.parent} either."
-    raise InputError(f"{text}: no such file or folder. {hint}")
-
-
-__all__ = ["Reader", "Source", "existing", "read", "readers", "register_reader"]
+__all__ = ["Reader", "Records", "Source", "existing", "find_files", "read", "readers", "register_reader"]

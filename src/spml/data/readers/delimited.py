@@ -1,147 +1,151 @@
-"""Text files with one row per line: CSV and TSV, read row by row."""
+"""Delimited text files (CSV, TSV) as a stream of rows, and the `Table` that every kind of table file becomes.
+
+Rows are parsed by the `csv` module. As pandas and `pyarrow.csv` hand out rows of strings they are no faster,
+and they lose what messages need: pandas pads short rows and accepts NUL bytes, pyarrow does not report an
+unclosed quote, and neither numbers rows as a spreadsheet does.
+"""
 
 from __future__ import annotations
 
 import codecs
 import csv
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from operator import itemgetter
 from pathlib import Path
-from typing import Protocol
 
 from ...errors import InputError
+from ..phrases import counted
 from ..safe import CONTROL
 
 DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs"}
 EXPECTED = (
     "Expected the columns `file` and `label`, or `file` and `labels`, or `file` and one column per class, "
-    "and perhaps `split`"
+    "and optionally `split`"
 )
-QUOTES = 'Is a quote (") not closed there?'
 MAX_COLUMNS = 100_000
 MAX_LINE = 8_000_000  # characters
 
 
-class Table(Protocol):
-    """Rows and columns, whatever file they are in."""
-
-    @property
-    def names(self) -> Sequence[str]:
-        """The columns."""
-        ...
-
-    @property
-    def flat(self) -> frozenset[int]:
-        """The columns that hold one value in each cell."""
-        ...
-
-    @property
-    def counted(self) -> str:
-        """How rows are numbered, for messages; empty if as in a spreadsheet."""
-        ...
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What was recognised, one line each."""
-        ...
-
-    def rows(self, columns: Sequence[int]) -> Iterator[tuple[int, Sequence[object]]]:
-        """The number of each row, and its cells in some columns.
-
-        Raises:
-            InputError: a row that can't be read.
-        """
-        ...
-
-
 @dataclass(frozen=True)
-class Delimited:
-    """A CSV file. Rows are counted as a spreadsheet does: the header is row 1."""
+class Table:
+    """Rows and columns of a file, read as a stream.
+
+    Attributes:
+        path: Path of the file.
+        names: Names of the columns, without surrounding blanks.
+        scalar: Positions of the columns whose cells hold one value each rather than a list.
+        rows: Function that takes positions of columns and yields the number of each row and its cells in
+            those columns. It raises `InputError` where a row can't be read.
+        counted: How rows are numbered, for messages; empty if as in a spreadsheet, where the header is row 1.
+        notes: What was inferred from the file, one line each.
+    """
 
     path: Path
-    delimiter: str
     names: tuple[str, ...]
+    scalar: frozenset[int]
+    rows: Callable[[Sequence[int]], Iterator[tuple[int, Sequence[object]]]]
     counted: str = ""
+    notes: tuple[str, ...] = ()
 
-    @property
-    def flat(self) -> frozenset[int]:
-        """All columns."""
-        return frozenset(range(len(self.names)))
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What the delimiter is, unless it is a comma."""
-        if self.delimiter == ",":
-            return ()
-        return (f"{self.path.name}: columns are separated by {DELIMITERS[self.delimiter]}.",)
-
-    def rows(self, columns: Sequence[int]) -> Iterator[tuple[int, Sequence[str]]]:
-        """Rows that are not blank; the cells are as the file has them.
-
-        Raises:
-            InputError: no valid CSV; a row of another length than the header.
-        """
-        chosen = itemgetter(*columns, *columns[:1])  # of one column alone it would not return a tuple
-        width, count = len(self.names), len(columns)
-        reader = csv.reader(read_lines(self.path), delimiter=self.delimiter, strict=True)
-        empty = True
-        try:
-            for number, row in enumerate(reader, start=1):
-                if number == 1 or not any(row) or not any(cell.strip() for cell in row):
-                    continue
-                if len(row) != width:
-                    raise InputError(
-                        f"{self.path}: row {number} has {len(row):,} cells, but the header has {width:,}: "
-                        f"{_shown(row)}. Put a cell that contains the delimiter in quotes, for example "
-                        '"cat,dog".'
-                    )
-                empty = False
-                yield number, chosen(row)[:count]
-        except csv.Error as error:
-            raise InputError(
-                f"{self.path}: is no valid CSV near line {reader.line_num}: {error}. {QUOTES}"
-            ) from error
-        if empty:
-            raise InputError(f"{self.path}: has a header but no rows. {EXPECTED}, then one row per image.")
+    def where(self, *numbers: int) -> str:
+        """The file and the numbers of one or two rows, for messages."""
+        rows = " and ".join(map(str, numbers))
+        return f"{self.path}: row{'s' * (len(numbers) > 1)} {rows}{self.counted}"
 
 
-def open_delimited(path: Path) -> Delimited:
-    """Recognise the delimiter (`,`, `;` or tab) by the header, which must have a column `file` and another.
+def open_delimited(path: Path) -> Table:
+    """Open a CSV or TSV file.
+
+    The delimiter is `,`, `;` or a tab: the first one with which the header has a column `file` and another.
 
     Raises:
-        InputError: an empty file, or no such header.
+        InputError: The file has no header, or one with too many columns.
     """
-    if not any(line.strip() for line in read_lines(path)):
-        raise InputError(f"{path}: the file is empty. {EXPECTED}.")
-    found: tuple[str, ...] = ()
-    for delimiter in DELIMITERS:
-        try:
-            cells = next(csv.reader(read_lines(path), delimiter=delimiter), [])
-        except csv.Error:
-            continue
-        if len(cells) > MAX_COLUMNS:
-            raise InputError(
-                f"{path}: row 1 has {len(cells):,} columns, more than {MAX_COLUMNS:,}. {EXPECTED}; with many "
-                "classes, list those of an image in one column `labels`."
-            )
-        names = tuple(cell.strip() for cell in cells)
-        if len(names) > len(found):
-            found = names
-        if len(names) > 1 and "file" in map(str.lower, names):
-            return Delimited(path, delimiter, names)
-    missing = "`label` or `labels`" if "file" in map(str.lower, found) else "`file`"
-    raise InputError(
-        f"{path}: row 1 has no column {missing}; found: {shorten(found).lower() or 'nothing'}. {EXPECTED}."
+    headers = {delimiter: read_header(path, delimiter) for delimiter in DELIMITERS}
+    fitting = (d for d, names in headers.items() if len(names) > 1 and "file" in map(str.lower, names))
+    delimiter = next(fitting, None) or max(headers, key=lambda d: len(headers[d]))
+    names = headers[delimiter]
+    if not names:
+        raise InputError(f"{path}: the file is empty, or its first row is not valid CSV. {EXPECTED}.")
+    if len(names) > MAX_COLUMNS:
+        raise InputError(
+            f"{path}: the header has {len(names):,} columns, more than {MAX_COLUMNS:,}. {EXPECTED}; with "
+            "many classes, list those of an image in one column `labels`."
+        )
+    separated = f"{path.name}: columns are separated by {DELIMITERS[delimiter]}."
+    return Table(
+        path,
+        names,
+        frozenset(range(len(names))),
+        partial(read_cells, path, delimiter, len(names)),
+        notes=() if delimiter == "," else (separated,),
     )
 
 
-def read_lines(path: Path) -> Iterator[str]:
-    """The lines of a UTF-8 file with their ends; a byte order mark is left out.
+def read_header(path: Path, delimiter: str = ",") -> tuple[str, ...]:
+    """Cells of the first row that is not blank; empty if there is none or it is not valid CSV.
 
     Raises:
-        InputError: can't be read, another encoding, a NUL byte, a line longer than MAX_LINE.
+        InputError: The file is not text, as in `read_lines`.
+    """
+    rows = csv.reader(read_lines(path), delimiter=delimiter)
+    try:
+        return next((tuple(map(str.strip, cells)) for cells in rows if any(map(str.strip, cells))), ())
+    except csv.Error:
+        return ()
+
+
+def read_cells(
+    path: Path, delimiter: str, width: int, columns: Sequence[int]
+) -> Iterator[tuple[int, Sequence[str]]]:
+    """Numbers of the rows below the header, and their cells in some columns, which keep their blanks.
+
+    Args:
+        path: CSV or TSV file.
+        delimiter: Character between cells.
+        width: Number of columns of the header.
+        columns: Positions of the columns to return.
+
+    Raises:
+        InputError: The file is not valid CSV, or a row is longer or shorter than the header.
+    """
+    pick = itemgetter(*columns) if len(columns) > 1 else lambda cells: (cells[columns[0]],)
+    for number, cells in islice(read_rows(path, delimiter), 1, None):
+        if len(cells) != width:
+            raise InputError(
+                f"{path}: row {number} has {counted(len(cells), 'cell')}, but the header has {width:,}: "
+                f"{shorten(map(repr, cells))}. Put a cell that contains the delimiter in quotes, for example "
+                '"cat,dog".'
+            )
+        yield number, pick(cells)
+
+
+def read_rows(path: Path, delimiter: str = ",") -> Iterator[tuple[int, list[str]]]:
+    """Rows of a CSV file that are not blank, each with its number; the first row is 1.
+
+    Raises:
+        InputError: The file is not valid CSV.
+    """
+    reader = csv.reader(read_lines(path), delimiter=delimiter, strict=True)
+    try:
+        for number, cells in enumerate(reader, start=1):
+            if any(map(str.strip, cells)):
+                yield number, cells
+    except csv.Error as error:
+        raise InputError(
+            f'{path}: is not valid CSV near line {reader.line_num}: {error}. Is a quote (") not closed there?'
+        ) from error
+
+
+def read_lines(path: Path) -> Iterator[str]:
+    """Lines of a UTF-8 file with their line ends and without a byte order mark.
+
+    Raises:
+        InputError: The file can't be read or is not UTF-8, or a line contains a NUL byte or is longer than
+            `MAX_LINE`.
     """
     try:
         with open(path, encoding="utf-8-sig", newline="") as stream:
@@ -150,14 +154,11 @@ def read_lines(path: Path) -> Iterator[str]:
                 number += 1
                 if "\0" in line:
                     raise InputError(
-                        f"{path}: line {number} holds a NUL byte, which no text has: the file is damaged, or "
-                        f"in UTF-16, which is converted so: iconv -f UTF-16LE -t UTF-8 {path.name}."
+                        f"{path}: line {number} holds a NUL byte, so the file is damaged or in UTF-16, "
+                        f"which can be converted: iconv -f UTF-16LE -t UTF-8 {path.name}."
                     )
                 if len(line) >= MAX_LINE:
-                    raise InputError(
-                        f"{path}: line {number} is longer than {MAX_LINE:,} characters. Is it a text file "
-                        "with one row per line?"
-                    )
+                    raise InputError(f"{path}: line {number} is longer than {MAX_LINE:,} characters.")
                 yield line
     except UnicodeDecodeError as error:
         raise InputError(_not_utf8(path)) from error
@@ -166,39 +167,28 @@ def read_lines(path: Path) -> Iterator[str]:
 
 
 def shorten(names: Iterable[str]) -> str:
-    """Names as a list for a message, of bounded length and on one line."""
+    """Names as a list for a message: one line of at most 200 characters."""
     short = (name if len(name) < 60 else name[:57] + "..." for name in islice(names, 100))
     text = ", ".join(repr(name) if CONTROL.search(name) else name for name in short)
     return text if len(text) <= 200 else text[:197] + "..."
 
 
-def _shown(row: Sequence[str]) -> str:
-    return str([cell if len(cell) < 60 else cell[:57] + "..." for cell in row[:6]])
-
-
 def _not_utf8(path: Path) -> str:
-    """Where a file stops to be UTF-8, and how to convert it."""
-    decoder, position, line = codecs.getincrementaldecoder("utf-8")(), 0, 1
-    likely, wrong, at = "LATIN1", 0, 0
+    """Message on the first byte of a file that is not UTF-8."""
+    where, start, encoding = "", 0, "LATIN1"
     with open(path, "rb") as stream:
-        while block := stream.read(1 << 20):
-            if position == 0 and block.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-                likely = "UTF-16"
-            waiting = decoder.getstate()[0]
+        # The limit is above the longest line that `read_lines` accepts.
+        for number, line in enumerate(iter(partial(stream.readline, 4 * MAX_LINE + 4), b""), start=1):
+            if number == 1 and line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+                encoding = "UTF-16"
             try:
-                decoder.decode(block)
+                line.decode()
             except UnicodeDecodeError as error:
-                data = waiting + block
-                wrong, at = data[error.start], position - len(waiting) + error.start
-                line += data.count(b"\n", 0, error.start)
+                byte = line[error.start]
+                where = f": byte 0x{byte:02x} at position {start + error.start}, line {number}"
                 break
-            position += len(block)
-            line += block.count(b"\n")
-        else:
-            waiting = decoder.getstate()[0]  # the file ends within a character
-            wrong, at = waiting[0], position - len(waiting)
+            start += len(line)
     return (
-        f"{path}: is not UTF-8: byte 0x{wrong:02x} at position {at}, line {line}. Save it as UTF-8 "
-        "(spreadsheets call it 'CSV UTF-8'), or convert it, for example: "
-        f"iconv -f {likely} -t UTF-8 {path.name}."
+        f"{path}: is not UTF-8{where}. Save it as UTF-8 (spreadsheets call it 'CSV UTF-8'), or convert it, "
+        f"for example: iconv -f {encoding} -t UTF-8 {path.name}."
     )

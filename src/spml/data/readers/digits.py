@@ -1,4 +1,4 @@
-"""Embedded data: scenes of several handwritten digits, made in memory. The labels are the digits present."""
+"""Embedded data: scenes of several handwritten digits, composed in memory. Their labels are the digits."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from ...errors import InputError
 from ...labels import ObservedLabels
 from ..draws import permutation, raw
 from ..matrix import ImageArray
@@ -16,8 +15,8 @@ from ..records import Records
 NAMES = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 SIDES = range(10, 19)  # pixels to which a source digit of 8 x 8 pixels is enlarged
 COUNTS = (1,) * 3 + (2,) * 7 + (3,) * 6 + (4,) * 3 + (5,)  # digits per scene, each equally likely; mean 2.6
-PLACES = 8  # places tried for a digit before it may overlap others
-OVERLAP = 6  # a digit may share at most 1 / OVERLAP of its square with earlier ones
+POSITIONS = 8  # positions tried for a digit before it may overlap others
+OVERLAP = 6  # a digit may share at most 1 / OVERLAP of its square with earlier digits
 
 UInt8 = npt.NDArray[np.uint8]
 
@@ -28,47 +27,44 @@ def make_digits(
 ) -> Records:
     """Compose grey scenes from the 1,797 real handwritten digits that come with scikit-learn.
 
-    One to five digits (2.6 on average) lie at random places, 10 to 18 pixels wide, with little overlap, on a
-    background of random brightness with noise. Training, validation and test scenes use different source
-    images (60, 20 and 20 % of every digit). Fully labelled. The same seed gives the same pixels on every
-    platform: all arithmetic is on integers. The last scenes made are kept in memory.
+    One to five digits (2.6 on average), 10 to 18 pixels wide, lie at random positions with little overlap on
+    a noisy background of random brightness. The scenes are fully labelled. Training, validation and test
+    scenes use different source images (60, 20 and 20 % of every digit). The same seed gives the same pixels
+    on every platform, as all arithmetic is on integers. The last result is cached.
 
     Args:
-        n_train, n_val, n_test: scenes per split.
-        size: side of a scene in pixels, at least 18.
-        seed: of everything.
+        n_train: Number of training scenes.
+        n_val: Number of validation scenes.
+        n_test: Number of test scenes.
+        size: Side of a scene in pixels, at least 18.
+        seed: Seed of all random choices.
 
     Returns:
         Records with `ImageArray` inputs, uint8 (N, 1, size, size).
-
-    Raises:
-        InputError: a size below 18.
     """
-    if size < SIDES[-1]:
-        raise InputError(f"digits: scenes must be at least {SIDES[-1]} pixels wide, got {size}.")
     from sklearn.datasets import load_digits
 
     source = load_digits()
     enlarged = [_enlarge(source.images.astype(np.int64), side) for side in SIDES]
     pools = _pools(source.target, seed)
     counts = {"train": n_train, "val": n_val, "test": n_test}
-    made = [_scenes(name, n, size, seed, enlarged, pools[name]) for name, n in counts.items()]
+    splits = [_scenes(name, n, size, seed, enlarged, pools[name]) for name, n in counts.items()]
     return Records(
         source="digits",
         name="digits",
         ids=tuple(f"{name}/{row}" for name, n in counts.items() for row in range(n)),
-        inputs=ImageArray(np.concatenate([pixels for pixels, _ in made])),
+        inputs=ImageArray(np.concatenate([pixels for pixels, _ in splits])),
         classes=NAMES,
         classes_given=True,
         labels=ObservedLabels.from_multi_hot(
-            np.concatenate([present for _, present in made]), unlisted="negative"
+            np.concatenate([present for _, present in splits]), unlisted="negative"
         ),
         split=tuple(name for name, n in counts.items() for _ in range(n)),
     )
 
 
 def _enlarge(digits: npt.NDArray[np.int64], side: int) -> UInt8:
-    """Bilinear enlargement of (M, 8, 8) values in 0 ... 16 to uint8 (M, side, side)."""
+    """Enlarge digits with values 0 ... 16 from (M, 8, 8) to uint8 (M, side, side), bilinearly."""
     centre = (2 * np.arange(side) + 1) * 8 - side  # position between source pixels, in units of 1 / (2 side)
     low = centre // (2 * side)
     # Weights in 64ths keep everything an integer.
@@ -77,14 +73,14 @@ def _enlarge(digits: npt.NDArray[np.int64], side: int) -> UInt8:
     rows = np.arange(side)
     np.add.at(weights, (rows, np.clip(low, 0, 7)), 64 - part)
     np.add.at(weights, (rows, np.clip(low + 1, 0, 7)), part)
-    # In float64 these products are exact, and much faster than NumPy's integer ones.
+    # These products are exact in float64, and much faster than with integers.
     exact = weights.astype(np.float64)
     large = (exact @ digits.astype(np.float64) @ exact.T).astype(np.int64)
     return np.asarray(large * 255 // (64 * 64 * 16), np.uint8)
 
 
 def _pools(target: npt.NDArray[np.int64], seed: int) -> dict[str, list[npt.NDArray[np.int64]]]:
-    """The source images of each digit that a split may use."""
+    """Source images of each digit that each split may use."""
     pools: dict[str, list[npt.NDArray[np.int64]]] = {"train": [], "val": [], "test": []}
     for digit in range(10):
         images = np.flatnonzero(target == digit)
@@ -103,25 +99,25 @@ def _scenes(
     enlarged: list[UInt8],
     pool: list[npt.NDArray[np.int64]],
 ) -> tuple[UInt8, UInt8]:
-    """Scenes uint8 (count, 1, size, size) and which digits are in them, uint8 (count, 10)."""
+    """Compose scenes, uint8 (count, 1, size, size), and their labels, uint8 (count, 10)."""
 
     def draw(what: str, *shape: int) -> npt.NDArray[np.int64]:
         bits = raw(int(np.prod((count, *shape))), "digits", seed, split, what)
         return np.asarray(bits >> np.uint64(32), np.int64).reshape(count, *shape)
 
-    most = max(COUNTS)
+    limit = max(COUNTS)
     number = np.array(COUNTS)[draw("number") % len(COUNTS)].tolist()
-    digit = (draw("digit", most) % 10).tolist()
-    image, side = draw("image", most).tolist(), (draw("side", most) % len(SIDES)).tolist()
-    ink = (128 + draw("ink", most) % 128).tolist()  # in 256ths of full contrast
-    places = draw("place", most, PLACES, 2).tolist()
+    digit = (draw("digit", limit) % 10).tolist()
+    image, side = draw("image", limit).tolist(), (draw("side", limit) % len(SIDES)).tolist()
+    ink = (128 + draw("ink", limit) % 128).tolist()  # in 256ths of full contrast
+    positions = draw("place", limit, POSITIONS, 2).tolist()
     scenes = np.zeros((count, size, size), np.uint8)
     present = np.zeros((count, 10), np.uint8)
     for row in range(count):
         boxes: list[tuple[int, int, int]] = []
         for k in range(number[row]):
             width = SIDES[side[row][k]]
-            box = _place(places[row][k], width, size, boxes)
+            box = _place(positions[row][k], width, size, boxes)
             boxes.append(box)
             chosen = pool[digit[row][k]]
             picture = enlarged[side[row][k]][chosen[image[row][k] % len(chosen)]]
@@ -140,7 +136,7 @@ def _scenes(
 def _place(
     candidates: list[list[int]], width: int, size: int, boxes: list[tuple[int, int, int]]
 ) -> tuple[int, int, int]:
-    """The first candidate (x, y, width) that overlaps the boxes little, or else the one that does least."""
+    """First candidate (x, y, width) that overlaps boxes little, or else the one that overlaps them least."""
     best, least = (0, 0, width), size * size + 1
     for u, v in candidates:
         x, y = u % (size - width + 1), v % (size - width + 1)

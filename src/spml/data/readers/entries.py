@@ -13,27 +13,37 @@ from ..records import Objects
 
 
 class Entries(NamedTuple):
-    """Some labels: int64 (M,) each; repetitions do not matter."""
+    """Entries of a label matrix. They may repeat.
+
+    Attributes:
+        rows: Samples, int64 (M,).
+        columns: Classes, int64 (M,).
+    """
 
     rows: npt.NDArray[np.int64]
     columns: npt.NDArray[np.int64]
 
     @classmethod
     def of(cls, rows: Any, columns: Any) -> Entries:
-        """From anything that NumPy makes an array of."""
+        """Convert sequences to entries."""
         return cls(np.asarray(rows, np.int64), np.asarray(columns, np.int64))
 
 
 def joined(parts: Sequence[Entries], starts: Sequence[int]) -> Entries:
-    """Entries of several parts, whose rows begin at `starts`."""
+    """Concatenate entries of several parts.
+
+    Args:
+        parts: Entries of each part, whose rows are counted from 0.
+        starts: First row of each part in the whole.
+    """
     rows = [part.rows + start for part, start in zip(parts, starts, strict=True)]
     return Entries(np.concatenate(rows), np.concatenate([part.columns for part in parts]))
 
 
-def in_both(one: Entries, other: Entries) -> tuple[int, int] | None:
-    """Row and column of the first label, row by row, that is in both."""
-    both = np.intersect1d(_keys(one), _keys(other))
-    return (int(both[0]) >> 32, int(both[0]) & 0xFFFFFFFF) if len(both) else None
+def in_both(first: Entries, second: Entries) -> tuple[int, int] | None:
+    """Row and column of the first entry, row by row, that two lists share; None if they share none."""
+    shared = np.intersect1d(_keys(first), _keys(second))
+    return (int(shared[0]) >> 32, int(shared[0]) & 0xFFFFFFFF) if len(shared) else None
 
 
 def label_entries(
@@ -47,10 +57,11 @@ def label_entries(
     """Labels of N samples over C classes, given by entries.
 
     Args:
-        positive, negative: known positives and negatives; none is both.
-        shape: N, C.
-        unlisted: what an entry that is in none of the three is.
-        unknown: entries that stay unknown whatever `unlisted` says, unless they are known.
+        positive: Known positives.
+        shape: N and C.
+        unlisted: Meaning of a label that is in none of the lists.
+        negative: Known negatives, none of which may be in `positive`.
+        unknown: Labels that stay unknown whatever `unlisted` is, unless they are in another list.
     """
     from scipy.sparse import csr_matrix
 
@@ -64,24 +75,25 @@ def label_entries(
 
 
 def objects_of(entries: Entries, boxes: npt.ArrayLike, sizes: npt.ArrayLike) -> Objects | None:
-    """Objects of boxes, each clipped to its image; None if there is no box.
+    """Measure boxes, each clipped to its image; None if there are none.
 
     Args:
-        entries: sample and class of each box.
-        boxes: float (M, 4): left, top, right, bottom.
-        sizes: float (M, 2): width and height of the image of each box, in the same unit.
+        entries: Sample and class of each box.
+        boxes: Left, top, right and bottom of each box, float (M, 4).
+        sizes: Width and height of the image of each box in the same unit, float (M, 2).
     """
     if not len(entries.rows):
         return None
     corners = np.asarray(boxes, np.float64).reshape(-1, 2, 2)
     size = np.asarray(sizes, np.float64).reshape(-1, 2)
-    longest = size.max(axis=1, keepdims=True)  # in which lengths are measured: none can then overflow
+    longest = size.max(axis=1, keepdims=True)  # as the unit of length, so that no product overflows
     clipped = np.clip(corners, 0, size[:, None]) / longest[:, None]
     size = size / longest
     share = (clipped[:, 1] - clipped[:, 0]) / size
-    away = np.hypot(*(clipped.mean(axis=1) - size / 2).T)
-    return Objects(entries.rows, entries.columns, share.prod(axis=1), away / (np.hypot(*size.T) / 2))
+    offset = np.hypot(*(clipped.mean(axis=1) - size / 2).T)
+    return Objects(entries.rows, entries.columns, share.prod(axis=1), offset / (np.hypot(*size.T) / 2))
 
 
 def _keys(entries: Entries) -> npt.NDArray[np.int64]:
+    """One integer per entry, which sorts row by row."""
     return (entries.rows << 32) | entries.columns

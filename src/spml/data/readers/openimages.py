@@ -1,8 +1,7 @@
-"""OpenImages: a CSV file with one row per image and label, verified as there (1) or not there (0)."""
+"""OpenImages: a CSV file with one row per image and label, verified as present (1) or absent (0)."""
 
 from __future__ import annotations
 
-import csv
 from array import array
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -13,13 +12,14 @@ import numpy.typing as npt
 
 from ...config import DataConfig
 from ...errors import InputError
+from ..phrases import counted
 from ..records import Records
 from ..safe import inside, is_file, shown
-from .delimited import QUOTES, read_lines, shorten
+from .delimited import read_cells, read_header, read_rows
 from .documents import class_name
 from .entries import Entries, in_both, label_entries
 from .places import images_folder
-from .registry import register_reader
+from .registry import Source, register_reader
 
 COLUMNS = ("imageid", "labelname", "confidence")
 DESCRIPTIONS = "class-descriptions.csv"
@@ -27,72 +27,50 @@ _PARTS = ("train", "validation", "test")
 _CONFIDENCES = {"1": 1.0, "0": 0.0, "1.0": 1.0, "0.0": 0.0}
 
 
-def is_openimages(path: Path) -> bool:
-    """Whether the header of a CSV file has ImageID, LabelName and Confidence.
+def is_openimages(source: Source) -> bool:
+    """Whether a CSV file has the columns ImageID, LabelName and Confidence.
 
     Raises:
-        InputError: the first line can't be read.
+        InputError: The first line can't be read.
     """
-    try:
-        header = next(csv.reader([next(read_lines(path), "")]), [])
-    except csv.Error:
+    if source.suffix not in (".csv", ".tsv"):
         return False
-    return {*COLUMNS} <= {cell.strip().lower() for cell in header}
+    return {*COLUMNS} <= {*map(str.lower, read_header(source.path))}
 
 
-@register_reader(
-    "openimages",
-    "an OpenImages label file",
-    recognises=lambda source: source.suffix in (".csv", ".tsv") and is_openimages(source.path),
-)
+@register_reader("openimages", "an OpenImages label file", recognises=is_openimages)
 def read_openimages(path: Path, config: DataConfig) -> Records:
-    """Read a label file; the image of ImageID is ImageID.jpg.
+    """Read a label file; the image of an ImageID is ImageID.jpg.
 
-    Confidence 1 is a known positive and 0 a known negative. Rows of the source `machine`, and others with a
-    confidence between, are no person's judgement: they are ignored. Images that are not there are left out,
-    since hardly anybody has all of them. Both are noted. Classes have the names that a file
-    class-descriptions.csv beside the labels gives them.
+    Confidence 1 is a known positive and 0 a known negative. Rows that no person has verified, which have the
+    source `machine` or a confidence in between, are ignored. As hardly anyone has all images of OpenImages,
+    missing ones are left out. Notes count both. A file class-descriptions.csv next to the labels names the
+    classes.
 
     Raises:
-        InputError: a row that can't be understood, a label that is there in one row and not in another, no
-            image at all; names the rows.
+        InputError: A row can't be understood, a label is present in one row and absent in another, or there
+            is no image at all.
     """
-    images: dict[str, int] = {}
-    labels: dict[str, int] = {}
-    known = {1: (array("q"), array("q")), -1: (array("q"), array("q"))}
-    unverified = 0
-    for _, image, label, value in _rows(path):
-        row = images.setdefault(image, len(images))
-        if value:
-            known[value][0].append(row)
-            known[value][1].append(labels.setdefault(label, len(labels)))
-        else:
-            unverified += 1
-    if not labels:
-        raise InputError(
-            f"{path}: no row has a label that a person has verified (confidence 1 or 0, a source other than "
-            "`machine`)."
-        )
-    positive, negative = Entries.of(*known[1]), Entries.of(*known[-1])
-    if found := in_both(positive, negative):
-        _refuse_contradiction(path, list(images)[found[0]], list(labels)[found[1]])
-    root, there = _find(path, list(images), config)
-    classes, columns, named = _classes(path, list(labels))
-    row_of = np.cumsum(there) - 1
+    images, labels, positive, negative, unverified = _read_labels(path)
+    root, exists = _find_images(path, images, config)
+    classes, columns, origin = _class_names(path, labels)
+    new_row = np.cumsum(exists) - 1
 
-    def kept(entries: Entries) -> Entries:
-        usable = there[entries.rows]
-        return Entries(row_of[entries.rows[usable]], columns[entries.columns[usable]])
+    def usable(entries: Entries) -> Entries:
+        keep = exists[entries.rows]
+        return Entries(new_row[entries.rows[keep]], columns[entries.columns[keep]])
 
-    ids = tuple(f"{image}.jpg" for image, usable in zip(images, there.tolist(), strict=True) if usable)
+    ids = tuple(f"{image}.jpg" for image, present in zip(images, exists.tolist(), strict=True) if present)
     notes = [
-        f"{len(ids):,} images in {root}, {len(positive.rows):,} labels verified as there and "
-        f"{len(negative.rows):,} as not there, {len(classes):,} classes{named}."
+        f"{counted(len(ids), 'image')} in {root}, {counted(len(positive.rows), 'label')} verified as present "
+        f"and {len(negative.rows):,} as absent, {counted(len(classes), 'class', 'classes')}{origin}."
     ]
     if missing := len(images) - len(ids):
         notes.append(f"{missing:,} of {len(images):,} images are not in that folder and were left out.")
     if unverified:
-        notes.append(f"{unverified:,} rows were ignored, since no person has verified their labels.")
+        rows = counted(unverified, "row was", "rows were")
+        notes.append(f"{rows} ignored, because no person has verified the label.")
+    shape = len(ids), len(classes)
     return Records(
         source=str(path),
         name=path.stem,
@@ -100,39 +78,46 @@ def read_openimages(path: Path, config: DataConfig) -> Records:
         inputs=tuple(root / name for name in ids),
         classes=classes,
         classes_given=False,
-        labels=label_entries(
-            kept(positive), (len(ids), len(classes)), config.unlisted, negative=kept(negative)
-        ),
+        labels=label_entries(usable(positive), shape, config.unlisted, negative=usable(negative)),
         split=None,
         notes=tuple(notes),
     )
 
 
+def _read_labels(path: Path) -> tuple[list[str], list[str], Entries, Entries, int]:
+    """Images, labels, what is verified as present and as absent, and the number of rows not verified."""
+    images: dict[str, int] = {}
+    labels: dict[str, int] = {}
+    verified = {1: (array("q"), array("q")), -1: (array("q"), array("q"))}
+    unverified = 0
+    for _, image, label, value in _rows(path):
+        row = images.setdefault(image, len(images))
+        if value:
+            verified[value][0].append(row)
+            verified[value][1].append(labels.setdefault(label, len(labels)))
+        else:
+            unverified += 1
+    if not labels:
+        raise InputError(
+            f"{path}: no row has a label that a person has verified (confidence 1 or 0, and a source other "
+            "than `machine`)."
+        )
+    positive, negative = Entries.of(*verified[1]), Entries.of(*verified[-1])
+    if both := in_both(positive, negative):
+        raise _contradiction(path, list(images)[both[0]], list(labels)[both[1]])
+    return list(images), list(labels), positive, negative, unverified
+
+
 def _rows(path: Path) -> Iterator[tuple[int, str, str, int]]:
-    """Number (the header is row 1), ImageID, LabelName, and 1, -1, or 0 for what is not verified."""
-    reader = csv.reader(read_lines(path), strict=True)
-    try:
-        header = [cell.strip().lower() for cell in next(reader, [])]
-        if len({*header}) < len(header):
-            raise InputError(f"{path}: the header names a column twice: {shorten(header)}.")
-        image, label, confidence = (header.index(name) for name in COLUMNS)
-        source = header.index("source") if "source" in header else None
-        for number, row in enumerate(reader, start=2):
-            if not any(row):
-                continue
-            where = f"{path}: row {number}"
-            if len(row) != len(header):
-                raise InputError(f"{where} has {len(row):,} cells, but the header has {len(header):,}.")
-            texts = row[image].strip(), row[label].strip()
-            if not all(texts):
-                raise InputError(f"{where}: {'LabelName' if texts[0] else 'ImageID'} is empty.")
-            value = _CONFIDENCES.get(row[confidence])
-            if value is None:
-                value = _confidence(row[confidence], where)
-            machine = source is not None and row[source].strip().lower() == "machine"
-            yield number, *texts, 0 if machine or 0 < value < 1 else 1 if value else -1
-    except csv.Error as error:
-        raise InputError(f"{path}: is no valid CSV near line {reader.line_num}: {error}. {QUOTES}") from error
+    """Number, ImageID and LabelName of each row, and 1 (present), -1 (absent) or 0 (not verified)."""
+    header = [*map(str.lower, read_header(path))]
+    columns = [header.index(name) for name in (*COLUMNS, "source") if name in header]
+    for number, (image, label, confidence, *source) in read_cells(path, ",", len(header), columns):
+        value = _CONFIDENCES.get(confidence)
+        if value is None:
+            value = _confidence(confidence, f"{path}: row {number}")
+        verified = value in (0, 1) and not (source and source[0].strip().lower() == "machine")
+        yield number, image.strip(), label.strip(), (1 if value else -1) if verified else 0
 
 
 def _confidence(text: str, where: str) -> float:
@@ -142,82 +127,64 @@ def _confidence(text: str, where: str) -> float:
         value = -1.0
     if not 0 <= value <= 1:
         raise InputError(
-            f"{where}: Confidence must be 1 (the label is there), 0 (it is not), or between if no person has "
-            f"verified it, but is {shown(text)}."
+            f"{where}: Confidence must be 1 (the label is present), 0 (it is absent), or a number in between "
+            f"if no person has verified it, but is {shown(text)}."
         )
     return value
 
 
-def _refuse_contradiction(path: Path, image: str, label: str) -> None:
-    """Name the rows of a label that is there in one and not in another."""
+def _contradiction(path: Path, image: str, label: str) -> InputError:
+    """Error that names the rows in which a label is present and absent."""
     first: dict[int, int] = {}
-    for number, found, name, value in _rows(path):
-        if value and (found, name) == (image, label):
+    for number, *pair, value in _rows(path):
+        if value and pair == [image, label]:
             first.setdefault(value, number)
-    raise InputError(
+    return InputError(
         f"{path}: row {first[1]} says that {shown(image)} has the label {shown(label)}, and row {first[-1]} "
         "that it has not. Remove one of them."
     )
 
 
-def _find(path: Path, images: Sequence[str], config: DataConfig) -> tuple[Path, npt.NDArray[np.bool_]]:
-    """The first folder that has some of the images, and which ones it has."""
-    here = path.parent
+def _find_images(path: Path, images: Sequence[str], config: DataConfig) -> tuple[Path, npt.NDArray[np.bool_]]:
+    """First folder that has some of the images, and which ones it has."""
+    folder = path.parent
     parts = [part for part in _PARTS if part in path.stem.lower().split("-")]
     stated = images_folder(config)
-    folders = [stated] if stated else [here, here / "images", *(here / part for part in parts)]
+    folders = [stated] if stated else [folder, folder / "images", *(folder / part for part in parts)]
     for folder in folders:
-        where = f"{path}: ImageID"
-        there = [is_file(inside(folder, f"{image}.jpg", where)) for image in images]
-        if any(there):
-            return folder, np.array(there, np.bool_)
+        exists = [is_file(inside(folder, f"{image}.jpg", f"{path}: ImageID")) for image in images]
+        if any(exists):
+            return folder, np.array(exists, np.bool_)
     tried = " or ".join(str(folder) for folder in folders if folder.is_dir())
     raise InputError(
-        f"{path}: none of its {len(images):,} images, such as {images[0][:100]}.jpg, is in {tried}. Say "
-        "--data.images with the folder that holds them."
+        f"{path}: none of its images, such as {images[0][:100]}.jpg, is in {tried}. Pass --data.images with "
+        "the folder that holds them."
     )
 
 
-def _classes(path: Path, labels: Sequence[str]) -> tuple[tuple[str, ...], npt.NDArray[np.int64], str]:
-    """Class names, the column of each label, and where the names are from."""
+def _class_names(path: Path, labels: Sequence[str]) -> tuple[tuple[str, ...], npt.NDArray[np.int64], str]:
+    """Class names, the class of each label, and a phrase on the file that names them."""
     file = path.with_name(DESCRIPTIONS)
     if not file.is_file():
-        files = sorted(path.parent.glob(f"*{DESCRIPTIONS}"))
-        file = files[0] if files else file
-    names = _descriptions(file, set(labels)) if file.is_file() else {}
-    uses = Counter(names.values())
-    ranks = {label: rank for rank, label in enumerate(names)}
-    order = sorted(
-        range(len(labels)), key=lambda place: (ranks.get(labels[place], len(ranks)), labels[place])
-    )
+        file = min(path.parent.glob(f"*{DESCRIPTIONS}"), default=file)
+    names = _descriptions(file, {*labels}) if file.is_file() else {}
+    rank = {label: k for k, label in enumerate(names)}
+    order = sorted(range(len(labels)), key=lambda k: (rank.get(labels[k], len(rank)), labels[k]))
     columns = np.empty(len(labels), np.int64)
     columns[order] = np.arange(len(labels))
+    uses = Counter((*names.values(), *labels))
     classes = []
-    for place in order:
-        label = labels[place]
+    for label in (labels[k] for k in order):
         name = names.get(label, label)
-        unique = f"{name} ({label})" if uses[name] > 1 else name
-        classes.append(class_name(unique, f"{path}: LabelName"))
-    if repeated := [name for name, count in Counter(classes).items() if count > 1]:
-        raise InputError(f"{file}: several labels are called {shown(repeated[0])}. Names must be distinct.")
-    return tuple(classes), columns, f", named by {file.name}" if names else ""
+        distinct = name if uses[name] == 1 else f"{name} ({label})"
+        classes.append(class_name(distinct, f"{path}: LabelName"))
+    return tuple(classes), columns, f" (named by {file.name})" if names else ""
 
 
 def _descriptions(path: Path, labels: set[str]) -> dict[str, str]:
-    """The names of some labels, in the order of the file; the oldest of these files have no header."""
+    """Names of some labels, in the order of the file. The oldest of these files have no header."""
     names: dict[str, str] = {}
-    reader = csv.reader(read_lines(path), strict=True)
-    try:
-        for number, row in enumerate(reader, start=1):
-            if not any(row):
-                continue
-            if len(row) < 2:
-                raise InputError(
-                    f"{path}: row {number} has no second cell, which is to name {shown(row[0])}."
-                )
-            label = row[0].strip()
-            if label in labels and row[1].strip():
-                names.setdefault(label, row[1].strip())
-    except csv.Error as error:
-        raise InputError(f"{path}: is no valid CSV near line {reader.line_num}: {error}. {QUOTES}") from error
+    for _, (label, *description) in read_rows(path):
+        if label.strip() in labels and description and description[0].strip():
+            names.setdefault(label.strip(), description[0].strip())
     return names

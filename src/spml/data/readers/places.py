@@ -1,4 +1,4 @@
-"""Where the images are that a data file names."""
+"""Image files that a data file names."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from ...config import DataConfig
 from ...errors import InputError
 from ..safe import inside, is_file, shown
 
+_ELSEWHERE = "pass --data.images with the folder that the names are relative to"
+
 
 def images_folder(config: DataConfig) -> Path | None:
-    """The folder that `data.images` states.
+    """Folder that `data.images` names; None if it is not set.
 
     Raises:
-        InputError: there is no such folder.
+        InputError: There is no such folder.
     """
     if config.images is None:
         return None
@@ -24,63 +26,75 @@ def images_folder(config: DataConfig) -> Path | None:
             return folder
     except (OSError, ValueError):
         pass
-    raise InputError(f"data.images: {shown(config.images)} is no folder.")
+    raise InputError(f"data.images: {shown(config.images)} is not a folder.")
 
 
 def find_folder(folders: Sequence[Path], names: Sequence[str], where: str) -> Path:
-    """The first folder in which there is a file of one of some names; the names are of one image.
+    """First folder that contains an image.
+
+    Args:
+        folders: Folders to look in.
+        names: Possible names of the image.
+        where: What names the image, for messages.
 
     Raises:
-        InputError: there is none, or all names lead out of the folders.
+        InputError: No folder contains the image, or all of its names lead out of the folders.
     """
-    tried = list(dict.fromkeys(folders))
-    refused: InputError | None = None
-    for folder in tried:
+    folders = list(dict.fromkeys(folders))
+    outside: InputError | None = None
+    for folder in folders:
         for name in names:
             try:
                 if is_file(inside(folder, name, where)):
                     return folder
             except InputError as error:
-                refused = refused or error
-    if refused:
-        raise refused
-    there = [str(folder) for folder in tried if folder.is_dir()]
-    raise InputError(
-        f"{where}: there is no file {shown(names[0])} in {' or '.join(there)}. If the images are elsewhere, "
-        "say --data.images with the folder that holds them all."
+                outside = outside or error
+    tried = " or ".join(str(folder) for folder in folders if folder.is_dir())
+    raise outside or InputError(
+        f"{where}: there is no file {shown(names[0])} in {tried}. If the images are elsewhere, {_ELSEWHERE}."
     )
 
 
 def find_files(root: Path, names: Sequence[Sequence[str]], where: Callable[[int], str]) -> list[Path]:
-    """One file below `root` for each image: the first of its possible names that is there.
-
-    Args:
-        root: folder that names are relative to.
-        names: the possible names of each image; those after the one that is there are not looked at.
-        where: what named an image, for messages.
+    """Files of some images, no two of which may be the same; otherwise as `locate`.
 
     Raises:
-        InputError: a name leads out of `root`, a file is missing, two images are the same file.
+        InputError: As `locate`, or two images are the same file.
+    """
+    paths = locate(root, names, where)
+    first: dict[Path, int] = {}
+    for image, path in enumerate(paths):
+        if first.setdefault(path, image) != image:
+            raise InputError(
+                f"{where(image)}: names {shown(path.name)}, which {where(first[path])} names, too. An image "
+                "must occur once, with all its labels."
+            )
+    return paths
+
+
+def locate(root: Path, names: Sequence[Sequence[str]], where: Callable[[int], str]) -> list[Path]:
+    """File below `root` of each image: the first of its possible names that exists.
+
+    Args:
+        root: Folder that the names are relative to.
+        names: Possible names of each image. Those after the first that exists are not looked at.
+        where: Function from the position of an image to what names it, for messages.
+
+    Raises:
+        InputError: A name leads out of `root`, or a file is missing.
     """
     files: list[Path] = []
     missing: list[int] = []
-    first: dict[Path, int] = {}
-    for place, options in enumerate(names):
-        paths = (inside(root, name, where(place)) for name in options)
-        path = next((path for path in paths if is_file(path)), None)
-        if path is None:
-            missing.append(place)
-        elif first.setdefault(path, place) != place:
-            raise InputError(
-                f"{where(place)}: names {shown(path.name)}, which {where(first[path])} names, too. An image "
-                "must occur once, with all its labels."
-            )
-        else:
+    for image, options in enumerate(names):
+        paths = (inside(root, name, where(image)) for name in options)
+        if path := next((path for path in paths if is_file(path)), None):
             files.append(path)
+        else:
+            missing.append(image)
     if missing:
+        count = f" ({len(missing):,} of {len(names):,} files are missing)" if len(missing) > 1 else ""
         raise InputError(
-            f"{where(missing[0])}: there is no file {shown(names[missing[0]][0])} in {root}"
-            + (f" ({len(missing):,} of {len(names):,} files are missing)" if len(missing) > 1 else "")
-            + ". Remove what names it, or put the file there."
+            f"{where(missing[0])}: there is no file {shown(names[missing[0]][0])} in {root}{count}. Add the "
+            f"file, remove what names it, or {_ELSEWHERE}."
         )
     return files

@@ -1,4 +1,4 @@
-"""Readers by name: each says which files it recognises and reads them. Adding one is one file."""
+"""Registered readers by name. A module in this folder registers its reader by being imported."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ...config import DataConfig
+from ...errors import InputError
 from ..records import Records
 from .documents import load_json
 
@@ -21,7 +22,7 @@ ENTRY_POINTS = "spml.readers"
 
 @dataclass(frozen=True)
 class Source:
-    """What the user named: a file or a folder, looked at once however many readers ask.
+    """File or folder to read. Its properties are computed once, however many readers look at them.
 
     Attributes:
         path: Path of the file or folder, which exists.
@@ -31,7 +32,7 @@ class Source:
 
     @cached_property
     def is_folder(self) -> bool:
-        """Whether it is a folder."""
+        """Whether `path` is a folder."""
         return self.path.is_dir()
 
     @property
@@ -58,9 +59,9 @@ class Reader(NamedTuple):
     Attributes:
         name: Unique name.
         title: Noun phrase for messages, such as "COCO JSON".
-        recognises: Whether a source is of this format. Called often, so it should be cheap.
-        read: Reads a path that was recognised.
-        priority: Readers with a higher priority are asked first.
+        recognises: Function that says whether a source is of this format.
+        read: Function that reads a path which `recognises` accepts.
+        priority: Readers with a higher priority are tried first.
     """
 
     name: str
@@ -78,17 +79,50 @@ def register_reader(
 ) -> Callable[[Read], Read]:
     """Register the decorated function as the reader of a format.
 
-    A package of your own registers its readers by being imported: name the module in the entry-point group
-    `spml.readers`.
+    The function takes the path and the settings of the data, and returns `Records`. For a mistake in the
+    file it raises `spml.errors.InputError`, whose message is shown to the user. `find_files` looks up the
+    images that a file names, and raises this error if one is missing or outside the folder.
+
+    A reader in a package of your own is found once the package is installed, if its metadata names the module
+    of the reader in the entry-point group `spml.readers`.
 
     Args:
         name: Unique name.
         title: Noun phrase for messages, such as "COCO JSON".
-        recognises: Whether a source is of this format.
-        priority: Readers with a higher priority are asked first; a fallback has one below 0.
+        recognises: Function that says whether a source is of this format. It should be quick, as it may be
+            called for every source.
+        priority: Readers with a higher priority are tried first. Those of `spml` have -1 to 2, and a fallback
+            such as the reader of any folder has -1.
 
     Raises:
-        ValueError: Another reader has this name.
+        ValueError: Another module has registered a reader of this name.
+
+    Example:
+        Lines such as `1.jpg: dog beach`, in a file whose name ends in `.tags`::
+
+            from spml.data.readers import Records, find_files, register_reader
+            from spml.labels import ObservedLabels
+
+            def is_tags(source):
+                return source.suffix == ".tags"
+
+            @register_reader("tags", "a file of tags", recognises=is_tags)
+            def read_tags(path, config):
+                lines = [line.split(":") for line in path.read_text().splitlines()]
+                ids = tuple(name for name, _ in lines)
+                tags = [text.split() for _, text in lines]
+                classes = tuple(sorted({name for row in tags for name in row}))
+                images = find_files(path.parent, [[name] for name in ids], lambda k: f"{path}: line {k + 1}")
+                return Records(
+                    source=str(path),
+                    name=path.stem,
+                    ids=ids,
+                    inputs=tuple(images),
+                    classes=classes,
+                    classes_given=False,
+                    labels=ObservedLabels.from_names(tags, classes, unlisted=config.unlisted),
+                    split=None,
+                )
     """
 
     def add(read: Read) -> Read:
@@ -102,23 +136,37 @@ def register_reader(
 
 
 def readers() -> dict[str, Reader]:
-    """All registered readers by name, in the order in which they are asked."""
+    """Registered readers by name, those of installed packages included, in the order of their priority."""
     _import_all()
-    return {reader.name: reader for reader in sorted(_REGISTRY.values(), key=lambda one: -one.priority)}
+    return {reader.name: reader for reader in sorted(_REGISTRY.values(), key=lambda reader: -reader.priority)}
 
 
 def find_reader(source: Source) -> Reader | None:
-    """The first reader that recognises the source, or None."""
-    return next((reader for reader in readers().values() if reader.recognises(source)), None)
+    """First reader that recognises a source; None if there is none.
+
+    Raises:
+        InputError: A reader recognises the source as damaged.
+    """
+    return next((reader for reader in readers().values() if _recognises(reader, source)), None)
+
+
+def _recognises(reader: Reader, source: Source) -> bool:
+    try:
+        return reader.recognises(source)
+    except InputError:
+        raise
+    except Exception as error:  # a broken reader of another package must not stop the others
+        warnings.warn(f"reader {reader.name!r} is left out: it raised {error!r}", stacklevel=2)
+        return False
 
 
 @cache
 def _import_all() -> None:
-    package = __package__
-    for module in pkgutil.iter_modules(importlib.import_module(package).__path__):
-        importlib.import_module(f"{package}.{module.name}")
+    package = importlib.import_module(__package__)
+    for module in pkgutil.iter_modules(package.__path__):
+        importlib.import_module(f"{package.__name__}.{module.name}")
     for point in entry_points(group=ENTRY_POINTS):
         try:
             point.load()
-        except Exception as error:  # whatever a foreign package raises must not stop the program
+        except Exception as error:  # a broken package must not stop the program
             warnings.warn(f"{ENTRY_POINTS}: {point.value} can't be imported ({error})", stacklevel=2)

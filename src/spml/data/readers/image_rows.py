@@ -1,0 +1,159 @@
+"""Rows of a table, grouped by the image that they name."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ...errors import InputError
+from ..phrases import counted
+from ..safe import shown
+from ..splits import SPELLINGS, split_name
+from .delimited import EXPECTED, Table
+from .places import locate
+
+Integers = npt.NDArray[np.int64]
+
+
+def text(cell: object) -> str:
+    """A cell as stripped text; empty if it is missing or NaN."""
+    if isinstance(cell, str):
+        return cell.strip()
+    return "" if cell is None or cell != cell else str(cell).strip()
+
+
+class Column:
+    """Cells of a column in the order of the rows. Equal cells are stored once."""
+
+    def __init__(self) -> None:
+        self._codes: dict[Any, int] = {}
+        self._rows = array("q")
+
+    def append(self, cell: str | tuple[str, ...]) -> None:
+        """Add the cell of the next row."""
+        self._rows.append(self._codes.setdefault(cell, len(self._codes)))
+
+    @property
+    def values(self) -> list[Any]:
+        """Distinct cells, in the order in which they first occur."""
+        return list(self._codes)
+
+    @property
+    def codes(self) -> Integers:
+        """Position in `values` of the cell of each row."""
+        return np.frombuffer(self._rows, np.int64)
+
+    def first_row(self, code: int) -> int:
+        """First row that has the cell `values[code]`."""
+        return self._rows.index(code)
+
+
+class ImageRows:
+    """Rows of a table and the images that they name, in the order in which these first occur.
+
+    Args:
+        table: Table to read.
+        columns: Positions of the columns `file` and, if the table has it, `split`.
+        root: Folder that files are relative to.
+
+    Attributes:
+        paths: Paths of the images. This and the following are known once `read` has come to its end.
+        names: The same relative to `root`.
+        splits: Split of each image; None if the table has no such column.
+        of_row: Image of each row.
+        first: First row of each image.
+        repeats: Rows that name an image which an earlier row names.
+    """
+
+    paths: tuple[Path, ...]
+    names: tuple[str, ...]
+    splits: tuple[str, ...] | None
+    of_row: Integers
+    first: Integers
+    repeats: Integers
+
+    def __init__(self, table: Table, columns: Mapping[str, int], root: Path) -> None:
+        self._table = table
+        self._root = root
+        self._columns = [columns[key] for key in ("file", "split") if key in columns]
+        self._numbers = array("q")
+        self._files, self._splits = Column(), Column()
+
+    def read(self, columns: Sequence[int]) -> Iterator[Sequence[Any]]:
+        """Read the table, and yield the cells of each row in some further columns.
+
+        Raises:
+            InputError: There are no rows, a file is missing or lies outside the folder, or a split is not
+                known or differs between rows of one image.
+        """
+        known = len(self._columns)
+        for number, cells in self._table.rows([*self._columns, *columns]):
+            self._numbers.append(number)
+            self._files.append(text(cells[0]))
+            if known > 1:
+                self._splits.append(text(cells[1]))
+            yield cells[known:]
+        if not self._numbers:
+            raise InputError(f"{self._table.path}: has no rows. {EXPECTED}, then one row per image.")
+        self._find_images()
+        self.splits = self._read_splits() if known > 1 else None
+
+    def where(self, *rows: int) -> str:
+        """The table and the numbers of one or two rows, for messages."""
+        return self._table.where(*(self._numbers[row] for row in rows))
+
+    def both(self, first: int, second: int) -> str:
+        """The beginning of a message on two rows of one image."""
+        return f"{self.where(first, second)} both name {shown(self.names[self.of_row[first]])}"
+
+    def note(self) -> str:
+        """Note on images with several rows; empty if there are none."""
+        if not len(self.repeats):
+            return ""
+        count = len(np.unique(self.of_row[self.repeats]))
+        examples = []
+        for row in self.repeats[:3].tolist():
+            image = self.of_row[row]
+            rows = f"{self._numbers[self.first[image]]} and {self._numbers[row]}"
+            examples.append(f"{self.names[image]} (rows {rows})")
+        return (
+            f"{self._table.path.name}: {counted(count, 'file has', 'files have')} several rows, whose labels "
+            f"were merged, such as {', '.join(examples)}."
+        )
+
+    def _find_images(self) -> None:
+        files = self._files
+        first = np.unique(files.codes, return_index=True)[1].tolist()
+        paths = locate(self._root, [(name,) for name in files.values], lambda code: self.where(first[code]))
+        image: dict[Path, int] = {}
+        image_of_file = np.array([image.setdefault(path, len(image)) for path in paths])
+        self.paths = tuple(image)
+        self.names = tuple(path.relative_to(self._root).as_posix() for path in image)
+        self.of_row = image_of_file[files.codes]
+        self.first = np.unique(self.of_row, return_index=True)[1]
+        self.repeats = np.flatnonzero(self.first[self.of_row] != np.arange(len(self.of_row)))
+
+    def _read_splits(self) -> tuple[str, ...]:
+        cells = self._splits
+        names = [split_name(cell) for cell in cells.values]
+        if None in names:
+            code = names.index(None)
+            raise InputError(
+                f"{self.where(cells.first_row(code))}: the split is {shown(cells.values[code])}, but must be "
+                f"one of {', '.join(SPELLINGS)}. Fill it in for every row, or remove the column."
+            )
+        splits = np.array(names, np.str_)[cells.codes]
+        first_rows = self.first[self.of_row]
+        wrong = np.flatnonzero(splits != splits[first_rows]).tolist()
+        if wrong:
+            row, first = wrong[0], first_rows[wrong[0]]
+            raise InputError(
+                f"{self.both(first, row)}, in the splits {splits[first]} and {splits[row]}. An image may be "
+                "in one split only: remove one of the rows."
+            )
+        return tuple(splits[self.first].tolist())
