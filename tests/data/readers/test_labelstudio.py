@@ -125,14 +125,15 @@ def test_the_key_of_the_image(write):
     ]
     records = opened(write(other, images="a.PNG"))
     assert records.ids == ("a.PNG",)
-    assert "1 tasks with images in `photo`" in records.notes[1]
+    assert "1 task with images in `photo`" in records.notes[1]
     other[0]["data"]["second"] = "b.png"
     with pytest.raises(
-        InputError, match=r"\[0\]\.data: it can't be told .*: 'text', 'photo', 'second'\. Call"
+        InputError,
+        match=r"\[0\]\.data: ambiguous which key names the image: 'text', 'photo', 'second'\. Call",
     ):
         opened(write(other))
     other[0]["data"] = {}
-    with pytest.raises(InputError, match="it has none"):
+    with pytest.raises(InputError, match="there is no key"):
         opened(write(other))
 
 
@@ -161,11 +162,11 @@ FIRST = [0, "annotations", 1, "result", 0]
 @pytest.mark.parametrize(
     ("path", "value", "message"),
     [
-        ([1], 3, r"\[1\]: must be an object, but is 3"),
-        ([1, "data"], DELETE, r"\[1\]: has no key 'data'"),
-        ([1, "data"], [], r"\[1\]\.data: must be an object, but is a list"),
-        ([1, "data"], {"img": "a.png"}, r"\[1\]\.data: has no key 'image'; found the keys 'img'"),
-        ([1, "data", "image"], 5, r"\[1\]\.data\.image: must be a string, but is 5"),
+        ([1], 3, r"\[1\]: expected an object, got an integer"),
+        ([1, "data"], DELETE, r"\[1\]: there is no field `data`"),
+        ([1, "data"], [], r"\[1\]\.data: expected an object, got a list"),
+        ([1, "data"], {"img": "a.png"}, r"\[1\]\.data: there is no field `image`, which names"),
+        ([1, "data", "image"], 5, r"\[1\]\.data\.image: expected a string, got an integer"),
         ([1, "data", "image"], "b.png", r"\[1\]\.data\.image: names 'b\.png', which .*\[0\]\.data\.im"),
         ([1, "data", "image"], "x.png", r"\[1\]\.data\.image: there is no file 'x\.png' in"),
         ([0, "data", "image"], "x.png", r"\[0\]\.data\.image: there is no file 'x\.png' in .*--data\.images"),
@@ -179,16 +180,16 @@ FIRST = [0, "annotations", 1, "result", 0]
         ([1, "data", "image"], "https://x.org/a.png", r"data\.image: 'https://x.org/a.png' is an address"),
         ([1, "data", "image"], "s3://bucket/a.png", "is an address"),
         ([1, "data", "image"], "data:image/png;base64," + "A" * 10_000, "'data:image/png.*' is an address"),
-        ([1, "annotations"], {}, r"\[1\]\.annotations: must be a list, but is an object"),
-        ([1, "completions"], [], r"\[1\]: is of an old Label Studio"),
-        ([0, "annotations", 1], 7, r"\[0\]\.annotations\[1\]: must be an object, but is 7"),
-        ([0, "annotations", 1, "result"], None, r"\[0\]\.annotations\[1\]\.result: must be a list"),
-        (FIRST, "x", r"\[0\]\.annotations\[1\]\.result\[0\]: must be an object, but is 'x'"),
-        ([*FIRST, "type"], DELETE, r"result\[0\]: has no key 'type'"),
-        ([*FIRST, "type"], ["x"], r"result\[0\]\.type: must be a string, but is a list"),
-        ([*FIRST, "value"], DELETE, r"result\[0\]: has no key 'value'"),
-        ([*FIRST, "value", "choices"], "cat", r"result\[0\]\.value\.choices: must be a list, but is 'cat'"),
-        ([*FIRST, "value", "choices"], ["a", 1], r"\[0\]\.value\.choices\[1\]: must be a string, but is 1"),
+        ([1, "annotations"], {}, r"\[1\]\.annotations: expected a list, got an object"),
+        ([1, "completions"], [], r"\[1\]: was written by an old version of Label Studio"),
+        ([0, "annotations", 1], 7, r"\[0\]\.annotations\[1\]: expected an object, got an integer"),
+        ([0, "annotations", 1, "result"], None, r"\[0\]\.annotations\[1\]\.result: expected a list"),
+        (FIRST, "x", r"\[0\]\.annotations\[1\]\.result\[0\]: expected an object, got a string"),
+        ([*FIRST, "type"], DELETE, r"result\[0\]: there is no field `type`"),
+        ([*FIRST, "type"], ["x"], r"result\[0\]\.type: expected a string, got a list"),
+        ([*FIRST, "value"], DELETE, r"result\[0\]\.value: expected an object, got null"),
+        ([*FIRST, "value", "choices"], "cat", r"result\[0\]\.value\.choices: expected a list, got a string"),
+        ([*FIRST, "value", "choices"], ["a", 1], r"\[0\]\.value\.choices\[1\]: expected a string, got an"),
         ([*FIRST, "value", "choices"], [""], r"value\.choices\[0\]: the class name '' is empty"),
     ],
 )  # fmt: skip

@@ -227,13 +227,13 @@ def test_what_is_a_manifest(root, tmp_path):
 def test_limits_of_size_and_depth(tmp_path, monkeypatch):
     path = tmp_path / "x.json"
     path.write_text('{"format": "spml benchmark 1", "x": ' + "[" * 200_000)
-    with pytest.raises(InputError, match=r"nested too deeply|is no valid JSON"):
+    with pytest.raises(InputError, match="nested too deeply"):
         opened(path)
     path.write_text('{"format": "spml benchmark 1", "x": ' + "9" * 50_000 + "}")
-    with pytest.raises(InputError, match="is no valid JSON"):
+    with pytest.raises(InputError, match="out of range"):
         opened(path)
     monkeypatch.setattr(manifest, "MAX_BYTES", 1000)
-    with pytest.raises(InputError, match=r"50,03. bytes are more than a manifest may have"):
+    with pytest.raises(InputError, match=r"has 50,03. bytes, more than the limit of 1,000 for a manifest"):
         opened(path)
 
 

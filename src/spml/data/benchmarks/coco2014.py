@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ...errors import InputError
+from ..readers.coco import Document
 from ..readers.documents import load_json
 from .common import Benchmark, Missing, Official, Part, Published, full_labels, place
 from .download import Archive
@@ -60,14 +61,14 @@ def _read(root: Path) -> Official:
 def _read_part(path: Path, folder: str) -> tuple[dict[int, str], Part]:
     """Category names by id, in the order of the file, which is that of the columns; and the images that have
     an annotation, of crowds too, in the order of their ids as strings ('100010' before '9')."""
-    content = load_json(path)
+    document = load_json(path, Document)
     try:
-        categories = {int(one["id"]): str(one["name"]) for one in content["categories"]}
-        files = {int(image["id"]): str(image["file_name"]) for image in content["images"]}
+        categories = {int(one.id): one.name for one in document.categories}
+        files = {int(image.id): str(image.file_name) for image in document.images}
         columns = {identity: column for column, identity in enumerate(categories)}
         present: dict[int, set[int]] = {}
-        for one in content["annotations"]:
-            present.setdefault(int(one["image_id"]), set()).add(columns[one["category_id"]])
+        for one in document.annotations:
+            present.setdefault(int(one.image_id), set()).add(columns[int(one.category_id)])
         images = sorted(present, key=str)
         names = tuple(files[image] for image in images)
         labels = full_labels([sorted(present[image]) for image in images], len(columns))
