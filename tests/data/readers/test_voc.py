@@ -103,7 +103,7 @@ def test_splits(devkit):
     records = opened(path)
     assert records.ids == ("2008_1.jpg", "2008_2.jpg")
     assert records.split == ("train", "train")
-    assert "1 annotated images are in no list of ImageSets/Main and were left out." in records.notes
+    assert "1 annotated image in no list of ImageSets/Main: left out." in records.notes
     path = devkit(THREE, {"train": ["2008_2", "2008_1"], "val": ["2008_3"], "cat_train": ["2008_1 -1"]})
     assert opened(path).split == ("train", "train", "val")
     data = open_dataset(DataConfig(path=str(path), unlisted="negative"), size=8)
@@ -115,9 +115,12 @@ def test_splits(devkit):
 @pytest.mark.parametrize(
     ("lists", "message"),
     [
-        ({"train": ["2008_1"], "val": ["2008_1"]}, r"val\.txt: line 1: '2008_1' is in train\.txt, too"),
+        ({"train": ["2008_1"], "val": ["2008_1"]}, r"val\.txt: line 1: '2008_1' is also in train\.txt"),
         ({"train": ["2008_1", "2008_9"]}, r"train\.txt: line 2: there is no Annotations/2008_9\.xml"),
-        ({"train": ["2008_1 1"]}, r"train\.txt: line 1: expected one name per line"),
+        (
+            {"train": ["2008_1 1"]},
+            r"train\.txt: line 1: there is no Annotations/2008_1 1\.xml\. Expected one name per line",
+        ),
         ({"train": ["../x"]}, r"train\.txt: line 1: there is no Annotations/\.\./x\.xml"),
     ],
 )
@@ -173,7 +176,7 @@ def test_links_and_missing_folders(devkit, picture, tmp_path):
         opened(path)
     (tmp_path / "Annotations" / "b.xml").unlink()
     os.mkfifo(tmp_path / "Annotations" / "b.xml")
-    with pytest.raises(InputError, match=r"b\.xml: is no file"):
+    with pytest.raises(InputError, match=r"b\.xml: is not a file"):
         opened(path, images=str(tmp_path / "images"))
 
 
@@ -182,21 +185,22 @@ LAUGHS = (
     b"<annotation><object><name>&lol2;</name></object></annotation>"
 )
 BAD = [
-    ("", r"a\.xml: is no valid XML: no element found"),
-    ("<annotation>", r"a\.xml: is no valid XML"),
+    ("", r"a\.xml: is not valid XML: no element found"),
+    ("<annotation>", r"a\.xml: is not valid XML"),
     ("<a/>", r"a\.xml: its outermost element is <a>, not <annotation>"),
-    (LAUGHS, r"a\.xml: has a DTD or entities"),
-    (b"<!  doctype a><annotation/>", r"a\.xml: has a DTD or entities"),
-    (annotation(thing("&lol;")), r"a\.xml: is no valid XML: undefined entity"),
-    (annotation(thing("cat")).encode("utf-16"), r"a\.xml: holds NUL bytes, so it is damaged or UTF-16"),
-    (b'<?xml version="1.0" encoding="utf-99"?><annotation/>', r"a\.xml: is no valid XML: unknown encoding"),
-    (b'<?xml version="1.0" encoding="shift_jis"?><annotation/>', r"a\.xml: is no valid XML"),
-    (b'<?xml version="1.0" encoding="cp037"?><annotation/>', r"a\.xml: is no valid XML"),
+    (LAUGHS, r"a\.xml: has a document type or entities"),
+    (b"<!  doctype a><annotation/>", r"a\.xml: is not valid XML"),
+    (annotation(thing("&lol;")), r"a\.xml: is not valid XML: undefined entity"),
+    (LAUGHS.decode().encode("utf-16"), r"a\.xml: has a document type or entities"),
+    (annotation(thing("cat")).encode() + b"\0", r"a\.xml: is not valid XML"),
+    (b'<?xml version="1.0" encoding="utf-99"?><annotation/>', r"a\.xml: is not valid XML: unknown encoding"),
+    (b'<?xml version="1.0" encoding="shift_jis"?><annotation/>', r"a\.xml: is not valid XML"),
+    (b'<?xml version="1.0" encoding="cp037"?><annotation/>', r"a\.xml: is not valid XML"),
     (annotation("<object/>"), r"a\.xml: object 1: <name>: the class name '' is empty"),
     (annotation(thing("cat"), thing("a&#10;b")), r"object 2: <name>: the class name 'a\\nb' holds control"),
     (annotation(thing("cat", difficult=2)), r"a\.xml: object 1: <difficult> must be 0 or 1, but is '2'"),
-    (annotation(thing("cat", (5, 5, 4, 9))), r"object 1: <bndbox> must be xmin, ymin, .*found 5, 5, 4, 9"),
-    (annotation(thing("cat", (5, 5, 9))), r"object 1: <bndbox> must be .*found 5, 5, 9, nothing"),
+    (annotation(thing("cat", (5, 5, 4, 9))), r"object 1: <bndbox> must have xmin, ymin, .*found 5, 5, 4, 9"),
+    (annotation(thing("cat", (5, 5, 9))), r"object 1: <bndbox> must have .*found 5, 5, 9, no value"),
     (annotation(thing("cat", (5, 5, "x", 9))), r"object 1: <bndbox/xmax> must be a number .*but is 'x'"),
     (annotation(thing("cat", (5, 5, "nan", 9))), r"object 1: <bndbox/xmax> must be a number .*but is 'nan'"),
     (annotation(thing("cat", (5, 5, "inf", 9))), r"object 1: <bndbox/xmax> must be a number .*but is 'inf'"),
@@ -212,8 +216,14 @@ def test_bad_annotations(devkit, content, message):
     assert "\n" not in str(caught.value)
 
 
+def test_other_encodings(devkit):
+    text = '<?xml version="1.0" encoding="{}"?>' + annotation(thing("bébé"))
+    path = devkit({name: text.format(name).encode(name) for name in ("utf-16", "latin-1")})
+    assert opened(path).classes == ("bébé",)
+
+
 def test_large_and_deep_files(devkit):
-    with pytest.raises(InputError, match=r"4,194,305 bytes are more than an annotation may have"):
+    with pytest.raises(InputError, match=r"has 4,194,305 bytes, more than the limit of 4,194,304"):
         opened(devkit({"a": b" " * (voc.MAX_BYTES + 1)}))
     depth = 200_000
     deep = b"<annotation>" + b"<a>" * depth + b"</a>" * depth + thing("cat").encode() + b"</annotation>"

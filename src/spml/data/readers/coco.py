@@ -125,8 +125,8 @@ def read_coco_folder(path: Path, config: DataConfig) -> Records:
     """Read all annotations/instances_NAME.json of a folder; NAME is the split, such as train2017.
 
     Raises:
-        InputError: A file can't be read (see `read_coco`), is not named after a split, or its categories differ
-            from those of the first one; or an image is in several files.
+        InputError: A file can't be read (see `read_coco`), is not named after a split, or has categories that
+            differ from the first file's; or an image is in several files.
     """
     files = sorted(path.glob(PATTERN))
     splits = {file: _split(file) for file in files}

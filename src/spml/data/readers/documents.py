@@ -1,11 +1,13 @@
-"""Typed parsing of JSON files; a mistake is reported with the path of its field."""
+"""Parsing of JSON files into types, with the path of a wrong field in messages; and of XML files."""
 
 from __future__ import annotations
 
 import json
 import re
+import xml.etree.ElementTree as ET
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
+from xml.parsers import expat
 
 import msgspec
 
@@ -54,7 +56,7 @@ def read_outline(path: Path) -> Outline:
     Raises:
         InputError: The file can't be read, is not UTF-8, is not valid JSON, or is nested too deeply.
     """
-    text = _read_text(path)
+    text = read_text(path, MAX_BYTES)
     opening = _OPENING.match(text)
     if opening and opening[1]:
         if text.startswith("]", opening.end()):
@@ -82,7 +84,7 @@ def load_json(path: Path, kind: type[T]) -> T:
         InputError: The file can't be read, is too large, is not UTF-8, is not valid JSON or is nested too
             deeply, or a field has another type.
     """
-    content: T = _decode(path, _read_text(path), kind, fallback=kind)
+    content: T = _decode(path, read_text(path, MAX_BYTES), kind, fallback=kind)
     return content
 
 
@@ -101,6 +103,37 @@ def convert(value: Any, kind: type[T], where: str) -> T:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
         raise _wrong_type(where, error) from error
+
+
+def parse_xml(path: Path, limit: int) -> ET.Element:
+    """Parse an XML file; a document type and entities, which can make a small file large, are refused.
+
+    Args:
+        path: File to read.
+        limit: Largest size in bytes.
+
+    Raises:
+        InputError: The file can't be read, is larger than `limit`, or is not valid XML without entities.
+    """
+
+    def refuse(*_: object) -> None:
+        raise InputError(f"{path}: has a document type or entities, which are not read. Remove them.")
+
+    builder = ET.TreeBuilder()
+    parser = expat.ParserCreate()
+    parser.buffer_text = True
+    parser.StartElementHandler = builder.start
+    parser.EndElementHandler = builder.end
+    parser.CharacterDataHandler = builder.data
+    parser.StartDoctypeDeclHandler = refuse
+    parser.EntityDeclHandler = refuse
+    try:
+        parser.Parse(_read_bytes(path, limit), True)
+        return builder.close()
+    except (expat.ExpatError, LookupError, ValueError) as error:  # the latter two for unknown encodings
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{path}: is not valid XML: {error}.") from error
 
 
 def class_name(text: str, where: str) -> str:
@@ -122,23 +155,34 @@ def quantity(count: int, noun: str) -> str:
     return f"{count:,} {noun if count == 1 else plural}"
 
 
-def _read_text(path: Path) -> str:
+def read_text(path: Path, limit: int) -> str:
+    """Read a text file in UTF-8, with or without a byte order mark.
+
+    Args:
+        path: File to read.
+        limit: Largest size in bytes.
+
+    Raises:
+        InputError: The file can't be read, is larger than `limit`, or is not UTF-8.
+    """
     try:
-        if not is_file(path):
-            raise InputError(f"{path}: is not a file.")
-        if (size := path.stat().st_size) > MAX_BYTES:
-            raise InputError(
-                f"{path}: has {size:,} bytes, more than the limit of {MAX_BYTES:,} for a JSON file. Split it "
-                "into several data sets."
-            )
-        return path.read_bytes().decode("utf-8-sig")
-    except OSError as error:
-        raise InputError(f"{path}: can't be read: {error.strerror or error}.") from error
+        return _read_bytes(path, limit).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError(
             f"{path}: is not UTF-8: byte 0x{error.object[error.start]:02x} at position {error.start}. "
             "Save it as UTF-8."
         ) from error
+
+
+def _read_bytes(path: Path, limit: int) -> bytes:
+    try:
+        if not is_file(path):
+            raise InputError(f"{path}: is not a file.")
+        if (size := path.stat().st_size) > limit:
+            raise InputError(f"{path}: has {size:,} bytes, more than the limit of {limit:,} for such a file.")
+        return path.read_bytes()
+    except OSError as error:
+        raise InputError(f"{path}: can't be read: {error.strerror or error}.") from error
     except MemoryError as error:
         raise InputError(f"{path}: does not fit into memory.") from error
 
