@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
-import re
-import zipfile
-
 import numpy as np
 import pytest
 import scipy.sparse
@@ -14,7 +10,6 @@ import torch
 from spml.config import DataConfig
 from spml.data import Augment, open_dataset
 from spml.data.matrix import FeatureMatrix, ImageArray, check_finite
-from spml.data.readers import features as reader
 from spml.data.readers.features import read_features, read_labels, read_unlabelled
 from spml.errors import InputError
 
@@ -204,7 +199,7 @@ SPARSE = {
         ({"Y": Y}, "has no features: expected an array X"),
         ({"unrelated": X}, "has no array with a known name; found: unrelated"),
         ({"X": X[0], "Y": Y}, r"X must hold numbers in shape \(N, D\)"),
-        ({"X": X[:0], "Y": Y[:0]}, "at least one row and one column"),
+        ({"X": X[:0], "Y": Y[:0]}, "at least one row and 1 to"),
         ({"X": X.astype(str), "Y": Y}, "X must hold numbers"),
         ({"X": X, "Y": Y, "classes": np.array(["a"])}, "Y has 2 columns, but there are 1 class names"),
         ({"X": X, "Y": Y, "classes": np.array(["a", " "])}, "classes: entry 1 is empty"),
@@ -220,8 +215,11 @@ SPARSE = {
         ({**SPARSE, "indptr": np.array([0, 9, 2]), "Y": Y[:2]}, "not a valid CSR matrix"),
         ({**SPARSE, "indices": np.array([0, -1]), "Y": Y[:2]}, "not a valid CSR matrix"),
         ({**SPARSE, "shape": np.array([2, 3, 4]), "Y": Y[:2]}, "not a valid CSR matrix"),
-        ({**SPARSE, "shape": np.array([2, 10**12]), "Y": Y[:2]}, "features per row, more than"),
-        ({**SPARSE, "format": np.array(b"csc"), "Y": Y[:2]}, "has the format b'csc'. Save it after X.tocsr"),
+        (
+            {**SPARSE, "shape": np.array([2, 10**12]), "Y": Y[:2]},
+            r"X must hold numbers in shape .* 1 to 10,000,000 columns; got float64 \(2, 1000000000000\)",
+        ),
+        ({**SPARSE, "format": np.array(b"csc"), "Y": Y[:2]}, "the format is b'csc', so call X.tocsr"),
     ],
 )
 def test_bad_files(save, arrays, message):
@@ -237,59 +235,6 @@ def test_sparse_labels_that_lie(save):
     outside = {f"Y_{key}": value for key, value in {**SPARSE, "indices": np.array([0, 9])}.items()}
     with pytest.raises(InputError, match="the arrays of Y are not a valid CSR matrix"):
         read_features(save(X=X[:2], **outside), DataConfig())
-
-
-def test_sizes_are_looked_at_before_memory_is_taken(save, monkeypatch):
-    path = save(X=X, Y=Y)
-    with zipfile.ZipFile(path, "a") as archive, archive.open("names.npy", "w") as stream:
-        header = {"descr": "<U10", "fortran_order": False, "shape": (10**12,)}
-        np.lib.format.write_array_header_1_0(stream, header)
-    with pytest.raises(InputError, match=r"names\.npy states 40,000,000,000,000 bytes, but has 128"):
-        read_features(path, DataConfig())
-    np.savez_compressed(path, X=np.zeros((1000, 500)), Y=np.ones((1000, 2), np.uint8))
-    assert path.stat().st_size < 10_000
-    assert len(read_features(path, DataConfig()).ids) == 1000
-    monkeypatch.setattr(reader, "MAX_UNPACKED", 1_000_000)
-    with pytest.raises(InputError, match=r"unpack to 4,0\d\d,\d+ bytes, more than the limit of 1,000,000"):
-        read_features(path, DataConfig())
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_LZMA) as archive:
-        archive.writestr("X.npy", b"x")
-    with pytest.raises(InputError, match=r"X\.npy is compressed by a method that NumPy does not use"):
-        read_features(path, DataConfig())
-
-
-class Loud:
-    """Fails the test if it is ever unpickled."""
-
-    def __reduce__(self):
-        return (pytest.fail, ("a pickle was loaded",))
-
-
-def test_nothing_is_unpickled(tmp_path, save):
-    path = save(X=np.array([Loud()], dtype=object), Y=Y)
-    with pytest.raises(InputError, match=r"can't be read: .*Python objects are not read"):
-        read_features(path, DataConfig())
-    path.write_bytes(pickle.dumps(Loud()))
-    with pytest.raises(InputError, match=r"is not a \.npz file"):
-        read_features(path, DataConfig())
-
-
-@pytest.mark.parametrize("share", [0.0, 0.3, 0.7, 0.99])
-def test_truncated_files(save, share):
-    path = save(X=X, Y=Y)
-    data = path.read_bytes()
-    path.write_bytes(data[: int(share * len(data))])
-    with pytest.raises(InputError, match=re.escape(str(path))):
-        read_features(path, DataConfig())
-
-
-def test_flipped_bits_are_found(save):
-    path = save(X=np.zeros((50, 50), np.float32), Y=np.ones((50, 2), np.uint8))
-    data = bytearray(path.read_bytes())
-    data[5000] ^= 255
-    path.write_bytes(bytes(data))
-    with pytest.raises(InputError, match=r"can't be read: .*CRC"):
-        read_features(path, DataConfig())
 
 
 def test_prediction_needs_no_labels(save):

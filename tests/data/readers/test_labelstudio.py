@@ -6,8 +6,6 @@ import copy
 import json
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from spml.config import DataConfig
 from spml.data import open_dataset
@@ -203,59 +201,3 @@ def test_bad_values(write, path, value, message):
 def test_nothing_is_labelled(write):
     with pytest.raises(InputError, match="no annotation gives a label"):
         opened(write([task("a.png"), task("b.png", [])]))
-
-
-scalars = st.one_of(
-    st.none(), st.booleans(), st.integers(-3, 3), st.sampled_from(["a.png", "..", "cat", "", "choices", "\0"])
-)
-keys = st.sampled_from(
-    ["data", "image", "annotations", "result", "type", "value", "choices", "was_cancelled"]
-)
-values = st.recursive(
-    scalars,
-    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(keys, inner, max_size=3)),
-    max_leaves=10,
-)
-
-
-def places(content, path=()):
-    """The path of every value in a document."""
-    found = [path] if path else []
-    entries = (
-        content.items()
-        if isinstance(content, dict)
-        else enumerate(content)
-        if isinstance(content, list)
-        else ()
-    )
-    return found + [place for key, value in entries for place in places(value, (*path, key))]
-
-
-@pytest.mark.parametrize("count", [100, pytest.param(3000, marks=pytest.mark.long)])
-def test_anything(write, read_or_refuse, count):
-    path = write()
-    examples = settings(max_examples=count, deadline=None)
-    changes = st.lists(st.tuples(st.integers(0, 200), values), min_size=1, max_size=3)
-
-    @examples
-    @given(content=st.lists(st.dictionaries(keys, values, max_size=4), max_size=3))
-    def random_json(content):
-        path.write_text(json.dumps(content))
-        read_or_refuse(path)
-
-    @examples
-    @given(changes=changes)
-    def changed_tasks(changes):
-        tasks = copy.deepcopy(TASKS)
-        for number, value in changes:
-            options = places(tasks)
-            *way, last = options[number % len(options)]
-            place = tasks
-            for key in way:
-                place = place[key]
-            place[last] = value
-        path.write_text(json.dumps(tasks))
-        read_or_refuse(path)
-
-    random_json()
-    changed_tasks()

@@ -18,6 +18,7 @@ from ...errors import InputError
 from ...labels import LabelError, ObservedLabels, Unlisted
 from ..matrix import FeatureMatrix, check_finite
 from ..records import Records
+from ..safe import shown
 from ..splits import SPELLINGS, split_name
 from .delimited import shorten
 from .places import find_files, images_folder
@@ -26,9 +27,7 @@ from .registry import register_reader
 Arrays = dict[str, npt.NDArray[Any]]
 MAX_WIDTH = 10_000_000  # rows become dense in a batch
 MAX_CLASSES = 1_000_000
-MAX_UNPACKED = (
-    1 << 31
-)  # bytes that the arrays of any file may have; those of a larger file, MAX_RATIO times its size
+MAX_UNPACKED = 1 << 31  # bytes of all arrays of a file; larger files may have MAX_RATIO times their size
 MAX_RATIO = 100
 _SPARSE = ("data", "indices", "indptr", "shape")
 _NAMED = ("classes", "labels", "names", "split", "test")
@@ -108,23 +107,20 @@ def read_labels(
         InputError: The array has another shape or value (names row and column), or does not fit the class
             names.
     """
-    if (
-        array.dtype.kind not in "biuf"
-        or len(array.shape) not in (1, 2)
-        or (len(array.shape) == 1 and not classes)
-    ):
+    dimensions = len(array.shape)
+    if array.dtype.kind not in "biuf" or dimensions not in (1, 2) or (dimensions == 1 and not classes):
         raise InputError(
             f"{source}: Y must hold numbers, one row per sample; got {array.dtype} {array.shape}. Expected a "
             "matrix with a column per class, or indices of the class names in `classes`."
         )
-    columns = array.shape[1] if len(array.shape) == 2 else len(classes)
+    columns = array.shape[1] if dimensions == 2 else len(classes)
     if classes and columns != len(classes):
         raise InputError(f"{source}: Y has {columns} columns, but there are {len(classes)} class names.")
     if columns > MAX_CLASSES:
         raise InputError(f"{source}: Y has {columns:,} columns, more than {MAX_CLASSES:,}.")
     no_effect = " (so data.unlisted=negative has no effect)" if unlisted == "negative" else ""
     try:
-        if len(array.shape) == 1:
+        if dimensions == 1:
             labels = ObservedLabels.from_index(array, columns)
             if unlisted == "negative":
                 labels = ObservedLabels.from_multi_hot(labels.to_multi_hot(), unlisted="negative")
@@ -145,7 +141,7 @@ def read_labels(
     except LabelError as error:
         expected = (
             "Labels are {0, 1}, {-1, 0, 1} with 0 for unknown, or {0, 1, NaN} with NaN for unknown."
-            if len(array.shape) == 2
+            if dimensions == 2
             else "Class indices are integers, and the first class is 0: subtract 1 if yours begin with 1."
         )
         raise InputError(f"{source}: Y: {error} (rows and columns counted from 0). {expected}") from error
@@ -162,9 +158,7 @@ def _load(path: Path) -> Arrays:
     """Load the arrays that have a known key."""
     try:
         if not zipfile.is_zipfile(path):
-            raise InputError(
-                f"{path}: is not a .npz file, or is damaged. Write it with numpy.savez_compressed."
-            )
+            raise InputError(f"{path}: is not a .npz file, or is damaged. Write it with numpy.savez.")
         with zipfile.ZipFile(path) as archive:
             members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
             known = {key: members[key] for key in _KEYS if key in members}
@@ -176,8 +170,8 @@ def _load(path: Path) -> Arrays:
             unpacked = sum(info.file_size for info in known.values())
             if unpacked > (limit := max(MAX_UNPACKED, MAX_RATIO * path.stat().st_size)):
                 raise InputError(
-                    f"{path}: its arrays unpack to {unpacked:,} bytes, more than the limit of {limit:,} for a "
-                    "file of this size. Save a matrix that is mostly 0 with scipy.sparse.save_npz."
+                    f"{path}: its arrays unpack to {unpacked:,} bytes, more than the limit of {limit:,} for "
+                    "a file of this size. Save a matrix that is mostly 0 with scipy.sparse.save_npz."
                 )
             return {key: _array(path, archive, info) for key, info in known.items()}
     except InputError:
@@ -271,14 +265,11 @@ def _features(arrays: Arrays, source: str) -> FeatureMatrix:
         )
     # In row order, because collecting a batch from column order is forty times slower.
     matrix: Any = np.asarray(arrays["X"], order="C") if "X" in arrays else _sparse(arrays, source, "X")
-    if len(matrix.shape) != 2 or 0 in matrix.shape or matrix.dtype.kind not in "biuf":
+    shape = matrix.shape
+    if len(shape) != 2 or 0 in shape or shape[1] > MAX_WIDTH or matrix.dtype.kind not in "biuf":
         raise InputError(
-            f"{source}: X must hold numbers in shape (N, D), with at least one row and one column; got "
-            f"{matrix.dtype} {matrix.shape}."
-        )
-    if matrix.shape[1] > MAX_WIDTH:
-        raise InputError(
-            f"{source}: X has {matrix.shape[1]:,} features per row, more than the limit of {MAX_WIDTH:,}."
+            f"{source}: X must hold numbers in shape (N, D), with at least one row and 1 to {MAX_WIDTH:,} "
+            f"columns; got {matrix.dtype} {shape}."
         )
     return FeatureMatrix(matrix)
 
@@ -293,12 +284,9 @@ def _image_files(path: Path, arrays: Arrays, config: DataConfig) -> tuple[Path, 
 def _sparse(arrays: Arrays, source: str, name: str) -> Any:
     from scipy.sparse import csr_matrix
 
-    stated = arrays["format"].tolist() if "format" in arrays else "csr"
-    if stated not in ("csr", b"csr"):
-        raise InputError(
-            f"{source}: the sparse matrix has the format {stated!r}. Save it after {name}.tocsr()."
-        )
     try:
+        if "format" in arrays and (stated := arrays["format"].tolist()) not in ("csr", b"csr"):
+            raise ValueError(f"the format is {str(stated)[:100]}, so call {name}.tocsr() first")
         if any(arrays[key].dtype.kind not in "iu" for key in ("indices", "indptr", "shape")):
             raise ValueError("indices, indptr and shape must be integers")
         rows, columns = arrays["shape"].tolist()
@@ -328,7 +316,7 @@ def _distinct(strings: tuple[str, ...], key: str, source: str) -> tuple[str, ...
     seen: dict[str, int] = {}
     for entry, text in enumerate(strings):
         if not text or text in seen:
-            wrong = f"repeats {text!r} of entry {seen[text]}" if text else "is empty"
+            wrong = f"repeats {shown(text)} of entry {seen[text]}" if text else "is empty"
             raise InputError(
                 f"{source}: {key}: entry {entry} {wrong} (counted from 0). Names must be distinct."
             )
@@ -354,7 +342,7 @@ def _split(arrays: Arrays, count: int, source: str) -> tuple[str, ...] | None:
         if None in names:
             row = names.index(None)
             raise InputError(
-                f"{source}: split: row {row} (counted from 0) is {texts[row]!r}, but must be one of "
+                f"{source}: split: row {row} (counted from 0) is {shown(texts[row])}, but must be one of "
                 f"{', '.join(SPELLINGS)}."
             )
         return tuple(name or "" for name in names)
