@@ -203,7 +203,7 @@ def test_bad_sets(tmp_path, changes, message):
         ("dataset_info.json", "x", "is not valid JSON"),
         ("dataset_dict.json", '{"splits": ["train", "../test"]}', "the split '../test' is none of"),
         ("dataset_dict.json", '{"splits": ["train"]}', r"train/dataset_info\.json: is not a file"),
-        ("dataset_dict.json", '{"splits": []}', "must name at least one split"),
+        ("dataset_dict.json", '{"splits": []}', "has no rows"),
         ("data-00000-of-00001.arrow", "", "can't be read as an Arrow stream"),
         ("data-00000-of-00001.arrow", "ARROW1" + "x" * 100, "can't be read as an Arrow stream"),
     ],

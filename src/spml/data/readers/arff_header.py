@@ -19,6 +19,7 @@ _QUOTED = r"""'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)\""""
 _ATTRIBUTE = re.compile(rf"@attribute\s+(?:{_QUOTED}|([^\s,{{}}'\"]+))\s*(.*)", re.IGNORECASE | re.DOTALL)
 _CELL = re.compile(rf"\s*(?:{_QUOTED}|([^,'\"]*))\s*(,|$)")
 _LABELS = re.compile(r"(?:^|\s)-C\s+([+-]?\d{1,9})(?:\s|$)")
+_TYPES = ("numeric", "real", "integer", "string", "date")
 _NUMBER = re.compile(r"(?:^|\s)-split-number\s+(\d{1,9})(?:\s|$)")
 _PERCENTAGE = re.compile(r"(?:^|\s)-split-percentage\s+(\d{1,3}(?:\.\d{1,9})?)(?:\s|$)")
 
@@ -91,20 +92,17 @@ def read_header(path: Path, lines: Iterator[tuple[int, str]]) -> Header:
     for number, line in lines:
         text = line.strip()
         word = text[:10].split(None, 1)[0].lower() if text else "%"
-        if word.startswith("%"):
-            continue
+        if word == "@data":
+            return Header(relation, tuple(attributes.values()))
         if word == "@relation":
             relation = text[len(word) :].strip().strip("'\"")
-        elif word == "@attribute":
-            attribute = _attribute(f"{path}: line {number}", text)
-            if attributes.setdefault(attribute.name, attribute) is not attribute:
-                raise InputError(f"{path}: line {number}: the name {shown(attribute.name)} was used before.")
-        elif word == "@data":
-            return Header(relation, tuple(attributes.values()))
-        else:
-            raise InputError(
-                f"{path}: line {number}: expected @relation, @attribute or @data, found {shown(text)}."
-            )
+        elif not word.startswith("%"):
+            try:
+                attribute = _attribute(text)
+                if attributes.setdefault(attribute.name, attribute) is not attribute:
+                    raise ValueError(f"the name {shown(attribute.name)} was used before")
+            except ValueError as error:
+                raise InputError(f"{path}: line {number}: {error}.") from error
     raise InputError(f"{path}: is not an ARFF file: there is no line @data.")
 
 
@@ -176,26 +174,22 @@ def _unquoted(match: re.Match[str]) -> str:
     return match[3].strip() if quoted is None else unescape(quoted)
 
 
-def _attribute(where: str, text: str) -> Attribute:
+def _attribute(text: str) -> Attribute:
+    if not text[:10].lower().startswith("@attribute"):
+        raise ValueError(f"expected @relation, @attribute or @data, found {shown(text)}")
     match = _ATTRIBUTE.fullmatch(text)
     if match is None:
-        raise InputError(f"{where}: expected @attribute, a name and a type, found {shown(text)}.")
+        raise ValueError(f"expected @attribute, a name and a type, found {shown(text)}")
     name, kind = _unquoted(match), match[4].strip()
     if kind.startswith("{"):
         inner, brace, _ = kind[1:].rpartition("}")
-        try:
-            values = tuple(split_cells(inner))
-        except ValueError as error:
-            raise InputError(f"{where}: {error}.") from error
+        values = tuple(split_cells(inner))
         if not brace or not all(values) or len(set(values)) < len(values):
-            raise InputError(f"{where}: expected distinct values between braces, found {shown(kind)}.")
+            raise ValueError(f"expected distinct values between braces, found {shown(kind)}")
         return Attribute(name, values)
     word = (kind.split() or [""])[0].lower()
-    if word in ("numeric", "real", "integer"):
-        return Attribute(name, ())
-    if word in ("string", "date"):
-        return Attribute(name, None)
-    raise InputError(
-        f"{where}: the type of {shown(name)} is {shown(kind)}. Known are numeric, real, integer, values "
-        "between braces, string and date."
-    )
+    if word not in _TYPES:
+        raise ValueError(
+            f"the type of {shown(name)} is {shown(kind)}. Known are {', '.join(_TYPES)}, {{...}}"
+        )
+    return Attribute(name, None if word in ("string", "date") else ())

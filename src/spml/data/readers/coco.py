@@ -208,10 +208,13 @@ def _read_part(path: Path, config: DataConfig) -> _Part:
     for key in ("images", "categories"):
         if not getattr(document, key):
             raise InputError(f"{path}: {key} is empty; at least one entry is needed.")
-    classes = _class_names(document.categories, f"{path}: categories")
-    columns = _positions([category.id for category in document.categories], f"{path}: categories")
+    where = f"{path}: categories"
+    categories = enumerate(document.categories)
+    classes = tuple(class_name(category.name, f"{where}[{row}].name") for row, category in categories)
+    _positions(classes, where, "name")
+    columns = _positions([category.id for category in document.categories], where, "id")
     where = f"{path}: images"
-    rows = _positions([image.id for image in document.images], where)
+    rows = _positions([image.id for image in document.images], where, "id")
     names = [_file_name(image, f"{where}[{row}]") for row, image in enumerate(document.images)]
     root = find_folder(_folders(path, config), names[:1], f"{where}[0]")
     files = find_files(root, [(name,) for name in names], lambda row: f"{where}[{row}]")
@@ -254,28 +257,16 @@ def _folders(path: Path, config: DataConfig) -> list[Path]:
     return [folder for folder in folders if within or folder != above]
 
 
-def _positions(ids: Sequence[Id], where: str) -> dict[Id, int]:
-    """Position of the entry with each id."""
+def _positions(values: Sequence[Id], where: str, field: str) -> dict[Id, int]:
+    """Position of each value of a field, which must be distinct."""
     positions: dict[Id, int] = {}
-    for position, key in enumerate(ids):
-        if positions.setdefault(key, position) != position:
+    for position, value in enumerate(values):
+        if positions.setdefault(value, position) != position:
             raise InputError(
-                f"{where}[{position}].id: {shown(key)} is also the id of {where}[{positions[key]}]. Ids must "
-                "differ."
+                f"{where}[{position}].{field}: {shown(value)} is also the {field} of "
+                f"{where}[{positions[value]}]. Each must have its own."
             )
     return positions
-
-
-def _class_names(categories: Sequence[Category], where: str) -> tuple[str, ...]:
-    positions: dict[str, int] = {}
-    for position, category in enumerate(categories):
-        name = class_name(category.name, f"{where}[{position}].name")
-        if positions.setdefault(name, position) != position:
-            raise InputError(
-                f"{where}[{position}].name: {shown(name)} is also the name of {where}[{positions[name]}]. "
-                "Rename one of the categories, or merge them."
-            )
-    return tuple(positions)
 
 
 def _file_name(image: Image, where: str) -> str:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import xml.etree.ElementTree as ET
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 from xml.parsers import expat
@@ -27,6 +29,8 @@ _KINDS = {
     "str": "a string",
 }
 _OPENING = re.compile(r"[ \t\r\n]*(\[?)[ \t\r\n]*")
+
+_DAMAGED = (msgspec.MsgspecError, expat.ExpatError, RecursionError, ValueError, LookupError)
 
 T = TypeVar("T")
 
@@ -61,10 +65,8 @@ def read_outline(path: Path) -> Outline:
     if opening and opening[1]:
         if text.startswith("]", opening.end()):
             return Outline("a list", ())
-        try:
+        with _errors_name(path):
             first, _ = json.JSONDecoder().raw_decode(text, opening.end())
-        except (ValueError, RecursionError) as error:
-            raise _invalid(path, error) from error
         return Outline("a list", tuple(first) if type(first) is dict else ())
     scalar = str | int | float | bool | None
     document: Any = _decode(path, text, dict[str, msgspec.Raw] | scalar, fallback=dict[str, Any] | scalar)
@@ -102,7 +104,7 @@ def convert(value: Any, kind: type[T], where: str) -> T:
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
-        raise _wrong_type(where, error) from error
+        raise InputError(_wrong_type(where, error)) from error
 
 
 def parse_xml(path: Path, limit: int) -> ET.Element:
@@ -127,13 +129,23 @@ def parse_xml(path: Path, limit: int) -> ET.Element:
     parser.CharacterDataHandler = builder.data
     parser.StartDoctypeDeclHandler = refuse
     parser.EntityDeclHandler = refuse
-    try:
+    with _errors_name(path):
         parser.Parse(_read_bytes(path, limit), True)
         return builder.close()
-    except (expat.ExpatError, LookupError, ValueError) as error:  # the latter two for unknown encodings
-        if isinstance(error, InputError):
-            raise
-        raise InputError(f"{path}: is not valid XML: {error}.") from error
+
+
+def read_text(path: Path, limit: int) -> str:
+    """Read a text file in UTF-8, with or without a byte order mark.
+
+    Args:
+        path: File to read.
+        limit: Largest size in bytes.
+
+    Raises:
+        InputError: The file can't be read, is larger than `limit`, or is not UTF-8.
+    """
+    with _errors_name(path):
+        return _read_bytes(path, limit).decode("utf-8-sig")
 
 
 def class_name(text: str, where: str) -> str:
@@ -155,40 +167,16 @@ def quantity(count: int, noun: str) -> str:
     return f"{count:,} {noun if count == 1 else plural}"
 
 
-def read_text(path: Path, limit: int) -> str:
-    """Read a text file in UTF-8, with or without a byte order mark.
-
-    Args:
-        path: File to read.
-        limit: Largest size in bytes.
-
-    Raises:
-        InputError: The file can't be read, is larger than `limit`, or is not UTF-8.
-    """
-    try:
-        return _read_bytes(path, limit).decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise InputError(
-            f"{path}: is not UTF-8: byte 0x{error.object[error.start]:02x} at position {error.start}. "
-            "Save it as UTF-8."
-        ) from error
-
-
 def _read_bytes(path: Path, limit: int) -> bytes:
-    try:
-        if not is_file(path):
-            raise InputError(f"{path}: is not a file.")
-        if (size := path.stat().st_size) > limit:
-            raise InputError(f"{path}: has {size:,} bytes, more than the limit of {limit:,} for such a file.")
-        return path.read_bytes()
-    except OSError as error:
-        raise InputError(f"{path}: can't be read: {error.strerror or error}.") from error
-    except MemoryError as error:
-        raise InputError(f"{path}: does not fit into memory.") from error
+    if not is_file(path):
+        raise InputError(f"{path}: is not a file.")
+    if (size := path.stat().st_size) > limit:
+        raise InputError(f"{path}: has {size:,} bytes, more than the limit of {limit:,} for such a file.")
+    return path.read_bytes()
 
 
 def _decode(path: Path, text: str, kind: Any, fallback: Any) -> Any:
-    try:
+    with _errors_name(path):
         try:
             return msgspec.json.decode(text, type=kind)
         except msgspec.ValidationError:
@@ -196,12 +184,6 @@ def _decode(path: Path, text: str, kind: Any, fallback: Any) -> Any:
         except msgspec.DecodeError:
             # The standard library accepts NaN and Infinity, as Python writes them, and names line and column.
             return msgspec.convert(json.loads(text, object_hook=_without_masks), fallback)
-    except msgspec.ValidationError as error:
-        raise _wrong_type(f"{path}: ", error) from error
-    except MemoryError as error:
-        raise InputError(f"{path}: does not fit into memory.") from error
-    except (ValueError, RecursionError) as error:
-        raise _invalid(path, error) from error
 
 
 def _without_masks(entry: dict[str, Any]) -> dict[str, Any]:
@@ -210,21 +192,41 @@ def _without_masks(entry: dict[str, Any]) -> dict[str, Any]:
     return entry
 
 
-def _invalid(path: Path, error: Exception) -> InputError:
+@contextlib.contextmanager
+def _errors_name(path: Path) -> Iterator[None]:
+    """Report the errors of parsers as an `InputError` that names the file."""
+    try:
+        yield
+    except InputError:
+        raise
+    except (*_DAMAGED, OSError, MemoryError) as error:
+        raise InputError(_reason(path, error)) from error
+
+
+def _reason(path: Path, error: BaseException) -> str:
+    if isinstance(error, msgspec.ValidationError):
+        return _wrong_type(f"{path}: ", error)
     if isinstance(error, RecursionError):
-        return InputError(f"{path}: lists or objects in it are nested too deeply.")
-    reason = str(error)
+        return f"{path}: lists or objects in it are nested too deeply."
+    if isinstance(error, MemoryError):
+        return f"{path}: does not fit into memory."
+    if isinstance(error, UnicodeDecodeError):
+        byte = error.object[error.start]
+        return f"{path}: is not UTF-8: byte 0x{byte:02x} at position {error.start}. Save it as UTF-8."
     if isinstance(error, json.JSONDecodeError):
-        reason = f"{error.msg} at line {error.lineno}, column {error.colno}"
-    return InputError(f"{path}: is not valid JSON: {reason}. Is the file complete?")
+        position = f"line {error.lineno}, column {error.colno}"
+        return f"{path}: is not valid JSON: {error.msg} at {position}. Is the file complete?"
+    if isinstance(error, expat.ExpatError):
+        return f"{path}: is not valid XML: {error}."
+    return f"{path}: can't be read: {getattr(error, 'strerror', None) or error}."
 
 
-def _wrong_type(where: str, error: msgspec.ValidationError) -> InputError:
+def _wrong_type(where: str, error: msgspec.ValidationError) -> str:
     """Message with the path of the field, such as "x.json: images[3].id: expected a string, got a list."."""
     reason, _, field = str(error).partition(" - at ")
     reason = re.sub("`([^`]*)`", _in_words, reason).replace("Object missing required", "there is no")
     field = where + field.strip("`").removeprefix("$").removeprefix("." if where.endswith(" ") else "")
-    return InputError(f"{field.removesuffix(': ')}: {reason[0].lower()}{reason[1:]}.")
+    return f"{field.removesuffix(': ')}: {reason[0].lower()}{reason[1:]}."
 
 
 def _in_words(quoted: re.Match[str]) -> str:

@@ -114,10 +114,9 @@ def read_labels(
             "matrix with a column per class, or indices of the class names in `classes`."
         )
     columns = array.shape[1] if dimensions == 2 else len(classes)
-    if classes and columns != len(classes):
-        raise InputError(f"{source}: Y has {columns} columns, but there are {len(classes)} class names.")
-    if columns > MAX_CLASSES:
-        raise InputError(f"{source}: Y has {columns:,} columns, more than {MAX_CLASSES:,}.")
+    if columns > MAX_CLASSES or (classes and columns != len(classes)):
+        expected = f"{len(classes):,}, one per class name" if classes else f"at most {MAX_CLASSES:,}"
+        raise InputError(f"{source}: Y has {columns:,} columns; expected {expected}.")
     no_effect = " (so data.unlisted=negative has no effect)" if unlisted == "negative" else ""
     try:
         if dimensions == 1:
@@ -157,49 +156,38 @@ def _partner(path: Path, own: Arrays) -> Path | None:
 def _load(path: Path) -> Arrays:
     """Load the arrays that have a known key."""
     try:
-        if not zipfile.is_zipfile(path):
-            raise InputError(f"{path}: is not a .npz file, or is damaged. Write it with numpy.savez.")
         with zipfile.ZipFile(path) as archive:
             members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
             known = {key: members[key] for key in _KEYS if key in members}
-            if not known:
-                raise InputError(
-                    f"{path}: has no array with a known name; found: {shorten(members) or 'none'}. Call the "
-                    "features X, (N, D), and the labels Y, (N, C)."
-                )
             unpacked = sum(info.file_size for info in known.values())
             if unpacked > (limit := max(MAX_UNPACKED, MAX_RATIO * path.stat().st_size)):
-                raise InputError(
-                    f"{path}: its arrays unpack to {unpacked:,} bytes, more than the limit of {limit:,} for "
-                    "a file of this size. Save a matrix that is mostly 0 with scipy.sparse.save_npz."
-                )
-            return {key: _array(path, archive, info) for key, info in known.items()}
-    except InputError:
-        raise
-    except MemoryError as error:
-        raise InputError(f"{path}: an array in it does not fit into memory: {error}.") from error
+                raise ValueError(f"its arrays unpack to {unpacked:,} bytes, more than the limit of {limit:,}")
+            arrays = {key: _array(archive, info) for key, info in known.items()}
     except Exception as error:  # damaged archives raise nearly anything, zlib.error and KeyError included
         reason = " ".join(str(error).split())[:300] or type(error).__name__
         raise InputError(
-            f"{path}: can't be read: {reason}. Arrays must hold numbers or strings; "
-            "Python objects are not read, because loading them can run code."
+            f"{path}: is not a .npz file, or can't be read: {reason}. Write numbers and strings with "
+            "numpy.savez; Python objects are not read, because loading them can run code."
         ) from error
+    if not arrays:
+        raise InputError(
+            f"{path}: has no array with a known name; found: {shorten(members) or 'none'}. Call the features "
+            "X, (N, D), and the labels Y, (N, C)."
+        )
+    return arrays
 
 
-def _array(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> npt.NDArray[Any]:
+def _array(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> npt.NDArray[Any]:
     """Load one array; its header is checked before memory is allocated."""
     if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-        raise InputError(f"{path}: {info.filename} is compressed by a method that NumPy does not use.")
+        raise ValueError(f"{info.filename} is compressed by a method that NumPy does not use")
     with archive.open(info) as stream:
         version = np.lib.format.read_magic(stream)
         header = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
         shape, _, dtype = header[version](stream)
     claimed = dtype.itemsize * math.prod(shape)
     if not dtype.hasobject and claimed > info.file_size:
-        raise InputError(
-            f"{path}: {info.filename} states {claimed:,} bytes, but has {info.file_size:,}. The file is "
-            "damaged; save it again."
-        )
+        raise ValueError(f"{info.filename} states {claimed:,} bytes, but has {info.file_size:,}")
     with archive.open(info) as stream:
         return np.asarray(np.lib.format.read_array(stream, allow_pickle=False))
 
@@ -303,13 +291,13 @@ def _sparse(arrays: Arrays, source: str, name: str) -> Any:
 
 def _strings(arrays: Arrays, key: str, count: int | None, source: str) -> tuple[str, ...]:
     array = arrays[key]
-    if array.dtype.kind not in "US" or array.ndim != 1 or (count is not None and len(array) != count):
-        expected = "strings" if count is None else f"{count:,} strings"
-        raise InputError(f"{source}: {key} must hold {expected}; got {array.dtype} {array.shape}.")
     try:
+        if array.dtype.kind not in "US" or array.ndim != 1 or (count is not None and len(array) != count):
+            raise ValueError(f"got {array.dtype} {array.shape}")
         return tuple(text.strip() for text in array.astype(str).tolist())
-    except UnicodeDecodeError as error:
-        raise InputError(f"{source}: {key} holds bytes that are not ASCII. Save it as str.") from error
+    except ValueError as error:  # bytes that are not ASCII, too
+        expected = "strings" if count is None else f"{count:,} strings"
+        raise InputError(f"{source}: {key} must hold {expected}: {error}.") from error
 
 
 def _distinct(strings: tuple[str, ...], key: str, source: str) -> tuple[str, ...]:

@@ -169,15 +169,13 @@ def _parts(path: Path) -> list[tuple[str, Path]]:
     if not is_file(path / SPLITS):
         return [("", path)]
     where = str(path / SPLITS)
-    names = load_json(path / SPLITS, Splits).splits
+    names = dict.fromkeys(load_json(path / SPLITS, Splits).splits)
     for name in names:
         if split_name(name) is None:
             raise InputError(
                 f"{where}: the split {shown(name)} is none of {', '.join(SPELLINGS)}. Remove it from the "
                 "DatasetDict or rename it, and save again."
             )
-    if not names or len(set(names)) < len(names):
-        raise InputError(f"{where}: must name at least one split, each only once.")
     return [(name, inside(path, name, where)) for name in names]
 
 
