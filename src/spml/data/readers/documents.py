@@ -65,7 +65,7 @@ def read_outline(path: Path) -> Outline:
     if opening and opening[1]:
         if text.startswith("]", opening.end()):
             return Outline("a list", ())
-        with _errors_name(path):
+        with _input_errors(path):
             first, _ = json.JSONDecoder().raw_decode(text, opening.end())
         return Outline("a list", tuple(first) if type(first) is dict else ())
     scalar = str | int | float | bool | None
@@ -129,7 +129,7 @@ def parse_xml(path: Path, limit: int) -> ET.Element:
     parser.CharacterDataHandler = builder.data
     parser.StartDoctypeDeclHandler = refuse
     parser.EntityDeclHandler = refuse
-    with _errors_name(path):
+    with _input_errors(path):
         parser.Parse(_read_bytes(path, limit), True)
         return builder.close()
 
@@ -144,7 +144,7 @@ def read_text(path: Path, limit: int) -> str:
     Raises:
         InputError: The file can't be read, is larger than `limit`, or is not UTF-8.
     """
-    with _errors_name(path):
+    with _input_errors(path):
         return _read_bytes(path, limit).decode("utf-8-sig")
 
 
@@ -176,7 +176,7 @@ def _read_bytes(path: Path, limit: int) -> bytes:
 
 
 def _decode(path: Path, text: str, kind: Any, fallback: Any) -> Any:
-    with _errors_name(path):
+    with _input_errors(path):
         try:
             return msgspec.json.decode(text, type=kind)
         except msgspec.ValidationError:
@@ -193,7 +193,7 @@ def _without_masks(entry: dict[str, Any]) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def _errors_name(path: Path) -> Iterator[None]:
+def _input_errors(path: Path) -> Iterator[None]:
     """Report the errors of parsers as an `InputError` that names the file."""
     try:
         yield

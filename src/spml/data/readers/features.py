@@ -117,26 +117,8 @@ def read_labels(
     if columns > MAX_CLASSES or (classes and columns != len(classes)):
         expected = f"{len(classes):,}, one per class name" if classes else f"at most {MAX_CLASSES:,}"
         raise InputError(f"{source}: Y has {columns:,} columns; expected {expected}.")
-    no_effect = " (so data.unlisted=negative has no effect)" if unlisted == "negative" else ""
     try:
-        if dimensions == 1:
-            labels = ObservedLabels.from_index(array, columns)
-            if unlisted == "negative":
-                labels = ObservedLabels.from_multi_hot(labels.to_multi_hot(), unlisted="negative")
-            return labels, "Y holds class indices, one label per sample."
-        sparse = hasattr(array, "tocsr")
-        stored = array.data if sparse else array
-        if array.dtype.kind == "f" and np.isnan(stored).any():
-            labels = _sparse_nan(array) if sparse else ObservedLabels.from_nan(array)
-            return labels, f"Y holds 1 (positive), 0 (negative) and NaN (unknown){no_effect}."
-        if array.dtype.kind in "if" and (stored == -1).any():
-            labels = ObservedLabels.from_csr(array) if sparse else ObservedLabels.from_ternary(array)
-            return labels, f"Y holds 1 (positive), -1 (negative) and 0 (unknown){no_effect}."
-        if sparse:
-            labels = ObservedLabels.from_csr(_without_zeros(array), unlisted=unlisted)
-        else:
-            labels = ObservedLabels.from_multi_hot(array, unlisted=unlisted)
-        return labels, f"Y holds 1 (positive) and 0 ({unlisted})."
+        return _interpreted(array, columns, unlisted)
     except LabelError as error:
         expected = (
             "Labels are {0, 1}, {-1, 0, 1} with 0 for unknown, or {0, 1, NaN} with NaN for unknown."
@@ -144,6 +126,28 @@ def read_labels(
             else "Class indices are integers, and the first class is 0: subtract 1 if yours begin with 1."
         )
         raise InputError(f"{source}: Y: {error} (rows and columns counted from 0). {expected}") from error
+
+
+def _interpreted(array: Any, columns: int, unlisted: Unlisted) -> tuple[ObservedLabels, str]:
+    no_effect = " (so data.unlisted=negative has no effect)" if unlisted == "negative" else ""
+    if len(array.shape) == 1:
+        labels = ObservedLabels.from_index(array, columns)
+        if unlisted == "negative":
+            labels = ObservedLabels.from_multi_hot(labels.to_multi_hot(), unlisted="negative")
+        return labels, "Y holds class indices, one label per sample."
+    sparse = hasattr(array, "tocsr")
+    stored = array.data if sparse else array
+    if array.dtype.kind == "f" and np.isnan(stored).any():
+        labels = _sparse_nan(array) if sparse else ObservedLabels.from_nan(array)
+        return labels, f"Y holds 1 (positive), 0 (negative) and NaN (unknown){no_effect}."
+    if array.dtype.kind in "if" and (stored == -1).any():
+        labels = ObservedLabels.from_csr(array) if sparse else ObservedLabels.from_ternary(array)
+        return labels, f"Y holds 1 (positive), -1 (negative) and 0 (unknown){no_effect}."
+    if sparse:
+        labels = ObservedLabels.from_csr(_without_zeros(array), unlisted=unlisted)
+    else:
+        labels = ObservedLabels.from_multi_hot(array, unlisted=unlisted)
+    return labels, f"Y holds 1 (positive) and 0 ({unlisted})."
 
 
 def _partner(path: Path, own: Arrays) -> Path | None:

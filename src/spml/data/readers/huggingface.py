@@ -7,7 +7,7 @@ it would decode or copy the images, and has no limits on compressed data.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -115,25 +115,9 @@ def read_huggingface(path: Path, config: DataConfig) -> Records:
     """
     require_pyarrow(path)
     parts = _parts(path)
-    images: list[FilePart] = []
-    labels: list[list[Any] | None] = []
-    ids: list[str] = []
-    splits: list[str] = []
-    features: _Features | None = None
-    for name, folder in parts:
-        before, features = features, _features(folder)
-        if before not in (None, features):
-            raise InputError(
-                f"{folder / INFO}: its image and label columns or classes differ from those of "
-                f"{parts[0][1] / INFO}. Give all splits the same features."
-            )
-        start = len(images)
-        for file in _files(folder):
-            for batch_images, batch_labels in _batches(file, features):
-                images += batch_images
-                labels += batch_labels
-        ids += [f"{name}/{row}" if name else str(row) for row in range(len(images) - start)]
-        splits += [split_name(name) or ""] * (len(images) - start)
+    features, images, labels, counts = _read_parts(parts)
+    ids = [f"{name}/{row}" if name else str(row) for name, count in counts for row in range(count)]
+    split = [split_name(name) or "" for name, count in counts for _ in range(count)]
     if features is None or not images:
         raise InputError(f"{path}: has no rows.")
     if config.unlisted == "negative" and None in labels:
@@ -159,7 +143,7 @@ def read_huggingface(path: Path, config: DataConfig) -> Records:
         labels=ObservedLabels.from_names(
             [names or () for names in labels], classes, unlisted=config.unlisted
         ),
-        split=tuple(splits) if parts[0][0] else None,
+        split=tuple(split) if parts[0][0] else None,
         notes=tuple(notes),
     )
 
@@ -177,6 +161,30 @@ def _parts(path: Path) -> list[tuple[str, Path]]:
                 "DatasetDict or rename it, and save again."
             )
     return [(name, inside(path, name, where)) for name in names]
+
+
+def _read_parts(
+    parts: Sequence[tuple[str, Path]],
+) -> tuple[_Features | None, list[FilePart], list[list[str] | None], list[tuple[str, int]]]:
+    """Columns, images and labels of all parts, and the name and number of rows of each part."""
+    features: _Features | None = None
+    images: list[FilePart] = []
+    labels: list[list[str] | None] = []
+    counts = []
+    for name, folder in parts:
+        before, features = features, _features(folder)
+        if before not in (None, features):
+            raise InputError(
+                f"{folder / INFO}: its image and label columns or classes differ from those of "
+                f"{parts[0][1] / INFO}. Give all splits the same features."
+            )
+        start = len(images)
+        for file in _files(folder):
+            for batch_images, batch_labels in _batches(file, features):
+                images += batch_images
+                labels += batch_labels
+        counts.append((name, len(images) - start))
+    return features, images, labels, counts
 
 
 def _files(folder: Path) -> list[Path]:
@@ -242,7 +250,7 @@ def _column(feature: Any, where: str) -> _Column:
     return _Column("Image" if kind == "Image" and not several else "", several)
 
 
-def _batches(file: Path, features: _Features) -> Iterator[tuple[list[FilePart], list[list[Any] | None]]]:
+def _batches(file: Path, features: _Features) -> Iterator[tuple[list[FilePart], list[list[str] | None]]]:
     """Yield images and labels, batch by batch.
 
     The file is not copied, and compressed data, which `datasets` does not write, is refused; this bounds

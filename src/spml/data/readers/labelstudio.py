@@ -12,6 +12,7 @@ from msgspec import UNSET, Struct
 
 from ...config import DataConfig
 from ...errors import InputError
+from ...labels import ObservedLabels, Unlisted
 from ..images import SUFFIXES
 from ..records import Records
 from ..safe import CONTROL, shown
@@ -121,9 +122,6 @@ def read_label_studio(path: Path, config: DataConfig) -> Records:
     classes = (*stated, *sorted(named.difference(stated)))
     root = find_folder(_folders(path, config), samples[0].files, samples[0].where)
     files = find_files(root, [sample.files for sample in samples], lambda row: samples[row].where)
-    column = {name: position for position, name in enumerate(classes)}
-    positive = [(row, column[name]) for row, sample in enumerate(samples) for name in sample.positive or ()]
-    negative = [(row, column[name]) for row, sample in enumerate(samples) for name in sample.negative]
     split = tuple(sample.split or "" for sample in samples)
     return Records(
         source=str(path),
@@ -132,14 +130,23 @@ def read_label_studio(path: Path, config: DataConfig) -> Records:
         inputs=tuple(files),
         classes=classes,
         classes_given=bool(stated),
-        labels=label_entries(
-            Entries.of(*zip(*positive, strict=True)),
-            (len(samples), len(classes)),
-            config.unlisted,
-            negative=Entries.of(*zip(*negative, strict=True)) if negative else None,
-        ),
+        labels=_observed_labels(samples, classes, config.unlisted),
         split=split if all(split) else None,
         notes=tuple(notes),
+    )
+
+
+def _observed_labels(
+    samples: Sequence[_Sample], classes: Sequence[str], unlisted: Unlisted
+) -> ObservedLabels:
+    column = {name: position for position, name in enumerate(classes)}
+    positive = [(row, column[name]) for row, sample in enumerate(samples) for name in sample.positive or ()]
+    negative = [(row, column[name]) for row, sample in enumerate(samples) for name in sample.negative]
+    return label_entries(
+        Entries.of(*zip(*positive, strict=True)),
+        (len(samples), len(classes)),
+        unlisted,
+        negative=Entries.of(*zip(*negative, strict=True)) if negative else None,
     )
 
 

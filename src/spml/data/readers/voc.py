@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 
 from ...config import DataConfig
 from ...errors import InputError
+from ...labels import ObservedLabels, Unlisted
 from ..images import SUFFIXES
-from ..records import Records
+from ..records import Objects, Records
 from ..safe import shown
 from ..splits import SPLITS
 from .documents import class_name, parse_xml, quantity, read_text
@@ -68,7 +69,7 @@ def read_voc(path: Path, config: DataConfig) -> Records:
         )
     names = sorted(file.stem for file in (path / "Annotations").glob("[!.]*.xml"))
     splits = _splits(path, set(names))
-    unlisted = len(names) - len(splits) if splits else 0
+    left_out = len(names) - len(splits) if splits else 0
     names = [name for name in names if not splits or name in splits]
     paths = [path / "Annotations" / f"{name}.xml" for name in names]
     annotations = [_read_annotation(file) for file in paths]
@@ -80,23 +81,14 @@ def read_voc(path: Path, config: DataConfig) -> Records:
     classes = tuple(sorted({item.name for annotation in annotations for item in annotation.objects}))
     if not classes:
         raise InputError(f"{path}: no annotation has an object. At least some must have one.")
-    objects = [(row, item) for row, annotation in enumerate(annotations) for item in annotation.objects]
-    easy = [(row, item) for row, item in objects if not item.difficult]
-    hard = [(row, item) for row, item in objects if item.difficult]
-    boxed = [(row, item) for row, item in easy if item.box and annotations[row].size]
-    boxes: list[Any] = [item.box for _, item in boxed]
-    sizes: list[Any] = [annotations[row].size for row, _ in boxed]
-    column = {name: position for position, name in enumerate(classes)}
-
-    def entries(pairs: Sequence[tuple[int, _Object]]) -> Entries:
-        return Entries.of([row for row, _ in pairs], [column[item.name] for _, item in pairs])
-
+    labels, objects = _labels(annotations, classes, config.unlisted)
+    difficult = [item.difficult for annotation in annotations for item in annotation.objects]
     notes = [
-        f"{quantity(len(names), 'image')} in {root}, {quantity(len(objects), 'object')}, {len(hard):,} of "
-        "them difficult; a class with only difficult objects in an image is unknown there."
+        f"{quantity(len(names), 'image')} in {root}, {quantity(len(difficult), 'object')}, {sum(difficult):,} of "
+        "them difficult. A class of which an image has only difficult objects is unknown there."
     ]
-    if unlisted:
-        notes.append(f"{quantity(unlisted, 'annotated image')} in no list of ImageSets/Main: left out.")
+    if left_out:
+        notes.append(f"{quantity(left_out, 'annotated image')} in no list of ImageSets/Main: left out.")
     return Records(
         source=str(path),
         name=path.resolve().name,
@@ -104,12 +96,32 @@ def read_voc(path: Path, config: DataConfig) -> Records:
         inputs=tuple(files),
         classes=classes,
         classes_given=False,
-        labels=label_entries(
-            entries(easy), (len(names), len(classes)), config.unlisted, unknown=entries(hard)
-        ),
+        labels=labels,
         split=tuple(splits[name] for name in names) if splits else None,
         notes=tuple(notes),
-        objects=objects_of(entries(boxed), boxes, sizes),
+        objects=objects,
+    )
+
+
+def _labels(
+    annotations: Sequence[_Annotation], classes: Sequence[str], unlisted: Unlisted
+) -> tuple[ObservedLabels, Objects | None]:
+    """Labels of all images, and the measures of boxes that are not difficult, in images of known size."""
+    column = {name: position for position, name in enumerate(classes)}
+    objects = [(row, item) for row, annotation in enumerate(annotations) for item in annotation.objects]
+    easy = [(row, item) for row, item in objects if not item.difficult]
+    hard = [(row, item) for row, item in objects if item.difficult]
+    boxed = [(row, item) for row, item in easy if item.box and annotations[row].size]
+
+    def entries(pairs: Sequence[tuple[int, _Object]]) -> Entries:
+        return Entries.of([row for row, _ in pairs], [column[item.name] for _, item in pairs])
+
+    shape = len(annotations), len(classes)
+    boxes: list[Any] = [item.box for _, item in boxed]
+    sizes: list[Any] = [annotations[row].size for row, _ in boxed]
+    return (
+        label_entries(entries(easy), shape, unlisted, unknown=entries(hard)),
+        objects_of(entries(boxed), boxes, sizes),
     )
 
 
