@@ -84,8 +84,9 @@ def read_voc(path: Path, config: DataConfig) -> Records:
     labels, objects = _labels(annotations, classes, config.unlisted)
     difficult = [item.difficult for annotation in annotations for item in annotation.objects]
     notes = [
-        f"{quantity(len(names), 'image')} in {root}, {quantity(len(difficult), 'object')}, {sum(difficult):,} of "
-        "them difficult. A class of which an image has only difficult objects is unknown there."
+        f"{quantity(len(names), 'image')} in {root}, {quantity(len(difficult), 'object')}, "
+        f"{sum(difficult):,} of them difficult. A class of which an image has only difficult objects is "
+        "unknown there."
     ]
     if left_out:
         notes.append(f"{quantity(left_out, 'annotated image')} in no list of ImageSets/Main: left out.")
