@@ -7,7 +7,7 @@ import inspect
 import signal
 import tracemalloc
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -129,18 +129,22 @@ def paths_of(content: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 DELETE = object()
 
 
+def set_value(content: Any, path: Sequence[Any], value: Any) -> None:
+    """Replace the value at a path of a JSON document, or remove it if the new value is DELETE."""
+    *parents, last = path
+    for key in parents:
+        content = content[key]
+    if value is DELETE:
+        del content[last]
+    else:
+        content[last] = value
+
+
 def change_document(content: Any, changes: list[tuple[int, Any]]) -> None:
     """Replace or delete values of a JSON document; each is numbered modulo the number of values."""
     for number, value in changes:
         paths = paths_of(content)
-        *parents, last = paths[number % len(paths)]
-        entry = content
-        for key in parents:
-            entry = entry[key]
-        if value is DELETE:
-            del entry[last]
-        else:
-            entry[last] = value
+        set_value(content, paths[number % len(paths)], value)
         if not content:
             break
 

@@ -20,10 +20,10 @@ from spml.errors import InputError
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory):
-    place = tmp_path_factory.mktemp("voc")
-    LAYOUTS["voc2012"](place)
-    prepare("voc2012", place)
-    return place
+    folder = tmp_path_factory.mktemp("voc")
+    LAYOUTS["voc2012"](folder)
+    prepare("voc2012", folder)
+    return folder
 
 
 @pytest.fixture

@@ -278,8 +278,8 @@ def test_converted_sets_read_the_same_as_their_arff(shared, save):
         for x, y in zip(features, labels, strict=True)
     ]
     text = "\n".join(["@relation emotions", *names, "@data", *rows])
-    given = "".join(f'<label name="{name}"/>' for name in expected.classes)
-    records = read_arff(save(text, xml=f"<labels>{given}</labels>"), DataConfig(unlisted="negative"))
+    names = "".join(f'<label name="{name}"/>' for name in expected.classes)
+    records = read_arff(save(text, xml=f"<labels>{names}</labels>"), DataConfig(unlisted="negative"))
     assert records.classes == expected.classes
     assert records.labels == expected.labels
     assert records.inputs.fingerprint() == expected.inputs.fingerprint()

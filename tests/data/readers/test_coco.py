@@ -10,6 +10,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from tests.data.hostile.fuzzing import DELETE, set_value
 
 from spml.config import DataConfig
 from spml.data import open_dataset
@@ -39,7 +40,7 @@ def document(**changes):
 
 @pytest.fixture
 def write(tmp_path, picture):
-    """Write a document, and the images that it names beside it."""
+    """Write a document, and the images that it names in the same folder."""
 
     def make(content=None, name="instances_x.json", images="a b c"):
         for image in images.split():
@@ -179,13 +180,13 @@ def test_folder_with_splits(write, picture, tmp_path):
             {"id": row, "file_name": f"{name}.png", "width": 10, "height": 10}
             for row, name in enumerate(names)
         ]
-        found = [
+        annotations = [
             {"image_id": row, "category_id": (9, 2)[row], "bbox": [0, 0, 1, 2 + 2 * row]}
             for row in range(len(names))
         ]
         if part == "test":
-            del found[0]["bbox"]
-        write(document(images=images, annotations=found), f"annotations/instances_{part}.json", "")
+            del annotations[0]["bbox"]
+        write(document(images=images, annotations=annotations), f"annotations/instances_{part}.json", "")
     records = opened(tmp_path)
     assert records.notes[0] == f"{tmp_path.name} was read as a folder with COCO annotations."
     assert records.name == tmp_path.name
@@ -234,19 +235,12 @@ def test_folder_whose_files_do_not_fit(write, tmp_path):
 
 
 def changed(path, value):
-    """The document with one value replaced; a value of DELETE removes the key."""
+    """A valid document in which one value is replaced, or removed by DELETE."""
     content = document()
-    place = content
-    for key in path[:-1]:
-        place = place[key]
-    if value is DELETE:
-        del place[path[-1]]
-    else:
-        place[path[-1]] = value
+    set_value(content, path, value)
     return content
 
 
-DELETE = object()
 BAD = [
     (["images"], {}, r": images: expected a list, got an object"),
     (["images"], [], r": images is empty"),
@@ -410,7 +404,7 @@ def test_coco128(shared):
     content = json.loads((folder / "annotations/instances_train2017.json").read_text())
     sizes = {image["id"]: image["width"] * image["height"] for image in content["images"]}
     areas = [
-        found["bbox"][2] * found["bbox"][3] / sizes[found["image_id"]] for found in content["annotations"]
+        entry["bbox"][2] * entry["bbox"][3] / sizes[entry["image_id"]] for entry in content["annotations"]
     ]
     assert np.allclose(records.objects.area, areas, atol=0.002)
     data = open_dataset(DataConfig(path=str(folder)), size=16)

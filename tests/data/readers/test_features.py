@@ -43,11 +43,11 @@ def test_one_file(save):
     assert batch.tolist() == X[[2, 0]].tolist()
 
 
-@pytest.mark.parametrize("given", ["set_X.npz", "set_Y.npz"])
-def test_pair_of_files(save, tmp_path, given):
+@pytest.mark.parametrize("name", ["set_X.npz", "set_Y.npz"])
+def test_pair_of_files(save, tmp_path, name):
     scipy.sparse.save_npz(tmp_path / "set_X.npz", scipy.sparse.csr_matrix(X))
     save("set_Y.npz", Y=Y, test=np.array([0, 0, 1, 0], bool), labels=np.array(["p", "q"]))
-    records = read_features(tmp_path / given, DataConfig(unlisted="negative"))
+    records = read_features(tmp_path / name, DataConfig(unlisted="negative"))
     assert records.name == "set"
     assert records.classes == ("p", "q")
     assert records.ids == ("0", "1", "2", "3")
@@ -110,7 +110,7 @@ CSR_LABELS = [
 
 @pytest.mark.parametrize(("array", "dtype", "unlisted", "expected", "meaning"), CSR_LABELS)
 def test_sparse_labels(save, tmp_path, array, dtype, unlisted, expected, meaning):
-    """As a file of its own, with other keys beside X, and dense: always the same."""
+    """As a file of its own, with other keys next to X, and dense: always the same."""
     matrix = scipy.sparse.csr_matrix(np.array(array, dtype))
     scipy.sparse.save_npz(tmp_path / "set_Y.npz", matrix)
     x = scipy.sparse.csr_matrix(X[:3])
@@ -136,7 +136,7 @@ def test_explicit_zeros_are_zeros():
     assert read_labels(matrix, (), "negative", "x")[0].to_ternary().tolist() == [[1, -1], [-1, 1]]
     matrix.data[1] = np.nan
     assert read_labels(matrix, (), "unknown", "x")[0].to_ternary().tolist() == [[1, 0], [-1, 1]]
-    assert matrix.nnz == 4, "what was given is not changed"
+    assert matrix.nnz == 4, "the argument is not changed"
 
 
 @pytest.mark.parametrize(
@@ -282,9 +282,9 @@ def test_every_kind_of_number_becomes_float32(dtype, order):
 
 
 def test_a_file_in_column_order_is_kept_row_by_row(save):
-    kept = read_features(save(X=np.asfortranarray(X), Y=Y), DataConfig()).inputs
-    assert kept._matrix.flags.c_contiguous
-    assert kept.fetch(range(4)).tolist() == X.tolist()
+    features = read_features(save(X=np.asfortranarray(X), Y=Y), DataConfig()).inputs
+    assert features._matrix.flags.c_contiguous
+    assert features.fetch(range(4)).tolist() == X.tolist()
 
 
 def test_check_finite_takes_large_numbers():

@@ -47,8 +47,8 @@ def write(folder, labels, features=None, *, rows=2, files=1, pictures=PICTURES, 
         part = table.slice(count * k // files, count * (k + 1) // files - count * k // files)
         with pa.ipc.new_stream(folder / name, table.schema, options=options) as stream:
             stream.write_table(part, max_chunksize=rows)
-    given = {"image": IMAGE, "labels": LIST, **(features or {})}
-    (folder / "dataset_info.json").write_text(json.dumps({"features": given}))
+    all_features = {"image": IMAGE, "labels": LIST, **(features or {})}
+    (folder / "dataset_info.json").write_text(json.dumps({"features": all_features}))
     (folder / "state.json").write_text(json.dumps({"_data_files": [{"filename": name} for name in names]}))
     return folder
 
@@ -223,15 +223,15 @@ def test_other_columns_than_listed(tmp_path):
 
 
 def test_offsets_that_lead_elsewhere(tmp_path):
-    """Damaged offsets are found before anything is read through them."""
+    """Damaged offsets are detected before they are used."""
     path = write(tmp_path / "set", INDICES, rows=10)
     file = path / "data-00000-of-00001.arrow"
     sizes = np.cumsum([0, *(len(picture["bytes"]) for picture in PICTURES)]).astype(np.int32)
     data = file.read_bytes()
     assert data.count(sizes.tobytes()) == 1
-    for place, value in ((3, 1 << 30), (3, -5), (6, 1 << 20), (1, int(sizes[2]) + 1)):
+    for position, value in ((3, 1 << 30), (3, -5), (6, 1 << 20), (1, int(sizes[2]) + 1)):
         wrong = sizes.copy()
-        wrong[place] = value
+        wrong[position] = value
         file.write_bytes(data.replace(sizes.tobytes(), wrong.tobytes()))
         with pytest.raises(InputError, match="can't be read as an Arrow stream"):
             read_huggingface(path, DataConfig())

@@ -6,6 +6,7 @@ import copy
 import json
 
 import pytest
+from tests.data.hostile.fuzzing import DELETE, set_value
 
 from spml.config import DataConfig
 from spml.data import open_dataset
@@ -23,8 +24,8 @@ def region(*names):
 
 
 def task(image, *annotations, **more):
-    found = [{"id": 1, "was_cancelled": False, "result": list(results)} for results in annotations]
-    return {"id": 1, "data": {"image": image}, "annotations": found, "predictions": [], **more}
+    entries = [{"id": 1, "was_cancelled": False, "result": list(results)} for results in annotations]
+    return {"id": 1, "data": {"image": image}, "annotations": entries, "predictions": [], **more}
 
 
 TASKS = [
@@ -37,7 +38,7 @@ TASKS = [
 
 @pytest.fixture
 def write(tmp_path, picture):
-    """Write an export, and images beside it."""
+    """Write an export, and images in the same folder."""
 
     def make(tasks=None, images="a.png b.png c.png d.png", name="export.json"):
         for image in images.split():
@@ -142,18 +143,12 @@ def test_training_on_it(write):
 
 
 def changed(path, value):
-    tasks = copy.deepcopy(TASKS)
-    place = tasks
-    for key in path[:-1]:
-        place = place[key]
-    if value is DELETE:
-        del place[path[-1]]
-    else:
-        place[path[-1]] = value
-    return tasks
+    """A valid document in which one value is replaced, or removed by DELETE."""
+    content = copy.deepcopy(TASKS)
+    set_value(content, path, value)
+    return content
 
 
-DELETE = object()
 FIRST = [0, "annotations", 1, "result", 0]
 
 

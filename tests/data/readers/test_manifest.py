@@ -19,10 +19,10 @@ from spml.errors import InputError
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory):
-    place = tmp_path_factory.mktemp("voc")
-    LAYOUTS["voc2012"](place)
-    prepare("voc2012", place)
-    return place
+    folder = tmp_path_factory.mktemp("voc")
+    LAYOUTS["voc2012"](folder)
+    prepare("voc2012", folder)
+    return folder
 
 
 def opened(path, **options):
@@ -60,9 +60,9 @@ def test_a_changed_image_is_an_unreadable_image(root, tmp_path):
     whole = open_dataset(DataConfig(path=str(root / "spml-voc2012.json"), observe="protocol"), size=8)
     for name, samples in data.splits.items():
         others = dict(zip(whole.splits[name].ids, whole.splits[name].observed.index, strict=True))
-        mine = dict(zip(samples.ids, samples.observed.index, strict=True))
-        assert {file: others[file] for file in mine} == mine
-        assert len(others) - len(mine) == (name == "train")
+        observed = dict(zip(samples.ids, samples.observed.index, strict=True))
+        assert {file: others[file] for file in observed} == observed
+        assert len(others) - len(observed) == (name == "train")
 
 
 def test_what_is_a_manifest(root, tmp_path):
