@@ -61,8 +61,8 @@ def test_dense_rows(save):
     assert records.name == "data"
     assert records.notes == (
         "data.arff: 2 of 6 attributes are labels, as data.xml says.",
-        "data.arff: 1 nominal attributes became a feature per value but the first.",
-        "data.arff: attributes that are text and not used: note.",
+        "data.arff: one feature per value except the first for 1 nominal attribute.",
+        "data.arff: unused attributes, which are text: note.",
         "data.arff: labels are 1 (positive), 0 (negative) and blank (unknown).",
     )
 
@@ -130,7 +130,7 @@ def test_splits_that_meka_states(save, option, training):
     assert records.split == (("train",) * training + ("test",) * (3 - training) if training else None)
     (note,) = (note for note in records.notes if "rows are for training" in note)
     assert (f"the first {training} rows are for training" in note) == bool(training)
-    assert ("so there is no split" in note) == (training is None)
+    assert ("there is no split" in note) == (training is None)
 
 
 def test_label_values(save):
@@ -205,11 +205,11 @@ def test_train_and_test_file(save):
         ("x numeric", "x {a,b", "line 4: expected distinct values between braces, found '{a,b'"),
         ("x numeric", "x {a,a}", "line 4: expected distinct values"),
         ("x numeric", "x {a,'b}", "line 4: a quote that is not closed"),
-        ("x numeric", "l1 numeric", "two attributes have the name 'l1'"),
+        ("x numeric", "l1 numeric", "line 4: the name 'l1' was used before"),
         ("l1 {0,1}", "l1 {a,b}", "'l1' is a label, as -C in @relation says, but its values are 'a, b'"),
         ("l1 {0,1}", "l1 string", "but its values are text, not 0 and 1"),
-        ("-C 2", "-C 5", "-C in @relation is 5, but there are 5 attributes"),
-        ("-C 2", "-D 2", "neither data.xml beside it.*--data.label_columns N"),
+        ("-C 2", "-C 5", "-C in @relation makes 5 of 5 attributes labels"),
+        ("-C 2", "-D 2", "neither data.xml in the same folder.*--data.label_columns N"),
         ("0,1,.25,1,1", "0,1,.25,1", "line 9: 4 cells, but there are 5 attributes"),
         ("0,1,.25,1,1", "0,1,'a,1,1", "line 9: a quote that is not closed"),
         ("0,1,.25,1,1", "0,1,'.25',1,1,", "line 9: 6 cells, but there are 5 attributes"),
@@ -222,8 +222,8 @@ def test_train_and_test_file(save):
         ("0,1,.25,1,1", "0,2,.25,1,1", "line 9: the label 'l2' is '2', not 0, 1 or ?"),
         ("0,1,.25,1,1", "0,yes,.25,1,1", "line 9: the label 'l2' is 'yes', not 0, 1 or ?"),
         ("0,1,.25,1,1", "0,,.25,1,1", "line 9: the label 'l2' is '', not 0"),
-        ("0,1,.25,1,1", "{1 1, 9 1}", "line 9: the numbers of attributes must be distinct, and below 5"),
-        ("0,1,.25,1,1", "{1 1, 1 0}", "line 9: the numbers of attributes must be distinct"),
+        ("0,1,.25,1,1", "{1 1, 9 1}", "line 9: attribute 9 occurs twice or is not below 5"),
+        ("0,1,.25,1,1", "{1 1, 1 0}", "line 9: attribute 1 occurs twice or"),
         ("0,1,.25,1,1", "{1 1, x}", "line 9: expected the number of an attribute .* at character 6"),
         ("0,1,.25,1,1", "{1 }", "line 9: expected the number of an attribute"),
         ("0,1,.25,1,1", "{-1 1}", "line 9: expected the number of an attribute"),
@@ -243,16 +243,16 @@ def test_bad_files(save, old, new, message):
 @pytest.mark.parametrize(
     ("xml", "message"),
     [
-        ('<labels><label name="l9"/></labels>', r"data\.xml: 'l9' is no attribute of data\.arff"),
-        ("<labels></labels>", "lists 0 labels, but data.arff has 5 attributes"),
-        ("<labels><label name='l1'></labels>", "is no valid XML: mismatched tag"),
-        ("", "is no valid XML: no element found"),
+        ('<labels><label name="l9"/></labels>', r"data\.xml: 'l9' is not an attribute of data\.arff"),
+        ("<labels></labels>", "data.xml makes 0 of 5 attributes labels"),
+        ("<labels><label name='l1'></labels>", "is not valid XML: mismatched tag"),
+        ("", "is not valid XML: no element found"),
         ('<!DOCTYPE labels SYSTEM "labels.dtd"><labels/>', "has a document type or entities"),
         (
             '<!DOCTYPE x [<!ENTITY a "l1">]><labels><label name="&a;"/></labels>',
             "has a document type or entities",
         ),
-        ('<?xml version="1.0" encoding="no such"?><labels/>', "data.xml: (is no valid XML|can't be read)"),
+        ('<?xml version="1.0" encoding="no such"?><labels/>', "data.xml: (is not valid XML|can't be read)"),
     ],
 )
 def test_bad_lists_of_labels(save, xml, message):
@@ -278,8 +278,8 @@ def test_converted_sets_read_the_same_as_their_arff(shared, save):
         for x, y in zip(features, labels, strict=True)
     ]
     text = "\n".join(["@relation emotions", *names, "@data", *rows])
-    given = "".join(f'<label name="{name}"/>' for name in expected.classes)
-    records = read_arff(save(text, xml=f"<labels>{given}</labels>"), DataConfig(unlisted="negative"))
+    names = "".join(f'<label name="{name}"/>' for name in expected.classes)
+    records = read_arff(save(text, xml=f"<labels>{names}</labels>"), DataConfig(unlisted="negative"))
     assert records.classes == expected.classes
     assert records.labels == expected.labels
     assert records.inputs.fingerprint() == expected.inputs.fingerprint()

@@ -6,15 +6,17 @@ import copy
 import json
 import math
 import os
+import tracemalloc
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from tests.data.hostile.fuzzing import DELETE, set_value
 
 from spml.config import DataConfig
 from spml.data import open_dataset
 from spml.data.readers import documents, read
+from spml.data.readers.coco import KEYS, Document
+from spml.data.readers.documents import load_json, read_outline
 from spml.errors import InputError
 
 IMAGES = [
@@ -38,7 +40,7 @@ def document(**changes):
 
 @pytest.fixture
 def write(tmp_path, picture):
-    """Write a document, and the images that it names beside it."""
+    """Write a document, and the images that it names in the same folder."""
 
     def make(content=None, name="instances_x.json", images="a b c"):
         for image in images.split():
@@ -67,7 +69,7 @@ def test_labels_and_order(write):
     assert records.notes == (
         "instances_x.json was read as COCO JSON.",
         f"3 images in {records.inputs[0].parent}, 4 annotations, 3 categories.",
-        "1 images have no annotation.",
+        "1 image has no annotation.",
     )
     full = opened(write(), unlisted="negative")
     assert full.labels.to_ternary().tolist() == [[1, -1, -1], [-1, 1, 1], [-1, -1, -1]]
@@ -178,13 +180,13 @@ def test_folder_with_splits(write, picture, tmp_path):
             {"id": row, "file_name": f"{name}.png", "width": 10, "height": 10}
             for row, name in enumerate(names)
         ]
-        found = [
+        annotations = [
             {"image_id": row, "category_id": (9, 2)[row], "bbox": [0, 0, 1, 2 + 2 * row]}
             for row in range(len(names))
         ]
         if part == "test":
-            del found[0]["bbox"]
-        write(document(images=images, annotations=found), f"annotations/instances_{part}.json", "")
+            del annotations[0]["bbox"]
+        write(document(images=images, annotations=annotations), f"annotations/instances_{part}.json", "")
     records = opened(tmp_path)
     assert records.notes[0] == f"{tmp_path.name} was read as a folder with COCO annotations."
     assert records.name == tmp_path.name
@@ -206,7 +208,7 @@ def test_folder_with_splits(write, picture, tmp_path):
     stated = opened(tmp_path, images=str(tmp_path / "images"))
     assert stated.ids[0] == "test/9.png"
     (tmp_path / "annotations" / "instances_minival.json").write_text("{}")
-    with pytest.raises(InputError, match=r"instances_minival\.json is named after no split"):
+    with pytest.raises(InputError, match=r"instances_minival\.json is not named after a split"):
         opened(tmp_path)
 
 
@@ -223,7 +225,7 @@ def test_folder_whose_files_do_not_fit(write, tmp_path):
     with pytest.raises(InputError, match=r"val\.json: its categories are not .* only one of them has 'bird'"):
         opened(tmp_path)
     write(document(categories=CATEGORIES[::-1]), "annotations/instances_val.json")
-    with pytest.raises(InputError, match="in another order"):
+    with pytest.raises(InputError, match="the order differs"):
         opened(tmp_path)
     write(document(images=IMAGES[1:], annotations=[]), "annotations/instances_val.json")
     with pytest.raises(
@@ -233,30 +235,23 @@ def test_folder_whose_files_do_not_fit(write, tmp_path):
 
 
 def changed(path, value):
-    """The document with one value replaced; a value of DELETE removes the key."""
+    """A valid document in which one value is replaced, or removed by DELETE."""
     content = document()
-    place = content
-    for key in path[:-1]:
-        place = place[key]
-    if value is DELETE:
-        del place[path[-1]]
-    else:
-        place[path[-1]] = value
+    set_value(content, path, value)
     return content
 
 
-DELETE = object()
 BAD = [
-    (["images"], {}, r": images: must be a list, but is an object"),
+    (["images"], {}, r": images: expected a list, got an object"),
     (["images"], [], r": images is empty"),
     (["categories"], [], r": categories is empty"),
-    (["annotations"], None, r": annotations: must be a list, but is null"),
-    (["images", 1], 3, r"images\[1\]: must be an object, but is 3"),
-    (["images", 1, "id"], DELETE, r"images\[1\]: has no key 'id'; found the keys 'file_name', 'width'"),
-    (["images", 1, "id"], True, r"images\[1\]\.id: must be a number or a string, but is true"),
-    (["images", 1, "id"], 7, r"images\[1\]\.id: 7 is the id of .*images\[0\], too"),
-    (["images", 1, "file_name"], DELETE, r"images\[1\]: has no key 'file_name'"),
-    (["images", 1, "file_name"], 5, r"images\[1\]\.file_name: must be a string, but is 5"),
+    (["annotations"], None, r": annotations: expected a list, got null"),
+    (["images", 1], 3, r"images\[1\]: expected an object, got an integer"),
+    (["images", 1, "id"], DELETE, r"images\[1\]: there is no field `id`"),
+    (["images", 1, "id"], True, r"images\[1\]\.id: expected an integer or a string, got true or false"),
+    (["images", 1, "id"], 7, r"images\[1\]\.id: 7 is also the id of .*images\[0\]\."),
+    (["images", 1, "file_name"], DELETE, r"images\[1\]: there is no field `file_name`"),
+    (["images", 1, "file_name"], 5, r"images\[1\]\.file_name: expected a string, got an integer"),
     (["images", 1, "file_name"], "a.png", r"images\[1\]: names 'a\.png', which .*images\[0\] names, too"),
     (["images", 1, "file_name"], "./a.png", r"images\[1\]: names 'a\.png', which"),
     (["images", 1, "file_name"], "x.png", r"images\[1\]: there is no file 'x\.png' in"),
@@ -266,31 +261,31 @@ BAD = [
     (["images", 0, "file_name"], "/etc/passwd", r"images\[0\]: '/etc/passwd' lies outside"),
     (["images", 1, "file_name"], "a\0", r"images\[1\]: .* holds a character"),
     (["images", 1, "file_name"], "x" * 300, r"images\[1\]: .* is longer than"),
-    (["images", 1, "width"], "20", r"images\[1\]\.width: must be a number, but is '20'"),
-    (["images", 1, "width"], 0, r"images\[1\]: a width of 0 and a height of 10 are no size"),
-    (["images", 1, "height"], math.nan, r"images\[1\]\.height: must be a finite number, but is nan"),
-    (["images", 1, "neg_category_ids"], 4, r"images\[1\]\.neg_category_ids: must be a list"),
-    (["images", 1, "neg_category_ids"], [[4]], r"neg_category_ids\[0\]: must be a number or a string"),
+    (["images", 1, "width"], "20", r"images\[1\]\.width: expected a number, got a string"),
+    (["images", 1, "width"], 0, r"images\[1\]: a width of 0 and a height of 10 are not a size"),
+    (["images", 1, "height"], math.nan, r"images\[1\]: a width of 20 and a height of nan are not a size"),
+    (["images", 1, "neg_category_ids"], 4, r"images\[1\]\.neg_category_ids: expected a list, got an integer"),
+    (["images", 1, "neg_category_ids"], [[4]], r"neg_category_ids\[0\]: expected an integer or a string"),
     (["images", 1, "neg_category_ids"], [9, 8], r"neg_category_ids\[1\]: there is no category with the id 8"),
     (["images", 1, "neg_category_ids"], [9, 2], r"images\[1\]: 'cat' is in neg_category_ids.*an annotation"),
-    (["categories", 1], [], r"categories\[1\]: must be an object, but is a list"),
-    (["categories", 1, "name"], "dog", r"categories\[1\]\.name: 'dog' is the name of .*categories\[0\], too"),
+    (["categories", 1], [], r"categories\[1\]: expected an object, got a list"),
+    (["categories", 1, "name"], "dog", r"categories\[1\]\.name: 'dog' is also the name of .*categories\[0\]"),
     (["categories", 1, "name"], " ", r"categories\[1\]\.name: the class name ' ' is empty"),
     (["categories", 1, "name"], "a\nb", r"categories\[1\]\.name: the class name 'a\\nb' holds control"),
     (["categories", 1, "name"], "\ud800", r"categories\[1\]\.name: the class name .* holds control"),
-    (["categories", 1, "name"], None, r"categories\[1\]\.name: must be a string, but is null"),
-    (["categories", 1, "id"], 9, r"categories\[1\]\.id: 9 is the id of .*categories\[0\], too"),
-    (["annotations", 2], None, r"annotations\[2\]: must be an object, but is null"),
-    (["annotations", 2, "image_id"], DELETE, r"annotations\[2\]: has no key 'image_id'"),
+    (["categories", 1, "name"], None, r"categories\[1\]\.name: expected a string, got null"),
+    (["categories", 1, "id"], 9, r"categories\[1\]\.id: 9 is also the id of .*categories\[0\]\."),
+    (["annotations", 2], None, r"annotations\[2\]: expected an object, got null"),
+    (["annotations", 2, "image_id"], DELETE, r"annotations\[2\]: there is no field `image_id`"),
     (["annotations", 2, "image_id"], "3", r"annotations\[2\]\.image_id: there is no image with the id '3'"),
-    (["annotations", 2, "image_id"], 3.0, r"annotations\[2\]\.image_id: must be a number .*but is 3.0"),
+    (["annotations", 2, "image_id"], 3.0, r"annotations\[2\]\.image_id: expected an integer or a string"),
     (["annotations", 2, "category_id"], 17, r"annotations\[2\]\.category_id: there is no category .* 17"),
-    (["annotations", 2, "bbox"], [1, 2, 3], r"annotations\[2\]\.bbox: must be left, top.* has 3 entries"),
-    (["annotations", 2, "bbox"], [1, 2, math.inf, 1], r"annotations\[2\]\.bbox: must be a finite.* is inf"),
-    (["annotations", 2, "bbox"], [1, 2, 10**400, 1], r"annotations\[2\]\.bbox: must be a finite.* is 1000"),
-    (["annotations", 2, "bbox"], [1, 2, None, 1], r"annotations\[2\]\.bbox: must be a number, but is null"),
-    (["annotations", 2, "bbox"], [1, 2, -3, 1], r"annotations\[2\]\.bbox: a width of -3 and a height of 1"),
-    (["annotations", 2, "bbox"], {}, r"annotations\[2\]\.bbox: must be a list"),
+    (["annotations", 2, "bbox"], [1, 2, 3], r"annotations\[2\]\.bbox: expected a list of length 4"),
+    (["annotations", 2, "bbox"], [1, 2, math.inf, 1], r"\[2\]\.bbox: expected left, top.* got 1, 2, inf, 1"),
+    (["annotations", 2, "bbox"], [1, 2, 10**400, 1], r"annotations\[2\]\.bbox\[2\]: number out of range"),
+    (["annotations", 2, "bbox"], [1, 2, None, 1], r"\[2\]\.bbox\[2\]: expected a number, got null"),
+    (["annotations", 2, "bbox"], [1, 2, -3, 1], r"\[2\]\.bbox: expected left, top.* got 1, 2, -3, 1"),
+    (["annotations", 2, "bbox"], {}, r"annotations\[2\]\.bbox: expected a list, got an object"),
 ]  # fmt: skip
 
 
@@ -328,12 +323,9 @@ def test_a_link_that_leaves(write, tmp_path, picture):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "is no valid JSON: Expecting value at line 1, column 1"),
-        (b'{"images":\n [}', "is no valid JSON: .* at line 2, column 3"),
+        (b"", "is not valid JSON: Expecting value at line 1, column 1"),
+        (b'{"images":\n [}', "is not valid JSON: .* at line 2, column 3"),
         (b"\xff\xfe{", "is not UTF-8: byte 0xff at position 0"),
-        (b"[" * 500_000, "nested too deeply"),
-        (b'{"a":' * 500_000, "nested too deeply"),
-        (b'{"images": ' + b"9" * 5000 + b"}", "is no valid JSON: Exceeds the limit"),
         (b"3", "not a known kind of JSON; found 3. Known are COCO"),
         (b"[]", "not a known kind of JSON; found a list"),
         (b"{}", "not a known kind of JSON; found the keys none"),
@@ -354,14 +346,49 @@ def test_bom_and_size(write, monkeypatch):
     path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
     assert len(opened(path).ids) == 3
     monkeypatch.setattr(documents, "MAX_BYTES", 100)
-    with pytest.raises(InputError, match=r"bytes are more than the 100 that are read of a JSON file"):
+    with pytest.raises(InputError, match=r"bytes, more than the limit of 100"):
         opened(path)
 
 
-def test_masks_are_not_kept(write):
+@pytest.mark.parametrize("area", [1.5, math.nan])  # NaN, as Python writes it, needs the standard library
+def test_masks_are_not_kept(write, area):
+    content = document()
+    content["annotations"] *= 100
+    for annotation in content["annotations"]:
+        annotation["segmentation"] = [[0.5] * 2000]
+    content["annotations"][0]["area"] = area
+    path = write(content)
+    size = path.stat().st_size
+    tracemalloc.start()
+    assert len(load_json(path, Document).annotations) == 400
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 3 * size
+
+
+def test_fields_that_are_not_read_may_hold_anything(write):
+    content = document()
+    content["annotations"][0].update(score=math.nan, area="large", attributes={"id": [None]})
+    content["images"][0]["date_captured"] = 10**30
+    assert opened(write(content)).labels == opened(write()).labels
+
+
+def test_the_last_of_several_equal_keys_counts(write):
     path = write()
-    assert "segmentation" in path.read_text()
-    assert "segmentation" not in documents.load_json(path)["annotations"][1]
+    path.write_text(
+        path.read_text().replace('"info"', '"images": [], "images": ' + json.dumps(IMAGES) + ', "x"')
+    )
+    assert opened(path).ids == ("a.png", "b.png", "c.png")
+
+
+def test_recognising_reads_keys_only(write, tmp_path):
+    outline = read_outline(write())
+    assert (outline.kind, {*KEYS} <= {*outline.keys}) == ("an object", True)
+    path = tmp_path / "tasks.json"
+    path.write_text(' [ {"data": {"x": NaN}, "annotations": []}, 3, what is this')
+    assert read_outline(path) == ("a list", ("data", "annotations"))
+    path.write_text('{"a": NaN, "b": {"c": 1}}')
+    assert read_outline(path) == ("an object", ("a", "b"))
 
 
 @pytest.mark.shared
@@ -377,96 +404,8 @@ def test_coco128(shared):
     content = json.loads((folder / "annotations/instances_train2017.json").read_text())
     sizes = {image["id"]: image["width"] * image["height"] for image in content["images"]}
     areas = [
-        found["bbox"][2] * found["bbox"][3] / sizes[found["image_id"]] for found in content["annotations"]
+        entry["bbox"][2] * entry["bbox"][3] / sizes[entry["image_id"]] for entry in content["annotations"]
     ]
     assert np.allclose(records.objects.area, areas, atol=0.002)
     data = open_dataset(DataConfig(path=str(folder)), size=16)
     assert {split: len(samples) for split, samples in data.splits.items()} == {"train": 126, "val": 128}
-
-
-# -- any input at all ------------------------------------------------------------------------------------
-
-scalars = st.one_of(
-    st.none(),
-    st.booleans(),
-    st.integers(-3, 12),
-    st.floats(),
-    st.sampled_from(["a.png", "..", "cat", "", "\0", 10**400]),
-)
-values = st.recursive(
-    scalars,
-    lambda inner: st.one_of(
-        st.lists(inner, max_size=3),
-        st.dictionaries(
-            st.sampled_from(["id", "images", "annotations", "categories", "data", "x"]), inner, max_size=3
-        ),
-    ),
-    max_leaves=8,
-)
-
-
-def places(content, path=()):
-    """The path of every value in a document."""
-    found = [path] if path else []
-    entries = (
-        content.items()
-        if isinstance(content, dict)
-        else enumerate(content)
-        if isinstance(content, list)
-        else ()
-    )
-    return found + [place for key, value in entries for place in places(value, (*path, key))]
-
-
-def try_changes(path, changes, read_or_refuse):
-    content = document()
-    content["images"][0].update(neg_category_ids=[4], not_exhaustive_category_ids=[2])
-    for number, value in changes:
-        options = places(content)
-        *way, last = options[number % len(options)]
-        place = content
-        for key in way:
-            place = place[key]
-        if value is DELETE:
-            del place[last]
-        else:
-            place[last] = value
-        if not content:
-            break
-    path.write_text(json.dumps(content))
-    read_or_refuse(path)
-
-
-@pytest.fixture
-def damaged(write):
-    """A file to be written anew in each example, beside the images."""
-    return write()
-
-
-changes = st.lists(st.tuples(st.integers(0, 200), st.one_of(values, st.just(DELETE))), min_size=1, max_size=3)
-
-
-@pytest.mark.parametrize("count", [100, pytest.param(3000, marks=pytest.mark.long)])
-def test_anything(damaged, read_or_refuse, count):
-    examples = settings(max_examples=count, deadline=None)
-
-    @examples
-    @given(content=st.binary(max_size=300))
-    def random_bytes(content):
-        damaged.write_bytes(content)
-        read_or_refuse(damaged)
-
-    @examples
-    @given(content=values)
-    def random_json(content):
-        damaged.write_text(json.dumps(content))
-        read_or_refuse(damaged)
-
-    @examples
-    @given(changes=changes)
-    def changed_documents(changes):
-        try_changes(damaged, changes, read_or_refuse)
-
-    random_bytes()
-    random_json()
-    changed_documents()

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
-import re
-import zipfile
-
 import numpy as np
 import pytest
 import scipy.sparse
@@ -14,7 +10,6 @@ import torch
 from spml.config import DataConfig
 from spml.data import Augment, open_dataset
 from spml.data.matrix import FeatureMatrix, ImageArray, check_finite
-from spml.data.readers import features as reader
 from spml.data.readers.features import read_features, read_labels, read_unlabelled
 from spml.errors import InputError
 
@@ -48,11 +43,11 @@ def test_one_file(save):
     assert batch.tolist() == X[[2, 0]].tolist()
 
 
-@pytest.mark.parametrize("given", ["set_X.npz", "set_Y.npz"])
-def test_pair_of_files(save, tmp_path, given):
+@pytest.mark.parametrize("name", ["set_X.npz", "set_Y.npz"])
+def test_pair_of_files(save, tmp_path, name):
     scipy.sparse.save_npz(tmp_path / "set_X.npz", scipy.sparse.csr_matrix(X))
     save("set_Y.npz", Y=Y, test=np.array([0, 0, 1, 0], bool), labels=np.array(["p", "q"]))
-    records = read_features(tmp_path / given, DataConfig(unlisted="negative"))
+    records = read_features(tmp_path / name, DataConfig(unlisted="negative"))
     assert records.name == "set"
     assert records.classes == ("p", "q")
     assert records.ids == ("0", "1", "2", "3")
@@ -68,7 +63,7 @@ def test_a_pair_that_disagrees_is_refused(save):
     path = save("set_Y.npz", **labels, names=names)
     assert read_features(path, DataConfig()).ids == tuple(names)
     save("set_Y.npz", **labels, names=names[::-1])
-    with pytest.raises(InputError, match=r"set_Y\.npz: names is another one than in set_X\.npz, so it can't"):
+    with pytest.raises(InputError, match=r"set_Y\.npz: names differs from names in set_X\.npz: ambiguous"):
         read_features(path, DataConfig())
 
 
@@ -115,7 +110,7 @@ CSR_LABELS = [
 
 @pytest.mark.parametrize(("array", "dtype", "unlisted", "expected", "meaning"), CSR_LABELS)
 def test_sparse_labels(save, tmp_path, array, dtype, unlisted, expected, meaning):
-    """As a file of its own, with other keys beside X, and dense: always the same."""
+    """As a file of its own, with other keys next to X, and dense: always the same."""
     matrix = scipy.sparse.csr_matrix(np.array(array, dtype))
     scipy.sparse.save_npz(tmp_path / "set_Y.npz", matrix)
     x = scipy.sparse.csr_matrix(X[:3])
@@ -141,7 +136,7 @@ def test_explicit_zeros_are_zeros():
     assert read_labels(matrix, (), "negative", "x")[0].to_ternary().tolist() == [[1, -1], [-1, 1]]
     matrix.data[1] = np.nan
     assert read_labels(matrix, (), "unknown", "x")[0].to_ternary().tolist() == [[1, 0], [-1, 1]]
-    assert matrix.nnz == 4, "what was given is not changed"
+    assert matrix.nnz == 4, "the argument is not changed"
 
 
 @pytest.mark.parametrize(
@@ -166,7 +161,7 @@ def test_bad_sparse_labels(data, message):
         ([[1, 0.5], [0, 1]], "row 0, column 1: .*got 0.5"),
         ([[1, np.nan], [-1, 0]], "row 1, column 0: .*NaN.* got -1"),
         ([[1, np.inf], [0, 1]], "row 0, column 1: .*got inf"),
-        ([[1, 0, 0]], "Y has 3 columns, but there are 2 class names"),
+        ([[1, 0, 0]], "Y has 3 columns; expected 2, one per class name"),
         ([0, 2], r"row 1: class index 2 is outside .* the first class is 0: subtract 1 if yours"),
         ([0.0, 1.0], "must be integers"),
         ([["a", "b"]], "Y must hold numbers"),
@@ -202,26 +197,29 @@ SPARSE = {
         ({"X": X[:3], "Y": Y}, r"X has 3 rows, but Y has shape \(4, 2\)"),
         ({"X": X}, r"has no labels: expected an array Y.*Found: X \(4, 3\)"),
         ({"Y": Y}, "has no features: expected an array X"),
-        ({"unrelated": X}, "holds none of the arrays that are read; found: unrelated"),
+        ({"unrelated": X}, "has no array with a known name; found: unrelated"),
         ({"X": X[0], "Y": Y}, r"X must hold numbers in shape \(N, D\)"),
-        ({"X": X[:0], "Y": Y[:0]}, "at least one row and one column"),
+        ({"X": X[:0], "Y": Y[:0]}, "at least one row and 1 to"),
         ({"X": X.astype(str), "Y": Y}, "X must hold numbers"),
-        ({"X": X, "Y": Y, "classes": np.array(["a"])}, "Y has 2 columns, but there are 1 class names"),
+        ({"X": X, "Y": Y, "classes": np.array(["a"])}, "Y has 2 columns; expected 1, one per class name"),
         ({"X": X, "Y": Y, "classes": np.array(["a", " "])}, "classes: entry 1 is empty"),
         ({"X": X, "Y": Y, "classes": np.array(["a", "a"])}, "classes: entry 1 repeats 'a' of entry 0"),
         ({"X": X, "Y": Y, "classes": np.array([1, 2])}, "classes must hold strings"),
-        ({"X": X, "Y": Y, "classes": np.array([b"a", b"\xff"])}, "not ASCII"),
+        ({"X": X, "Y": Y, "classes": np.array([b"a", b"\xff"])}, "classes must hold strings: .*ascii"),
         ({"X": X, "Y": Y, "names": np.array(["a"])}, "names must hold 4 strings"),
-        ({"X": X, "Y": np.zeros(4, int)}, "`classes` must list the class names"),
+        ({"X": X, "Y": np.zeros(4, int)}, "indices of the class names in `classes`"),
         ({"X": X, "Y": Y, "split": np.array(["train", "test", "tset", "val"])}, r"split: row 2 .* is 'tset'"),
         ({"X": X, "Y": Y, "split": np.array(["train"])}, "split must hold 4 strings"),
         ({"X": X, "Y": Y, "test": np.array([0, 1, 2, 0])}, "test must hold 4 truth values"),
-        ({**SPARSE, "indices": np.array([0, 9]), "Y": Y[:2]}, "no valid CSR matrix"),
-        ({**SPARSE, "indptr": np.array([0, 9, 2]), "Y": Y[:2]}, "no valid CSR matrix"),
-        ({**SPARSE, "indices": np.array([0, -1]), "Y": Y[:2]}, "no valid CSR matrix"),
-        ({**SPARSE, "shape": np.array([2, 3, 4]), "Y": Y[:2]}, "no valid CSR matrix"),
-        ({**SPARSE, "shape": np.array([2, 10**12]), "Y": Y[:2]}, "features per row are more than"),
-        ({**SPARSE, "format": np.array(b"csc"), "Y": Y[:2]}, "has the format b'csc'. Save it after X.tocsr"),
+        ({**SPARSE, "indices": np.array([0, 9]), "Y": Y[:2]}, "not a valid CSR matrix"),
+        ({**SPARSE, "indptr": np.array([0, 9, 2]), "Y": Y[:2]}, "not a valid CSR matrix"),
+        ({**SPARSE, "indices": np.array([0, -1]), "Y": Y[:2]}, "not a valid CSR matrix"),
+        ({**SPARSE, "shape": np.array([2, 3, 4]), "Y": Y[:2]}, "not a valid CSR matrix"),
+        (
+            {**SPARSE, "shape": np.array([2, 10**12]), "Y": Y[:2]},
+            r"X must hold numbers in shape .* 1 to 10,000,000 columns; got float64 \(2, 1000000000000\)",
+        ),
+        ({**SPARSE, "format": np.array(b"csc"), "Y": Y[:2]}, "the format is b'csc', so call X.tocsr"),
     ],
 )
 def test_bad_files(save, arrays, message):
@@ -232,68 +230,11 @@ def test_bad_files(save, arrays, message):
 
 def test_sparse_labels_that_lie(save):
     wide = {f"Y_{key}": value for key, value in {**SPARSE, "shape": np.array([2, 10**12])}.items()}
-    with pytest.raises(InputError, match="Y has 1,000,000,000,000 columns, more than 1,000,000"):
+    with pytest.raises(InputError, match="Y has 1,000,000,000,000 columns; expected at most 1,000,000"):
         read_features(save(X=X[:2], **wide), DataConfig())
     outside = {f"Y_{key}": value for key, value in {**SPARSE, "indices": np.array([0, 9])}.items()}
-    with pytest.raises(InputError, match="the arrays of Y are no valid CSR matrix"):
+    with pytest.raises(InputError, match="the arrays of Y are not a valid CSR matrix"):
         read_features(save(X=X[:2], **outside), DataConfig())
-
-
-def test_sizes_are_looked_at_before_memory_is_taken(save, monkeypatch):
-    path = save(X=X, Y=Y)
-    with zipfile.ZipFile(path, "a") as archive, archive.open("names.npy", "w") as stream:
-        header = {"descr": "<U10", "fortran_order": False, "shape": (10**12,)}
-        np.lib.format.write_array_header_1_0(stream, header)
-    with pytest.raises(
-        InputError, match=r"names\.npy says that it has 40,000,000,000,000 bytes, but has 128"
-    ):
-        read_features(path, DataConfig())
-    np.savez_compressed(path, X=np.zeros((1000, 500)), Y=np.ones((1000, 2), np.uint8))
-    assert path.stat().st_size < 10_000
-    assert len(read_features(path, DataConfig()).ids) == 1000
-    monkeypatch.setattr(reader, "MAX_UNPACKED", 1_000_000)
-    with pytest.raises(
-        InputError, match=r"unpack to 4,0\d\d,\d+ bytes, more than the 1,000,000 that are read"
-    ):
-        read_features(path, DataConfig())
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_LZMA) as archive:
-        archive.writestr("X.npy", b"x")
-    with pytest.raises(InputError, match=r"X\.npy is compressed in a way that NumPy does not write"):
-        read_features(path, DataConfig())
-
-
-class Loud:
-    """Fails the test if it is ever unpickled."""
-
-    def __reduce__(self):
-        return (pytest.fail, ("a pickle was loaded",))
-
-
-def test_nothing_is_unpickled(tmp_path, save):
-    path = save(X=np.array([Loud()], dtype=object), Y=Y)
-    with pytest.raises(InputError, match=r"can't be read: .*Python objects are not read"):
-        read_features(path, DataConfig())
-    path.write_bytes(pickle.dumps(Loud()))
-    with pytest.raises(InputError, match=r"is no \.npz file"):
-        read_features(path, DataConfig())
-
-
-@pytest.mark.parametrize("share", [0.0, 0.3, 0.7, 0.99])
-def test_truncated_files(save, share):
-    path = save(X=X, Y=Y)
-    data = path.read_bytes()
-    path.write_bytes(data[: int(share * len(data))])
-    with pytest.raises(InputError, match=re.escape(str(path))):
-        read_features(path, DataConfig())
-
-
-def test_flipped_bits_are_found(save):
-    path = save(X=np.zeros((50, 50), np.float32), Y=np.ones((50, 2), np.uint8))
-    data = bytearray(path.read_bytes())
-    data[5000] ^= 255
-    path.write_bytes(bytes(data))
-    with pytest.raises(InputError, match=r"can't be read: .*CRC"):
-        read_features(path, DataConfig())
 
 
 def test_prediction_needs_no_labels(save):
@@ -341,9 +282,9 @@ def test_every_kind_of_number_becomes_float32(dtype, order):
 
 
 def test_a_file_in_column_order_is_kept_row_by_row(save):
-    kept = read_features(save(X=np.asfortranarray(X), Y=Y), DataConfig()).inputs
-    assert kept._matrix.flags.c_contiguous
-    assert kept.fetch(range(4)).tolist() == X.tolist()
+    features = read_features(save(X=np.asfortranarray(X), Y=Y), DataConfig()).inputs
+    assert features._matrix.flags.c_contiguous
+    assert features.fetch(range(4)).tolist() == X.tolist()
 
 
 def test_check_finite_takes_large_numbers():

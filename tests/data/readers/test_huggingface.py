@@ -47,8 +47,8 @@ def write(folder, labels, features=None, *, rows=2, files=1, pictures=PICTURES, 
         part = table.slice(count * k // files, count * (k + 1) // files - count * k // files)
         with pa.ipc.new_stream(folder / name, table.schema, options=options) as stream:
             stream.write_table(part, max_chunksize=rows)
-    given = {"image": IMAGE, "labels": LIST, **(features or {})}
-    (folder / "dataset_info.json").write_text(json.dumps({"features": given}))
+    all_features = {"image": IMAGE, "labels": LIST, **(features or {})}
+    (folder / "dataset_info.json").write_text(json.dumps({"features": all_features}))
     (folder / "state.json").write_text(json.dumps({"_data_files": [{"filename": name} for name in names]}))
     return folder
 
@@ -136,19 +136,17 @@ def test_the_only_column_of_class_labels(tmp_path):
     path = write(tmp_path / "set", pa.array([0.5] * 6), features, fine=extra, note=pa.array(["x"] * 6))
     records = read_huggingface(path, DataConfig())
     assert records.labels.index.tolist() == extra.to_pylist()
-    assert records.notes[1] == "set: columns that are not used: labels, note."
+    assert records.notes[1] == "set: unused columns: labels, note."
     features["other"] = NAMES
     path = write(tmp_path / "set", pa.array([0.5] * 6), features, fine=extra, other=extra)
-    with pytest.raises(InputError, match=r"can't be told which column holds the labels.*rename_column"):
+    with pytest.raises(InputError, match=r"ambiguous which column holds the labels.*rename_column"):
         read_huggingface(path, DataConfig())
 
 
 def test_unknown_rows_are_not_negative(tmp_path):
     path = write(tmp_path / "set", pa.array([[0], None, []], INDICES.type))
     assert read_huggingface(path, DataConfig()).labels.to_ternary().tolist() == [[1, 0, 0], [0] * 3, [0] * 3]
-    with pytest.raises(
-        InputError, match=r"nothing is listed for row 1 \(counted from 0\), not even an empty"
-    ):
+    with pytest.raises(InputError, match=r"the labels of row 1 \(counted from 0\) are missing"):
         read_huggingface(path, DataConfig(unlisted="negative"))
     path = write(tmp_path / "set", pa.array([[0], [], []], INDICES.type))
     full = read_huggingface(path, DataConfig(unlisted="negative")).labels
@@ -165,19 +163,19 @@ def test_rows_of_a_longer_table(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"labels": pa.array([[0], [3]], INDICES.type)}, r"row 1 \(counted from 0\): the label 3 is no"),
-        ({"labels": pa.array([[0], [-1, 2]], INDICES.type)}, "row 1 .* the label -1 is no index"),
-        ({"labels": pa.array([[0.5], [1]])}, "row 0 .* the label 0.5 is no index"),
-        ({"labels": pa.array([["cat"], ["dog"]])}, "row 0 .* the label 'cat' is no index"),
+        ({"labels": pa.array([[0], [3]], INDICES.type)}, r"row 1 \(counted from 0\): the label 3 is not an"),
+        ({"labels": pa.array([[0], [-1, 2]], INDICES.type)}, "row 1 .* the label -1 is not an index"),
+        ({"labels": pa.array([[0.5], [1]])}, "row 0 .* the label 0.5 is not an index"),
+        ({"labels": pa.array([["cat"], ["dog"]])}, "row 0 .* the label 'cat' is not an index"),
         ({"labels": pa.array([[], []], INDICES.type), "features": {"labels": [TEXT]}},
          "no sample has a label in the column 'labels'"),
-        ({"labels": INDICES.slice(0, 0)}, "holds no sample"),
-        ({"features": {"labels": {**NAMES, "names": ["a", "a"]}}}, "class names must be distinct"),
-        ({"features": {"labels": {**NAMES, "names": []}}}, "class names must be distinct"),
-        ({"features": {"labels": {"_type": "ClassLabel"}}}, "'labels': has no key 'names'"),
-        ({"features": {"labels": {**NAMES, "names": [1]}}}, "names: must be a string, but is 1"),
+        ({"labels": INDICES.slice(0, 0)}, "has no rows"),
+        ({"features": {"labels": {**NAMES, "names": ["a", "a"]}}}, "expected at least one class name"),
+        ({"features": {"labels": {**NAMES, "names": []}}}, "expected at least one class name"),
+        ({"features": {"labels": {"_type": "ClassLabel"}}}, "'labels': there is no field `names`"),
+        ({"features": {"labels": {**NAMES, "names": [1]}}}, r"'labels'\.names\[0\]: expected a string"),
         ({"features": {"image": {"_type": "Audio"}}}, "expected one column of the type Image; found: "),
-        ({"features": {"labels": 3}}, "can't be told which column holds the labels"),
+        ({"features": {"labels": 3}}, "ambiguous which column holds the labels"),
         ({"pictures": [{"bytes": None, "path": "/etc/passwd"}] * 2}, "row 0 .* holds no image. .*names of"),
         ({"pictures": [PICTURES[0], None]}, "row 1 .* holds no image"),
         ({"pictures": pa.array([b"x", b"y"])}, "the image column holds binary, not encoded images"),
@@ -198,14 +196,14 @@ def test_bad_sets(tmp_path, changes, message):
         ("state.json", '{"_data_files": [{"filename": "../x.arrow"}]}', "lies outside the folder"),
         ("state.json", '{"_data_files": [{"filename": "/etc/passwd"}]}', "lies outside the folder"),
         ("state.json", '{"_data_files": [{"filename": "x.arrow"}]}', "there is no file 'x.arrow'"),
-        ("state.json", '{"_data_files": [3]}', "must be an object, but is 3"),
+        ("state.json", '{"_data_files": [3]}', r"_data_files\[0\]: expected an object, got an integer"),
         ("state.json", '{"_data_files": [], "_indices_data_files": [{"filename": "i"}]}', "flatten_indices"),
-        ("state.json", "[" * 100_000, "nested too deeply"),
-        ("dataset_info.json", "{}", "has no key 'features'"),
-        ("dataset_info.json", "x", "is no valid JSON"),
+        ("state.json", '{"x": ' + "[" * 100_000, "nested too deeply"),
+        ("dataset_info.json", "{}", "there is no field `features`"),
+        ("dataset_info.json", "x", "is not valid JSON"),
         ("dataset_dict.json", '{"splits": ["train", "../test"]}', "the split '../test' is none of"),
-        ("dataset_dict.json", '{"splits": ["train"]}', r"train/dataset_info\.json: is no file"),
-        ("dataset_dict.json", '{"splits": []}', "must name at least one split"),
+        ("dataset_dict.json", '{"splits": ["train"]}', r"train/dataset_info\.json: is not a file"),
+        ("dataset_dict.json", '{"splits": []}', "has no rows"),
         ("data-00000-of-00001.arrow", "", "can't be read as an Arrow stream"),
         ("data-00000-of-00001.arrow", "ARROW1" + "x" * 100, "can't be read as an Arrow stream"),
     ],
@@ -225,15 +223,15 @@ def test_other_columns_than_listed(tmp_path):
 
 
 def test_offsets_that_lead_elsewhere(tmp_path):
-    """Damaged offsets are found before anything is read through them."""
+    """Damaged offsets are detected before they are used."""
     path = write(tmp_path / "set", INDICES, rows=10)
     file = path / "data-00000-of-00001.arrow"
     sizes = np.cumsum([0, *(len(picture["bytes"]) for picture in PICTURES)]).astype(np.int32)
     data = file.read_bytes()
     assert data.count(sizes.tobytes()) == 1
-    for place, value in ((3, 1 << 30), (3, -5), (6, 1 << 20), (1, int(sizes[2]) + 1)):
+    for position, value in ((3, 1 << 30), (3, -5), (6, 1 << 20), (1, int(sizes[2]) + 1)):
         wrong = sizes.copy()
-        wrong[place] = value
+        wrong[position] = value
         file.write_bytes(data.replace(sizes.tobytes(), wrong.tobytes()))
         with pytest.raises(InputError, match="can't be read as an Arrow stream"):
             read_huggingface(path, DataConfig())
@@ -253,7 +251,7 @@ def test_image_parts_are_those_of_the_rows(tmp_path):
     parts = reader._image_parts(column.slice(2, 3), whole, file, 0)
     assert [part.read_bytes() for part in parts] == [picture["bytes"] for picture in PICTURES[2:5]]
     elsewhere = pa.array([{"bytes": bytes(5000), "path": None}], STORED)
-    with pytest.raises(InputError, match="images do not lie in the file itself"):
+    with pytest.raises(InputError, match="images lie outside the file"):
         reader._image_parts(elsewhere, whole.slice(0, 10), file, 0)
 
 

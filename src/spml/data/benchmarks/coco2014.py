@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ...errors import InputError
+from ..readers.coco import Document
 from ..readers.documents import load_json
 from .common import Benchmark, Missing, Official, Part, Published, find_folder, full_labels
 from .download import Archive
@@ -63,14 +64,14 @@ def _read_part(path: Path, folder: str) -> tuple[dict[int, str], Part]:
     Categories have the order of the file, which is that of the label columns. Images have at least one
     annotation, crowds included, and are ordered by their ids as strings ('100010' before '9').
     """
-    content = load_json(path)
+    document = load_json(path, Document)
     try:
-        categories = {int(category["id"]): str(category["name"]) for category in content["categories"]}
-        files = {int(image["id"]): str(image["file_name"]) for image in content["images"]}
+        categories = {int(category.id): category.name for category in document.categories}
+        files = {int(image.id): str(image.file_name) for image in document.images}
         columns = {identity: column for column, identity in enumerate(categories)}
         present: dict[int, set[int]] = {}
-        for annotation in content["annotations"]:
-            present.setdefault(int(annotation["image_id"]), set()).add(columns[annotation["category_id"]])
+        for annotation in document.annotations:
+            present.setdefault(int(annotation.image_id), set()).add(columns[int(annotation.category_id)])
         images = sorted(present, key=str)
         names = tuple(files[image] for image in images)
         labels = full_labels([sorted(present[image]) for image in images], len(columns))

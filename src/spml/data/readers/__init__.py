@@ -13,7 +13,6 @@ from ...errors import InputError, nearest
 from ..records import Records
 from .coco import KEYS
 from .digits import make_digits
-from .documents import keys_of
 from .places import find_files
 from .registry import Reader, Source, find_reader, readers, register_reader
 
@@ -60,7 +59,7 @@ def _unknown(source: Source) -> InputError:
     path = source.path
     if source.suffix == ".json":
         return InputError(
-            f"{path}: is not a known kind of JSON; found {keys_of(source.document)}. Known are COCO (an "
+            f"{path}: is not a known kind of JSON; found {source.outline}. Known are COCO (an "
             f"object with the keys {', '.join(KEYS)}), Label Studio (a list of tasks with `data` and "
             "`annotations`, exported as `JSON`, not `JSON-MIN`), and what spml data prepare writes."
         )

@@ -7,18 +7,19 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
-from xml.parsers import expat
 
 from ...config import DataConfig
 from ...errors import InputError
 from ..safe import is_file, shown
+from .documents import parse_xml
 from .marks import BAD, MARKS
 
-MAX_XML = 1 << 26  # bytes
+MAX_XML = 1 << 24  # bytes
 _QUOTED = r"""'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)\""""
 _ATTRIBUTE = re.compile(rf"@attribute\s+(?:{_QUOTED}|([^\s,{{}}'\"]+))\s*(.*)", re.IGNORECASE | re.DOTALL)
 _CELL = re.compile(rf"\s*(?:{_QUOTED}|([^,'\"]*))\s*(,|$)")
 _LABELS = re.compile(r"(?:^|\s)-C\s+([+-]?\d{1,9})(?:\s|$)")
+_TYPES = ("numeric", "real", "integer", "string", "date")
 _NUMBER = re.compile(r"(?:^|\s)-split-number\s+(\d{1,9})(?:\s|$)")
 _PERCENTAGE = re.compile(r"(?:^|\s)-split-percentage\s+(\d{1,3}(?:\.\d{1,9})?)(?:\s|$)")
 
@@ -27,8 +28,8 @@ class Attribute(NamedTuple):
     """One column.
 
     Attributes:
-        name: of the column.
-        values: what a nominal attribute may be; empty if it is numeric; None if it is neither.
+        name: Name of the column.
+        values: Values of a nominal attribute; empty if it is numeric; None if it is a string or a date.
     """
 
     name: str
@@ -36,205 +37,159 @@ class Attribute(NamedTuple):
 
 
 class Header(NamedTuple):
-    """What stands before @data.
+    """Everything before @data.
 
     Attributes:
-        relation: the name of the relation, in which MEKA keeps options.
-        attributes: the columns.
+        relation: Name of the relation, which holds the options of MEKA.
+        attributes: All columns.
     """
 
     relation: str
     attributes: tuple[Attribute, ...]
 
-    def training(self, count: int) -> int | None:
-        """How many of `count` rows, from the first on, MEKA's options make training rows.
+    def training_rows(self, count: int) -> int | None:
+        """Number of training rows, which come first, by MEKA's options; None without such an option.
 
-        They are -split-percentage, of which halves are rounded up, or else -split-number.
+        The options are -split-percentage, of which halves are rounded up, or else -split-number.
         """
-        if found := _PERCENTAGE.search(self.relation):
-            return math.floor(count * float(found[1]) / 100 + 0.5)
-        found = _NUMBER.search(self.relation)
-        return int(found[1]) if found else None
+        if percentage := _PERCENTAGE.search(self.relation):
+            return math.floor(count * float(percentage[1]) / 100 + 0.5)
+        number = _NUMBER.search(self.relation)
+        return int(number[1]) if number else None
 
 
-def split_cells(text: str) -> list[str]:
-    """The cells of a line between commas, without quotes and blanks around them.
-
-    Raises:
-        ValueError: a quote that does not end, or that is within a cell.
-    """
-    if "'" not in text and '"' not in text:
-        # Where there is no comma, blanks separate.
-        return [cell.strip() for cell in text.split(",")] if "," in text else text.split()
-    cells, place, ended = [], 0, False
-    while not ended:
-        match = _CELL.match(text, place)
-        if match is None:
-            raise ValueError(f"a quote that is not closed, or within a cell, at character {place + 1}")
-        cells.append(_unquoted(match))
-        place, ended = match.end(), not match[4]
-    return cells
-
-
-def unescaped(text: str) -> str:
-    """What was between quotes."""
+def unescape(text: str) -> str:
+    """Replace the escape sequences of a quoted cell."""
     return re.sub(r"\\(.)", r"\1", text)
 
 
-def read_header(path: Path, lines: Iterator[tuple[int, str]]) -> Header:
-    """Read up to the line @data.
+def split_cells(text: str) -> list[str]:
+    """Split a line at its commas, or at blanks if it has no comma, and remove quotes.
 
     Raises:
-        InputError: a line that is no part of a header, no @data, two attributes of one name.
+        ValueError: A quote is not closed, or lies within a cell.
+    """
+    if "'" not in text and '"' not in text:
+        return [cell.strip() for cell in text.split(",")] if "," in text else text.split()
+    cells, position, last = [], 0, False
+    while not last:
+        match = _CELL.match(text, position)
+        if match is None:
+            raise ValueError(f"a quote that is not closed, or within a cell, at character {position + 1}")
+        cells.append(_unquoted(match))
+        position, last = match.end(), not match[4]
+    return cells
+
+
+def read_header(path: Path, lines: Iterator[tuple[int, str]]) -> Header:
+    """Read the lines up to @data.
+
+    Raises:
+        InputError: A line is not part of a header, there is no @data, or two attributes have the same name.
     """
     relation = ""
-    attributes: list[Attribute] = []
+    attributes: dict[str, Attribute] = {}
     for number, line in lines:
         text = line.strip()
         word = text[:10].split(None, 1)[0].lower() if text else "%"
-        if word.startswith("%"):
-            continue
+        if word == "@data":
+            return Header(relation, tuple(attributes.values()))
         if word == "@relation":
             relation = text[len(word) :].strip().strip("'\"")
-        elif word == "@attribute":
-            attributes.append(_attribute(f"{path}: line {number}", text))
-        elif word == "@data":
-            break
-        else:
-            raise InputError(
-                f"{path}: line {number}: expected @relation, @attribute or @data, found {shown(text)}."
-            )
-    else:
-        raise InputError(f"{path}: is no ARFF file: there is no line @data.")
-    names = [attribute.name for attribute in attributes]
-    if len(set(names)) < len(names):
-        twice = next(name for place, name in enumerate(names) if name in names[:place])
-        raise InputError(f"{path}: two attributes have the name {shown(twice)}.")
-    return Header(relation, tuple(attributes))
+        elif not word.startswith("%"):
+            try:
+                attribute = _attribute(text)
+                if attributes.setdefault(attribute.name, attribute) is not attribute:
+                    raise ValueError(f"the name {shown(attribute.name)} was used before")
+            except ValueError as error:
+                raise InputError(f"{path}: line {number}: {error}.") from error
+    raise InputError(f"{path}: is not an ARFF file: there is no line @data.")
 
 
-def label_places(path: Path, header: Header, config: DataConfig) -> tuple[list[int], str]:
-    """Which attributes are labels, and what says so.
+def label_positions(path: Path, header: Header, config: DataConfig) -> tuple[Sequence[int], str]:
+    """Positions of the attributes that are labels, and the source of this information.
 
-    `config.label_columns` comes first, then the XML file that Mulan keeps beside, then MEKA's option -C in
-    the name of the relation.
+    `config.label_columns` comes first, then Mulan's XML file next to the data, then MEKA's option -C in the
+    name of the relation.
 
     Raises:
-        InputError: nothing says it; more labels than attributes; one that is no attribute, or not binary.
+        InputError: There is no such source, it makes all or no attributes labels or names an unknown one, or
+            a label is not binary.
     """
+    count = len(header.attributes)
     xml = next((file for file in _xml_files(path) if is_file(file)), None)
     option = _LABELS.search(header.relation)
+    positions: Sequence[int]
     if config.label_columns:
-        what = "data.label_columns"
-        places = _counted(path, config.label_columns, len(header.attributes), what)
+        positions, source = _first_or_last(config.label_columns, count), "data.label_columns"
     elif xml:
-        what = xml.name
-        places = _named(path, xml, [attribute.name for attribute in header.attributes])
+        positions, source = _named(path, xml, header), xml.name
     elif option:
-        what = "-C in @relation"
-        places = _counted(path, int(option[1]), len(header.attributes), what)
+        positions, source = _first_or_last(int(option[1]), count), "-C in @relation"
     else:
         raise InputError(
-            f"{path}: it can't be told which attributes are labels: there is neither "
-            f"{_xml_files(path)[0].name} beside it, as Mulan has, nor -C in @relation, as MEKA has. Say "
-            "--data.label_columns N if the first N are, or -N if the last N are."
+            f"{path}: ambiguous which attributes are labels: there is neither {_xml_files(path)[0].name} in "
+            "the same folder, as in Mulan, nor -C in @relation, as in MEKA. Pass --data.label_columns N if "
+            "the first N are labels, or -N if the last N are."
         )
-    for place in places:
-        name, values = header.attributes[place]
+    if not 0 < len(positions) < count:
+        raise InputError(
+            f"{path}: {source} makes {len(positions):,} of {count:,} attributes labels, but some must be "
+            "labels and some features."
+        )
+    for position in positions:
+        name, values = header.attributes[position]
         if values is None or any(MARKS[value] == BAD for value in values):
             raise InputError(
-                f"{path}: the attribute {shown(name)} is a label, as {what} says, but its values are "
+                f"{path}: the attribute {shown(name)} is a label, as {source} says, but its values are "
                 f"{shown(', '.join(values)) if values else 'text'}, not 0 and 1."
             )
-    return places, what
+    return positions, source
 
 
-def _counted(path: Path, number: int, count: int, what: str) -> list[int]:
-    """The first or last attributes."""
-    if not 0 < abs(number) < count:
-        raise InputError(
-            f"{path}: {what} is {number}, but there are {count:,} attributes, of which some must be labels "
-            "and some features."
-        )
-    return list(range(number) if number > 0 else range(count + number, count))
-
-
-def _named(path: Path, xml: Path, names: Sequence[str]) -> list[int]:
-    """The attributes that a list of Mulan names."""
-    position = {name: place for place, name in enumerate(names)}
-    listed = _listed(xml)
-    if not 0 < len(set(listed)) < len(names):
-        raise InputError(
-            f"{xml}: lists {len(set(listed)):,} labels, but {path.name} has {len(names):,} attributes, of "
-            "which some must be labels and some features."
-        )
-    for name in listed:
-        if name not in position:
-            raise InputError(f"{xml}: {shown(name)} is no attribute of {path.name}.")
-    return sorted({position[name] for name in listed})
-
-
-def _unquoted(match: re.Match[str]) -> str:
-    """A cell or a name: of the first three groups, one has it, the first two between quotes."""
-    quoted = match[1] if match[1] is not None else match[2]
-    return match[3].strip() if quoted is None else unescaped(quoted)
-
-
-def _attribute(where: str, text: str) -> Attribute:
-    match = _ATTRIBUTE.fullmatch(text)
-    if match is None:
-        raise InputError(f"{where}: expected @attribute, a name and a type, found {shown(text)}.")
-    name, kind = _unquoted(match), match[4].strip()
-    if kind.startswith("{"):
-        inner, brace, _ = kind[1:].rpartition("}")
-        try:
-            values = tuple(split_cells(inner))
-        except ValueError as error:
-            raise InputError(f"{where}: {error}.") from error
-        if not brace or not all(values) or len(set(values)) < len(values):
-            raise InputError(f"{where}: expected distinct values between braces, found {shown(kind)}.")
-        return Attribute(name, values)
-    word = (kind.split() or [""])[0].lower()
-    if word in ("numeric", "real", "integer"):
-        return Attribute(name, ())
-    if word in ("string", "date"):
-        return Attribute(name, None)
-    raise InputError(
-        f"{where}: the type of {shown(name)} is {shown(kind)}. Known are numeric, real, integer, values "
-        "between braces, string and date."
-    )
+def _first_or_last(number: int, count: int) -> Sequence[int]:
+    return range(number) if number > 0 else range(count + number, count)
 
 
 def _xml_files(path: Path) -> Sequence[Path]:
-    """Where Mulan keeps the names of the labels; the files of a split share one."""
+    """Possible names of Mulan's list of labels; the files of a split share one."""
     stem = re.sub(r"[-_](train|test)$", "", path.stem, flags=re.IGNORECASE)
     return [path.with_suffix(".xml"), path.with_name(f"{stem}.xml")]
 
 
-def _listed(path: Path) -> list[str]:
-    """The names of all elements `label`, in order; nothing of the file is kept beside."""
-    names: list[str] = []
+def _named(path: Path, xml: Path, header: Header) -> Sequence[int]:
+    """Positions of the attributes that a list of Mulan names, nested labels included."""
+    positions = {attribute.name: position for position, attribute in enumerate(header.attributes)}
+    root = parse_xml(xml, MAX_XML)
+    labels = [element for element in root.iter() if element.tag.rpartition(":")[2] == "label"]
+    names = {name for element in labels if (name := element.get("name")) is not None}
+    if unknown := sorted(names.difference(positions)):
+        raise InputError(f"{xml}: {shown(unknown[0])} is not an attribute of {path.name}.")
+    return sorted(positions[name] for name in names)
 
-    def start(tag: str, attributes: dict[str, str]) -> None:
-        if tag.rpartition(":")[2] == "label" and "name" in attributes:
-            names.append(attributes["name"])
 
-    def refuse(*_: object) -> None:
-        raise InputError(f"{path}: has a document type or entities, which a list of labels does not need.")
+def _unquoted(match: re.Match[str]) -> str:
+    """A cell or name, which is in one of the first three groups: in quotes, double quotes, or plain."""
+    quoted = match[1] if match[1] is not None else match[2]
+    return match[3].strip() if quoted is None else unescape(quoted)
 
-    parser = expat.ParserCreate()
-    parser.StartElementHandler = start
-    parser.StartDoctypeDeclHandler = refuse
-    parser.EntityDeclHandler = refuse
-    try:
-        if path.stat().st_size > MAX_XML:
-            raise InputError(f"{path}: is larger than {MAX_XML:,} bytes, which no list of labels is.")
-        with open(path, "rb") as stream:
-            parser.ParseFile(stream)
-    except expat.ExpatError as error:
-        raise InputError(f"{path}: is no valid XML: {error}.") from error
-    except (OSError, LookupError, ValueError) as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(f"{path}: can't be read: {error}.") from error
-    return names
+
+def _attribute(text: str) -> Attribute:
+    if not text[:10].lower().startswith("@attribute"):
+        raise ValueError(f"expected @relation, @attribute or @data, found {shown(text)}")
+    match = _ATTRIBUTE.fullmatch(text)
+    if match is None:
+        raise ValueError(f"expected @attribute, a name and a type, found {shown(text)}")
+    name, kind = _unquoted(match), match[4].strip()
+    if kind.startswith("{"):
+        inner, brace, _ = kind[1:].rpartition("}")
+        values = tuple(split_cells(inner))
+        if not brace or not all(values) or len(set(values)) < len(values):
+            raise ValueError(f"expected distinct values between braces, found {shown(kind)}")
+        return Attribute(name, values)
+    word = (kind.split() or [""])[0].lower()
+    if word not in _TYPES:
+        raise ValueError(
+            f"the type of {shown(name)} is {shown(kind)}. Known are {', '.join(_TYPES)}, {{...}}"
+        )
+    return Attribute(name, None if word in ("string", "date") else ())

@@ -1,128 +1,158 @@
-"""JSON from elsewhere: of limited size, and what is wrong in it is said with its place in the document."""
+"""Parsing of JSON files into types, with the path of a wrong field in messages; and of XML files."""
 
 from __future__ import annotations
 
+import contextlib
 import json
-import math
+import re
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
+from xml.parsers import expat
+
+import msgspec
 
 from ...errors import InputError
 from ..safe import CONTROL, is_file, shown
 
 MAX_BYTES = 1 << 32
 MAX_NAME = 1000  # characters of a class name
-_UNUSED = ("segmentation", "keypoints")  # most of a COCO file; dropped while it is read
+_MASKS = ("segmentation", "keypoints")  # most of a COCO file
+_KINDS = {
+    "array": "a list",
+    "bool": "true or false",
+    "float": "a number",
+    "int": "an integer",
+    "null": "null",
+    "object": "an object",
+    "str": "a string",
+}
+_OPENING = re.compile(r"[ \t\r\n]*(\[?)[ \t\r\n]*")
 
-ID = ("a number or a string", (int, str))
-NUMBER = ("a number", (int, float))
-TEXT = ("a string", (str,))
-LIST = ("a list", (list,))
-OBJECT = ("an object", (dict,))
-Kind = tuple[str, tuple[type, ...]]
+_DAMAGED = (msgspec.MsgspecError, expat.ExpatError, RecursionError, ValueError, LookupError)
+
+T = TypeVar("T")
 
 
-def load_json(path: Path) -> Any:
-    """The content of a JSON file in UTF-8, without masks and key points.
+class Outline(NamedTuple):
+    """Outermost layer of a JSON file, which is enough to recognise a format.
+
+    Attributes:
+        kind: `an object`, `a list`, or the value itself, for messages.
+        keys: Keys of the object, or of the first entry of the list if that is an object.
+    """
+
+    kind: str
+    keys: tuple[str, ...]
+
+    def __str__(self) -> str:
+        """Description for messages, such as "the keys 'images', 'info'"."""
+        if self.kind != "an object":
+            return self.kind
+        keys = ", ".join(map(shown, self.keys[:12])) or "none"
+        return f"the keys {keys}, ..." if len(self.keys) > 12 else f"the keys {keys}"
+
+
+def read_outline(path: Path) -> Outline:
+    """Read the top-level keys of a JSON file without its values; of a list, only the first entry is parsed.
 
     Raises:
-        InputError: can't be read, too large, another encoding, no valid JSON, nested too deeply.
+        InputError: The file can't be read, is not UTF-8, is not valid JSON, or is nested too deeply.
+    """
+    text = read_text(path, MAX_BYTES)
+    opening = _OPENING.match(text)
+    if opening and opening[1]:
+        if text.startswith("]", opening.end()):
+            return Outline("a list", ())
+        with _input_errors(path):
+            first, _ = json.JSONDecoder().raw_decode(text, opening.end())
+        return Outline("a list", tuple(first) if type(first) is dict else ())
+    scalar = str | int | float | bool | None
+    document: Any = _decode(path, text, dict[str, msgspec.Raw] | scalar, fallback=dict[str, Any] | scalar)
+    is_object = type(document) is dict
+    return Outline("an object" if is_object else shown(document), tuple(document) if is_object else ())
+
+
+def load_json(path: Path, kind: type[T]) -> T:
+    """Read a JSON file in UTF-8.
+
+    Args:
+        path: File to read.
+        kind: Type of the content for msgspec, such as a `msgspec.Struct`. Fields that it does not declare are
+            skipped without being kept in memory.
+
+    Raises:
+        InputError: The file can't be read, is too large, is not UTF-8, is not valid JSON or is nested too
+            deeply, or a field has another type.
+    """
+    content: T = _decode(path, read_text(path, MAX_BYTES), kind, fallback=kind)
+    return content
+
+
+def convert(value: Any, kind: type[T], where: str) -> T:
+    """Check a value that was parsed from JSON without a type.
+
+    Args:
+        value: Value to check.
+        kind: Expected type.
+        where: File and field that hold the value, for messages.
+
+    Raises:
+        InputError: The value, or a part of it, has another type.
     """
     try:
-        if not is_file(path):
-            raise InputError(f"{path}: is no file.")
-        if (size := path.stat().st_size) > MAX_BYTES:
-            raise InputError(
-                f"{path}: {size:,} bytes are more than the {MAX_BYTES:,} that are read of a JSON file. Split "
-                "it into several data sets."
-            )
-        text = path.read_bytes().decode("utf-8-sig")
-        return json.loads(text, object_hook=_without_unused)
-    except OSError as error:
-        raise InputError(f"{path}: can't be read: {error.strerror or error}.") from error
-    except UnicodeDecodeError as error:
-        raise InputError(
-            f"{path}: is not UTF-8: byte 0x{error.object[error.start]:02x} at position {error.start}. JSON "
-            "must be UTF-8; save it so."
-        ) from error
-    except json.JSONDecodeError as error:
-        raise InputError(
-            f"{path}: is no valid JSON: {error.msg} at line {error.lineno}, column {error.colno}. "
-            "Is the file complete?"
-        ) from error
-    except RecursionError as error:
-        raise InputError(f"{path}: lists or objects in it are nested too deeply to be read.") from error
-    except MemoryError as error:
-        raise InputError(f"{path}: does not fit into memory.") from error
-    except InputError:
-        raise
-    except ValueError as error:  # a number of thousands of digits
-        raise InputError(f"{path}: is no valid JSON: {error}.") from error
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        raise InputError(_wrong_type(where, error)) from error
 
 
-def require(entry: Any, key: str, kind: Kind, where: str) -> Any:
-    """The value under `key`.
+def parse_xml(path: Path, limit: int) -> ET.Element:
+    """Parse an XML file; a document type and entities, which can make a small file large, are refused.
+
+    Args:
+        path: File to read.
+        limit: Largest size in bytes.
 
     Raises:
-        InputError: no object, no such key, a value of another kind; `where` is the entry's place.
+        InputError: The file can't be read, is larger than `limit`, or is not valid XML without entities.
     """
-    if type(entry) is not dict:
-        raise InputError(f"{where}: must be an object, but is {shown(entry)}.")
-    if key not in entry:
-        raise InputError(f"{where}: has no key {key!r}; found {keys_of(entry)}.")
-    return of_kind(entry[key], kind, f"{where}.{key}")
+
+    def refuse(*_: object) -> None:
+        raise InputError(f"{path}: has a document type or entities, which are not read. Remove them.")
+
+    builder = ET.TreeBuilder()
+    parser = expat.ParserCreate()
+    parser.buffer_text = True
+    parser.StartElementHandler = builder.start
+    parser.EndElementHandler = builder.end
+    parser.CharacterDataHandler = builder.data
+    parser.StartDoctypeDeclHandler = refuse
+    parser.EntityDeclHandler = refuse
+    with _input_errors(path):
+        parser.Parse(_read_bytes(path, limit), True)
+        return builder.close()
 
 
-def optional(entry: Any, key: str, kind: Kind, where: str) -> Any:
-    """The value under `key`, None if it is missing or null.
+def read_text(path: Path, limit: int) -> str:
+    """Read a text file in UTF-8, with or without a byte order mark.
+
+    Args:
+        path: File to read.
+        limit: Largest size in bytes.
 
     Raises:
-        InputError: as `require`.
+        InputError: The file can't be read, is larger than `limit`, or is not UTF-8.
     """
-    if type(entry) is dict and entry.get(key) is None:
-        return None
-    return require(entry, key, kind, where)
-
-
-def of_kind(value: Any, kind: Kind, where: str) -> Any:
-    """The value, if it is of a kind; true and false are no numbers.
-
-    Raises:
-        InputError: it is not.
-    """
-    if type(value) not in kind[1]:
-        raise InputError(f"{where}: must be {kind[0]}, but is {shown(value)}.")
-    return value
-
-
-def keys_of(document: Any) -> str:
-    """What a document has at its top, for messages."""
-    if type(document) is not dict:
-        return shown(document)
-    keys = ", ".join(shown(key) for key in list(document)[:12]) or "none"
-    return f"the keys {keys}, ..." if len(document) > 12 else f"the keys {keys}"
-
-
-def finite(value: Any, where: str) -> float:
-    """A finite number as a float.
-
-    Raises:
-        InputError: it is none.
-    """
-    try:
-        number = float(of_kind(value, NUMBER, where))
-    except OverflowError:
-        number = math.inf
-    if not math.isfinite(number):
-        raise InputError(f"{where}: must be a finite number, but is {shown(value)}.")
-    return number
+    with _input_errors(path):
+        return _read_bytes(path, limit).decode("utf-8-sig")
 
 
 def class_name(text: str, where: str) -> str:
-    """A class name without blanks around it.
+    """Strip a class name.
 
     Raises:
-        InputError: empty, too long, or with control characters.
+        InputError: The name is empty, too long, or holds control characters.
     """
     name = text.strip()
     if not name or len(name) > MAX_NAME or CONTROL.search(name):
@@ -131,7 +161,76 @@ def class_name(text: str, where: str) -> str:
     return name
 
 
-def _without_unused(entry: dict[str, Any]) -> dict[str, Any]:
-    for key in _UNUSED:
+def quantity(count: int, noun: str) -> str:
+    """A count with its noun, such as "1 image" or "2 categories"."""
+    plural = noun[:-1] + "ies" if noun.endswith("y") else noun + "s"
+    return f"{count:,} {noun if count == 1 else plural}"
+
+
+def _read_bytes(path: Path, limit: int) -> bytes:
+    if not is_file(path):
+        raise InputError(f"{path}: is not a file.")
+    if (size := path.stat().st_size) > limit:
+        raise InputError(f"{path}: has {size:,} bytes, more than the limit of {limit:,} for such a file.")
+    return path.read_bytes()
+
+
+def _decode(path: Path, text: str, kind: Any, fallback: Any) -> Any:
+    with _input_errors(path):
+        try:
+            return msgspec.json.decode(text, type=kind)
+        except msgspec.ValidationError:
+            raise
+        except msgspec.DecodeError:
+            # The standard library accepts NaN and Infinity, as Python writes them, and names line and column.
+            return msgspec.convert(json.loads(text, object_hook=_without_masks), fallback)
+
+
+def _without_masks(entry: dict[str, Any]) -> dict[str, Any]:
+    for key in _MASKS:
         entry.pop(key, None)
     return entry
+
+
+@contextlib.contextmanager
+def _input_errors(path: Path) -> Iterator[None]:
+    """Report the errors of parsers as an `InputError` that names the file."""
+    try:
+        yield
+    except InputError:
+        raise
+    except (*_DAMAGED, OSError, MemoryError) as error:
+        raise InputError(_reason(path, error)) from error
+
+
+def _reason(path: Path, error: BaseException) -> str:
+    if isinstance(error, msgspec.ValidationError):
+        return _wrong_type(f"{path}: ", error)
+    if isinstance(error, RecursionError):
+        return f"{path}: lists or objects in it are nested too deeply."
+    if isinstance(error, MemoryError):
+        return f"{path}: does not fit into memory."
+    if isinstance(error, UnicodeDecodeError):
+        byte = error.object[error.start]
+        return f"{path}: is not UTF-8: byte 0x{byte:02x} at position {error.start}. Save it as UTF-8."
+    if isinstance(error, json.JSONDecodeError):
+        position = f"line {error.lineno}, column {error.colno}"
+        return f"{path}: is not valid JSON: {error.msg} at {position}. Is the file complete?"
+    if isinstance(error, expat.ExpatError):
+        return f"{path}: is not valid XML: {error}."
+    return f"{path}: can't be read: {getattr(error, 'strerror', None) or error}."
+
+
+def _wrong_type(where: str, error: msgspec.ValidationError) -> str:
+    """Message with the path of the field, such as "x.json: images[3].id: expected a string, got a list."."""
+    reason, _, field = str(error).partition(" - at ")
+    reason = re.sub("`([^`]*)`", _in_words, reason).replace("Object missing required", "there is no")
+    field = where + field.strip("`").removeprefix("$").removeprefix("." if where.endswith(" ") else "")
+    return f"{field.removesuffix(': ')}: {reason[0].lower()}{reason[1:]}."
+
+
+def _in_words(quoted: re.Match[str]) -> str:
+    """Plain words for types that msgspec names between backticks; names of fields stay as they are."""
+    names = quoted[1].split(" | ")
+    words = [_KINDS[name] for name in names if name in _KINDS and (name != "null" or len(names) == 1)]
+    return " or ".join(words) or quoted[0]

@@ -1,4 +1,4 @@
-"""Feature files: .npz with X (dense, or the arrays of a SciPy CSR matrix) and Y, or a pair of files.
+"""Feature files: .npz with X (dense, or the arrays of a SciPy CSR matrix) and Y, or a pair of such files.
 
 Nothing is unpickled.
 """
@@ -18,6 +18,7 @@ from ...errors import InputError
 from ...labels import LabelError, ObservedLabels, Unlisted
 from ..matrix import FeatureMatrix, check_finite
 from ..records import Records
+from ..safe import shown
 from ..splits import SPELLINGS, split_name
 from .delimited import shorten
 from .places import find_files, images_folder
@@ -26,56 +27,44 @@ from .registry import register_reader
 Arrays = dict[str, npt.NDArray[Any]]
 MAX_WIDTH = 10_000_000  # rows become dense in a batch
 MAX_CLASSES = 1_000_000
-MAX_UNPACKED = 1 << 31  # bytes that any file may unpack to; larger ones may to MAX_RATIO times their size
+MAX_UNPACKED = 1 << 31  # bytes of all arrays of a file; larger files may have MAX_RATIO times their size
 MAX_RATIO = 100
 _SPARSE = ("data", "indices", "indptr", "shape")
-_KEYS = (
-    "X",
-    *_SPARSE,
-    "format",
-    "Y",
-    *(f"Y_{key}" for key in _SPARSE),
-    "classes",
-    "labels",
-    "names",
-    "split",
-    "test",
-)
+_NAMED = ("classes", "labels", "names", "split", "test")
+_KEYS = ("X", *_SPARSE, "format", "Y", *(f"Y_{key}" for key in _SPARSE), *_NAMED)
 
 
 @register_reader("features", "a feature file", recognises=lambda source: source.suffix == ".npz")
 def read_features(path: Path, config: DataConfig) -> Records:
     """Read features and labels: `path` holds both, or is one of NAME_X.npz and NAME_Y.npz.
 
-    Keys: `X` (N, D), or `data`, `indices`, `indptr`, `shape` of a CSR matrix; `Y` (N, C) as `read_labels`
-    takes it, or `Y_data`, `Y_indices`, `Y_indptr`, `Y_shape`, or, in NAME_Y.npz, a CSR matrix as SciPy saves
-    it; `classes` or `labels`, C names; optional `names`, one per row; optional `split` (train, val, test per
-    row) or `test` (true for a test row). Without features, `names` are image files.
+    Keys: `X` (N, D), or `data`, `indices`, `indptr`, `shape` of a CSR matrix; `Y` (N, C) as in `read_labels`,
+    or `Y_data`, `Y_indices`, `Y_indptr`, `Y_shape`, or, in NAME_Y.npz, a CSR matrix as SciPy saves it;
+    `classes` or `labels`, C names; optional `names`, one per row; optional `split` (train, val, test per row)
+    or `test` (true for a test row). Without features, `names` are image files.
 
     Raises:
-        InputError: no such arrays, sizes that do not fit, other label values.
+        InputError: Arrays are missing, their sizes differ, or labels have other values.
     """
-    own = _load(path)
-    arrays, inputs, outputs = own, own, own
-    for mine, other in (("_X", "_Y"), ("_Y", "_X")):
-        partner = path.with_name(f"{path.stem[:-2]}{other}.npz")
-        if path.stem.endswith(mine) and partner.is_file() and not ("Y" in own and _has_features(own)):
-            loaded = _load(partner)
-            _check_agree(path, own, partner, loaded)
-            arrays = {**loaded, **own}
-            inputs, outputs = (own, loaded) if mine == "_X" else (loaded, own)
     source = str(path)
+    own = arrays = inputs = _load(path)
+    outputs: Arrays = {}
+    if partner := _partner(path, own):
+        loaded = _load(partner)
+        _check_agree(path, own, partner, loaded)
+        arrays = {**loaded, **own}
+        inputs, outputs = (own, loaded) if path.stem.endswith("_X") else (loaded, own)
     features: FeatureMatrix | tuple[Path, ...]
     if "names" in arrays and not _has_features(arrays):
         features = _image_files(path, arrays, config)
     else:
         features = _features(inputs if _has_features(inputs) else arrays, source)
-    values = _labels(outputs if outputs is not inputs else {}, arrays, source)
+    values = _labels(outputs, arrays, source)
     count = len(features)
     if values.shape[:1] != (count,):
         raise InputError(f"{source}: X has {count:,} rows, but Y has shape {values.shape}. They must match.")
     classes = _classes(arrays, source)
-    notes = [] if classes else [f"{path.name}: has no class names, so classes are called 0, 1, 2 ..."]
+    notes = [] if classes else [f"{path.name}: has no class names; classes are called 0, 1, 2 ..."]
     labels, meaning = read_labels(values, classes, config.unlisted, source)
     return Records(
         source=source,
@@ -94,7 +83,7 @@ def read_unlabelled(path: Path) -> tuple[tuple[str, ...], FeatureMatrix]:
     """Row names and features of a file for prediction; labels in it are ignored.
 
     Raises:
-        InputError: as `read_features`, and features that are not finite.
+        InputError: The file can't be read (see `read_features`), or a feature is not finite.
     """
     arrays = _load(path)
     features = _features(arrays, str(path))
@@ -105,126 +94,119 @@ def read_unlabelled(path: Path) -> tuple[tuple[str, ...], FeatureMatrix]:
 def read_labels(
     array: Any, classes: tuple[str, ...], unlisted: Unlisted, source: str
 ) -> tuple[ObservedLabels, str]:
-    """Labels in the convention that the values show, and a sentence that says which.
+    """Interpret a label array; the convention is recognised by its values.
 
     (N, C) with {0, 1}: a 0 means what `unlisted` says; {-1, 0, +1}: known negative, unknown, known positive;
     {0, 1, NaN}: known negative, known positive, unknown. (N,) integers: the class of the one known positive.
-    In a SciPy CSR matrix, which may stand for (N, C), what is not stored is 0.
+    Instead of a dense (N, C), a SciPy CSR matrix is also accepted; entries that it does not store are 0.
+
+    Returns:
+        The labels, and a sentence that describes the convention.
 
     Raises:
-        InputError: another shape, another value (names row and column), another number of class names.
+        InputError: The array has another shape or value (names row and column), or does not fit the class
+            names.
     """
-    if array.dtype.kind not in "biuf" or len(array.shape) not in (1, 2):
+    dimensions = len(array.shape)
+    if array.dtype.kind not in "biuf" or dimensions not in (1, 2) or (dimensions == 1 and not classes):
         raise InputError(
-            f"{source}: Y must hold numbers, one row per sample; got {array.dtype} {array.shape}. Give a "
+            f"{source}: Y must hold numbers, one row per sample; got {array.dtype} {array.shape}. Expected a "
             "matrix with a column per class, or indices of the class names in `classes`."
         )
-    if len(array.shape) == 1 and not classes:
-        raise InputError(
-            f"{source}: Y holds one class index per sample, so `classes` must list the class names."
-        )
-    columns = array.shape[1] if len(array.shape) == 2 else len(classes)
-    if classes and columns != len(classes):
-        raise InputError(f"{source}: Y has {columns} columns, but there are {len(classes)} class names.")
-    if columns > MAX_CLASSES:
-        raise InputError(f"{source}: Y has {columns:,} columns, more than {MAX_CLASSES:,}.")
-    no_effect = " (so data.unlisted=negative has no effect)" if unlisted == "negative" else ""
+    columns = array.shape[1] if dimensions == 2 else len(classes)
+    if columns > MAX_CLASSES or (classes and columns != len(classes)):
+        expected = f"{len(classes):,}, one per class name" if classes else f"at most {MAX_CLASSES:,}"
+        raise InputError(f"{source}: Y has {columns:,} columns; expected {expected}.")
     try:
-        if len(array.shape) == 1:
-            labels = ObservedLabels.from_index(array, columns)
-            if unlisted == "negative":
-                labels = ObservedLabels.from_multi_hot(labels.to_multi_hot(), unlisted="negative")
-            return labels, "Y holds class indices, one label per sample."
-        sparse = hasattr(array, "tocsr")
-        stored = array.data if sparse else array
-        if array.dtype.kind == "f" and np.isnan(stored).any():
-            labels = _sparse_nan(array) if sparse else ObservedLabels.from_nan(array)
-            return labels, f"Y holds 1 (positive), 0 (negative) and NaN (unknown){no_effect}."
-        if array.dtype.kind in "if" and (stored == -1).any():
-            labels = ObservedLabels.from_csr(array) if sparse else ObservedLabels.from_ternary(array)
-            return labels, f"Y holds 1 (positive), -1 (negative) and 0 (unknown){no_effect}."
-        if sparse:
-            labels = ObservedLabels.from_csr(_without_zeros(array), unlisted=unlisted)
-        else:
-            labels = ObservedLabels.from_multi_hot(array, unlisted=unlisted)
-        return labels, f"Y holds 1 (positive) and 0 ({unlisted})."
+        return _interpreted(array, columns, unlisted)
     except LabelError as error:
         expected = (
             "Labels are {0, 1}, {-1, 0, 1} with 0 for unknown, or {0, 1, NaN} with NaN for unknown."
-            if len(array.shape) == 2
+            if dimensions == 2
             else "Class indices are integers, and the first class is 0: subtract 1 if yours begin with 1."
         )
         raise InputError(f"{source}: Y: {error} (rows and columns counted from 0). {expected}") from error
 
 
+def _interpreted(array: Any, columns: int, unlisted: Unlisted) -> tuple[ObservedLabels, str]:
+    no_effect = " (so data.unlisted=negative has no effect)" if unlisted == "negative" else ""
+    if len(array.shape) == 1:
+        labels = ObservedLabels.from_index(array, columns)
+        if unlisted == "negative":
+            labels = ObservedLabels.from_multi_hot(labels.to_multi_hot(), unlisted="negative")
+        return labels, "Y holds class indices, one label per sample."
+    sparse = hasattr(array, "tocsr")
+    stored = array.data if sparse else array
+    if array.dtype.kind == "f" and np.isnan(stored).any():
+        labels = _sparse_nan(array) if sparse else ObservedLabels.from_nan(array)
+        return labels, f"Y holds 1 (positive), 0 (negative) and NaN (unknown){no_effect}."
+    if array.dtype.kind in "if" and (stored == -1).any():
+        labels = ObservedLabels.from_csr(array) if sparse else ObservedLabels.from_ternary(array)
+        return labels, f"Y holds 1 (positive), -1 (negative) and 0 (unknown){no_effect}."
+    if sparse:
+        labels = ObservedLabels.from_csr(_without_zeros(array), unlisted=unlisted)
+    else:
+        labels = ObservedLabels.from_multi_hot(array, unlisted=unlisted)
+    return labels, f"Y holds 1 (positive) and 0 ({unlisted})."
+
+
+def _partner(path: Path, own: Arrays) -> Path | None:
+    """The other file of a pair, if it exists and is needed."""
+    other = {"_X": "_Y", "_Y": "_X"}.get(path.stem[-2:])
+    partner = path.with_name(f"{path.stem[:-2]}{other}.npz")
+    return partner if other and partner.is_file() and not ("Y" in own and _has_features(own)) else None
+
+
 def _load(path: Path) -> Arrays:
-    """The arrays that this module knows."""
+    """Load the arrays that have a known key."""
     try:
-        if not zipfile.is_zipfile(path):
-            raise InputError(
-                f"{path}: is no .npz file (or a damaged one). Write it with numpy.savez_compressed."
-            )
         with zipfile.ZipFile(path) as archive:
             members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
             known = {key: members[key] for key in _KEYS if key in members}
-            if not known:
-                raise InputError(
-                    f"{path}: holds none of the arrays that are read; found: {shorten(members) or 'none'}. "
-                    "Call the features X, (N, D), and the labels Y, (N, C)."
-                )
-            unpacked, most = sum(info.file_size for info in known.values()), _most(path.stat().st_size)
-            if unpacked > most:
-                raise InputError(
-                    f"{path}: its arrays unpack to {unpacked:,} bytes, more than the {most:,} that are read "
-                    "of a file of this size. Save a matrix that is mostly 0 with scipy.sparse.save_npz."
-                )
-            return {key: _array(path, archive, info) for key, info in known.items()}
-    except InputError:
-        raise
-    except MemoryError as error:
-        raise InputError(f"{path}: an array in it does not fit into memory: {error}.") from error
+            unpacked = sum(info.file_size for info in known.values())
+            if unpacked > (limit := max(MAX_UNPACKED, MAX_RATIO * path.stat().st_size)):
+                raise ValueError(f"its arrays unpack to {unpacked:,} bytes, more than the limit of {limit:,}")
+            arrays = {key: _array(archive, info) for key, info in known.items()}
     except Exception as error:  # damaged archives raise nearly anything, zlib.error and KeyError included
         reason = " ".join(str(error).split())[:300] or type(error).__name__
         raise InputError(
-            f"{path}: can't be read: {reason}. Arrays must hold numbers or strings; "
-            "Python objects are not read, since loading them can run code."
+            f"{path}: is not a .npz file, or can't be read: {reason}. Write numbers and strings with "
+            "numpy.savez; Python objects are not read, because loading them can run code."
         ) from error
+    if not arrays:
+        raise InputError(
+            f"{path}: has no array with a known name; found: {shorten(members) or 'none'}. Call the features "
+            "X, (N, D), and the labels Y, (N, C)."
+        )
+    return arrays
 
 
-def _most(size: int) -> int:
-    """Bytes that the arrays of a file of `size` bytes may have."""
-    return max(MAX_UNPACKED, MAX_RATIO * size)
-
-
-def _array(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> npt.NDArray[Any]:
-    """One array, whose header is looked at before memory is allocated."""
+def _array(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> npt.NDArray[Any]:
+    """Load one array; its header is checked before memory is allocated."""
     if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-        raise InputError(f"{path}: {info.filename} is compressed in a way that NumPy does not write.")
+        raise ValueError(f"{info.filename} is compressed by a method that NumPy does not use")
     with archive.open(info) as stream:
         version = np.lib.format.read_magic(stream)
         header = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
         shape, _, dtype = header[version](stream)
     claimed = dtype.itemsize * math.prod(shape)
     if not dtype.hasobject and claimed > info.file_size:
-        raise InputError(
-            f"{path}: {info.filename} says that it has {claimed:,} bytes, but has {info.file_size:,}. The "
-            "file is damaged: save it again."
-        )
+        raise ValueError(f"{info.filename} states {claimed:,} bytes, but has {info.file_size:,}")
     with archive.open(info) as stream:
         return np.asarray(np.lib.format.read_array(stream, allow_pickle=False))
 
 
 def _check_agree(path: Path, own: Arrays, partner: Path, loaded: Arrays) -> None:
-    """Refuse a pair whose files say different things of the same rows or classes."""
+    """Check that the names of rows and classes that both files of a pair hold are the same."""
     for key in ("names", "split", "test", "classes", "labels"):
         if key in own and key in loaded and not np.array_equal(own[key], loaded[key]):
             raise InputError(
-                f"{path}: {key} is another one than in {partner.name}, so it can't be told which rows or "
-                "classes belong together. Keep it in one of the two files, or make both the same."
+                f"{path}: {key} differs from {key} in {partner.name}: ambiguous which rows or classes belong "
+                "together. Keep it in only one of the two files, or make both the same."
             )
 
 
-def _found(arrays: Arrays) -> str:
+def _listing(arrays: Arrays) -> str:
     return ", ".join(f"{key} {array.shape}" for key, array in arrays.items()) or "none of the known arrays"
 
 
@@ -237,7 +219,7 @@ def _has_sparse(arrays: Arrays, prefix: str = "") -> bool:
 
 
 def _labels(outputs: Arrays, arrays: Arrays, source: str) -> Any:
-    """Y, dense or sparse; what is found in `outputs`, the file of the labels alone, comes first."""
+    """Y, dense or sparse; `outputs` is the file that holds only labels, if there is one."""
     if "Y" in arrays:
         return arrays["Y"]
     if _has_sparse(outputs):
@@ -248,7 +230,7 @@ def _labels(outputs: Arrays, arrays: Arrays, source: str) -> Any:
         return arrays.pop("labels")
     raise InputError(
         f"{source}: has no labels: expected an array Y with one row per sample and one column per class, "
-        f"in the same file or in a pair such as data_X.npz and data_Y.npz. Found: {_found(arrays)}."
+        f"in the same file or in a pair such as data_X.npz and data_Y.npz. Found: {_listing(arrays)}."
     )
 
 
@@ -259,12 +241,11 @@ def _without_zeros(matrix: Any) -> Any:
 
 
 def _sparse_nan(matrix: Any) -> ObservedLabels:
-    """{0, 1, NaN} as CSR: what is not stored is a known negative, NaN is unknown."""
+    """{0, 1, NaN} as CSR: entries that are not stored are known negatives, NaN is unknown."""
     known = _without_zeros(matrix)
-    negative = known.data == -1
-    if negative.any():
+    if (known.data == -1).any():
         raise LabelError("a sparse matrix may not hold both NaN and -1")
-    known.data[np.isnan(known.data)] = 0  # which stays stored, and so differs from what is not
+    known.data[np.isnan(known.data)] = 0  # still stored, unlike the known negatives
     return ObservedLabels.from_csr(known, unlisted="negative")
 
 
@@ -272,22 +253,21 @@ def _features(arrays: Arrays, source: str) -> FeatureMatrix:
     if not _has_features(arrays):
         raise InputError(
             f"{source}: has no features: expected an array X of shape (N, D), or data, indices, indptr and "
-            f"shape as scipy.sparse.save_npz writes them. Found: {_found(arrays)}."
+            f"shape as scipy.sparse.save_npz writes them. Found: {_listing(arrays)}."
         )
-    # Row by row in memory: a batch of a matrix in column order takes forty times as long to collect.
+    # In row order, because collecting a batch from column order is forty times slower.
     matrix: Any = np.asarray(arrays["X"], order="C") if "X" in arrays else _sparse(arrays, source, "X")
-    if len(matrix.shape) != 2 or 0 in matrix.shape or matrix.dtype.kind not in "biuf":
+    shape = matrix.shape
+    if len(shape) != 2 or 0 in shape or shape[1] > MAX_WIDTH or matrix.dtype.kind not in "biuf":
         raise InputError(
-            f"{source}: X must hold numbers in shape (N, D), with at least one row and one column; got "
-            f"{matrix.dtype} {matrix.shape}."
+            f"{source}: X must hold numbers in shape (N, D), with at least one row and 1 to {MAX_WIDTH:,} "
+            f"columns; got {matrix.dtype} {shape}."
         )
-    if matrix.shape[1] > MAX_WIDTH:
-        raise InputError(f"{source}: {matrix.shape[1]:,} features per row are more than {MAX_WIDTH:,}.")
     return FeatureMatrix(matrix)
 
 
 def _image_files(path: Path, arrays: Arrays, config: DataConfig) -> tuple[Path, ...]:
-    """The images that `names` lists, relative to the folder of the file or `config.images`."""
+    """Image files in `names`, relative to the folder of the file or to `config.images`."""
     names = _distinct(_strings(arrays, "names", None, str(path)), "names", str(path))
     root = images_folder(config) or path.parent
     return tuple(find_files(root, [(name,) for name in names], lambda row: f"{path}: names, entry {row}"))
@@ -296,46 +276,43 @@ def _image_files(path: Path, arrays: Arrays, config: DataConfig) -> tuple[Path, 
 def _sparse(arrays: Arrays, source: str, name: str) -> Any:
     from scipy.sparse import csr_matrix
 
-    stated = arrays["format"].tolist() if "format" in arrays else "csr"
-    if stated not in ("csr", b"csr"):
-        raise InputError(
-            f"{source}: the sparse matrix has the format {stated!r}. Save it after {name}.tocsr()."
-        )
     try:
+        if "format" in arrays and (stated := arrays["format"].tolist()) not in ("csr", b"csr"):
+            raise ValueError(f"the format is {str(stated)[:100]}, so call {name}.tocsr() first")
         if any(arrays[key].dtype.kind not in "iu" for key in ("indices", "indptr", "shape")):
             raise ValueError("indices, indptr and shape must be integers")
         rows, columns = arrays["shape"].tolist()
         matrix = csr_matrix((arrays["data"], arrays["indices"], arrays["indptr"]), shape=(rows, columns))
-        # Without the full check an index out of range would be followed into foreign memory.
+        # Without the full check, an index out of range would read foreign memory.
         matrix.check_format(full_check=True)
         matrix.sum_duplicates()
     except (ValueError, TypeError, OverflowError) as error:
         raise InputError(
-            f"{source}: the arrays of {name} are no valid CSR matrix: {error}. Save it again."
+            f"{source}: the arrays of {name} are not a valid CSR matrix: {error}. Save it again."
         ) from error
     return matrix
 
 
 def _strings(arrays: Arrays, key: str, count: int | None, source: str) -> tuple[str, ...]:
     array = arrays[key]
-    if array.dtype.kind not in "US" or array.ndim != 1 or (count is not None and len(array) != count):
-        expected = "strings" if count is None else f"{count:,} strings"
-        raise InputError(f"{source}: {key} must hold {expected}; got {array.dtype} {array.shape}.")
     try:
+        if array.dtype.kind not in "US" or array.ndim != 1 or (count is not None and len(array) != count):
+            raise ValueError(f"got {array.dtype} {array.shape}")
         return tuple(text.strip() for text in array.astype(str).tolist())
-    except UnicodeDecodeError as error:
-        raise InputError(f"{source}: {key} holds bytes that are not ASCII. Save it as str.") from error
+    except ValueError as error:  # bytes that are not ASCII, too
+        expected = "strings" if count is None else f"{count:,} strings"
+        raise InputError(f"{source}: {key} must hold {expected}: {error}.") from error
 
 
 def _distinct(strings: tuple[str, ...], key: str, source: str) -> tuple[str, ...]:
     seen: dict[str, int] = {}
-    for place, text in enumerate(strings):
+    for entry, text in enumerate(strings):
         if not text or text in seen:
-            wrong = f"repeats {text!r} of entry {seen[text]}" if text else "is empty"
+            wrong = f"repeats {shown(text)} of entry {seen[text]}" if text else "is empty"
             raise InputError(
-                f"{source}: {key}: entry {place} {wrong} (counted from 0). Names must be distinct."
+                f"{source}: {key}: entry {entry} {wrong} (counted from 0). Names must be distinct."
             )
-        seen[text] = place
+        seen[text] = entry
     return strings
 
 
@@ -357,7 +334,7 @@ def _split(arrays: Arrays, count: int, source: str) -> tuple[str, ...] | None:
         if None in names:
             row = names.index(None)
             raise InputError(
-                f"{source}: split: row {row} (counted from 0) is {texts[row]!r}, but must be one of "
+                f"{source}: split: row {row} (counted from 0) is {shown(texts[row])}, but must be one of "
                 f"{', '.join(SPELLINGS)}."
             )
         return tuple(name or "" for name in names)

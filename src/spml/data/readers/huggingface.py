@@ -1,16 +1,17 @@
 """Hugging Face data sets on disk, as `Dataset.save_to_disk` writes them, read with pyarrow alone.
 
-The images stay where they are: each is a part of an .arrow file.
+Images are not copied: each sample refers to its bytes in an .arrow file. The package `datasets` is not used:
+it would decode or copy the images, and has no limits on compressed data.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -23,82 +24,115 @@ from ..safe import inside, is_file, shown
 from ..splits import SPELLINGS, split_name
 from .arrow import cells, require_pyarrow
 from .delimited import shorten
-from .documents import LIST, OBJECT, TEXT, class_name, load_json, of_kind, optional, require
-from .registry import register_reader
+from .documents import class_name, convert, load_json
+from .registry import Source, register_reader
 
 SPLITS, INFO, STATE = "dataset_dict.json", "dataset_info.json", "state.json"
 _LISTS = ("Sequence", "List", "LargeList")
-_RENAME = "Rename one with dataset.rename_column(OLD, 'labels') and save again"
 
 
-@dataclass(frozen=True)
-class _Features:
-    """The columns that are used, and how the cells of the label column are meant."""
+class Splits(msgspec.Struct):
+    """Content of dataset_dict.json."""
+
+    splits: list[str]
+
+
+class DataFile(msgspec.Struct):
+    """Name of an .arrow file."""
+
+    filename: str
+
+
+class State(msgspec.Struct):
+    """Fields of state.json that are read."""
+
+    data_files: list[DataFile] = msgspec.field(name="_data_files")
+    indices_files: list[Any] | None = msgspec.field(name="_indices_data_files", default=None)
+
+
+class Info(msgspec.Struct):
+    """Fields of dataset_info.json that are read."""
+
+    features: dict[str, Any]
+
+
+class ClassLabel(msgspec.Struct):
+    """Feature whose values are indices of class names."""
+
+    names: list[str]
+
+
+class _Column(NamedTuple):
+    """Type of a column.
+
+    Attributes:
+        kind: `Image`, `ClassLabel`, `string`, or empty for any other type.
+        several: Whether each cell is a list.
+        classes: Names of a ClassLabel.
+    """
+
+    kind: str
+    several: bool
+    classes: tuple[str, ...] | None = None
+
+
+class _Features(NamedTuple):
+    """Columns that are used.
+
+    Attributes:
+        image, label: Names of the two columns.
+        several: Whether a cell of the label column is a list.
+        classes: Class names; None if the cells are names themselves.
+        unused: Names of the other columns.
+    """
 
     image: str
     label: str
     several: bool
-    classes: tuple[str, ...] | None  # None if the cells are names
+    classes: tuple[str, ...] | None
     unused: tuple[str, ...]
 
 
 def is_huggingface(path: Path) -> bool:
-    """Whether a folder is what `Dataset.save_to_disk` or `DatasetDict.save_to_disk` writes."""
+    """Whether a folder was written by `Dataset.save_to_disk` or `DatasetDict.save_to_disk`."""
     return is_file(path / SPLITS) or (is_file(path / INFO) and is_file(path / STATE))
 
 
-@register_reader(
-    "huggingface",
-    "a Hugging Face data set",
-    recognises=lambda source: source.is_folder and is_huggingface(source.path),
-    priority=2,
-)
+def _recognises(source: Source) -> bool:
+    return source.is_folder and is_huggingface(source.path)
+
+
+@register_reader("huggingface", "a Hugging Face data set", recognises=_recognises, priority=2)
 def read_huggingface(path: Path, config: DataConfig) -> Records:
     """Read a folder that holds one data set, or one per split.
 
     The image is in the only column of the type Image, or in `image`; the labels are in `labels` or `label`,
     or in the only column of the type ClassLabel or a list of it. A label is an index of a ClassLabel, or a
-    name. Nothing is known of a row whose cell is missing or the index -1.
+    name. The labels of a row whose cell is missing or the index -1 are unknown.
 
     Raises:
-        InputError: pyarrow is missing, or anything that can't be understood; names file and row.
+        InputError: pyarrow is missing, or the data set can't be read; names file and row.
     """
     require_pyarrow(path)
     parts = _parts(path)
-    images: list[FilePart] = []
-    labels: list[list[Any] | None] = []
-    ids: list[str] = []
-    splits: list[str] = []
-    features: _Features | None = None
-    for name, folder in parts:
-        before, features = features, _features(folder)
-        if before not in (None, features):
-            raise InputError(
-                f"{folder / INFO}: its image and label columns or classes differ from those of "
-                f"{parts[0][1] / INFO}. Give all splits the same features."
-            )
-        start = len(images)
-        for file in _files(folder):
-            for more_images, more_labels in _batches(file, features):
-                images += more_images
-                labels += more_labels
-        ids += [f"{name}/{row}" if name else str(row) for row in range(len(images) - start)]
-        splits += [split_name(name) or ""] * (len(images) - start)
+    features, images, labels, counts = _read_parts(parts)
+    ids = [f"{name}/{row}" if name else str(row) for name, count in counts for row in range(count)]
+    split = [split_name(name) or "" for name, count in counts for _ in range(count)]
     if features is None or not images:
-        raise InputError(f"{path}: holds no sample.")
+        raise InputError(f"{path}: has no rows.")
     if config.unlisted == "negative" and None in labels:
         raise InputError(
-            f"{path}: data.unlisted=negative says that each row lists all labels, but nothing is listed for "
-            f"row {ids[labels.index(None)]} (counted from 0), not even an empty list. Remove such rows or "
-            "splits."
+            f"{path}: data.unlisted=negative says that each row lists all labels, but the labels of row "
+            f"{ids[labels.index(None)]} (counted from 0) are missing, which differs from an empty list. "
+            "Remove such rows or splits."
         )
-    classes = features.classes or tuple(sorted({name for some in labels for name in some or ()}))
+    classes = features.classes or tuple(sorted({name for names in labels for name in names or ()}))
     if not classes:
         raise InputError(f"{path}: no sample has a label in the column {features.label!r}.")
     what = "several labels" if features.several else "one label"
     notes = [f"{path.name}: images are in the column {features.image!r}, {what} in {features.label!r}."]
     if features.unused:
-        notes.append(f"{path.name}: columns that are not used: {shorten(features.unused)}.")
+        notes.append(f"{path.name}: unused columns: {shorten(features.unused)}.")
     return Records(
         source=str(path),
         name=path.resolve().name,
@@ -109,38 +143,60 @@ def read_huggingface(path: Path, config: DataConfig) -> Records:
         labels=ObservedLabels.from_names(
             [names or () for names in labels], classes, unlisted=config.unlisted
         ),
-        split=tuple(splits) if parts[0][0] else None,
+        split=tuple(split) if parts[0][0] else None,
         notes=tuple(notes),
     )
 
 
 def _parts(path: Path) -> list[tuple[str, Path]]:
-    """Name and folder of each split; one without a name if there are none."""
+    """Name and folder of each split; a data set without splits is one part with an empty name."""
     if not is_file(path / SPLITS):
         return [("", path)]
     where = str(path / SPLITS)
-    names = require(load_json(path / SPLITS), "splits", LIST, where)
+    names = dict.fromkeys(load_json(path / SPLITS, Splits).splits)
     for name in names:
-        if split_name(of_kind(name, TEXT, f"{where}: splits")) is None:
+        if split_name(name) is None:
             raise InputError(
                 f"{where}: the split {shown(name)} is none of {', '.join(SPELLINGS)}. Remove it from the "
-                "DatasetDict, or give it such a name, and save again."
+                "DatasetDict or rename it, and save again."
             )
-    if not names or len(set(names)) < len(names):
-        raise InputError(f"{where}: must name at least one split, each once.")
     return [(name, inside(path, name, where)) for name in names]
+
+
+def _read_parts(
+    parts: Sequence[tuple[str, Path]],
+) -> tuple[_Features | None, list[FilePart], list[list[str] | None], list[tuple[str, int]]]:
+    """Columns, images and labels of all parts, and the name and number of rows of each part."""
+    features: _Features | None = None
+    images: list[FilePart] = []
+    labels: list[list[str] | None] = []
+    counts = []
+    for name, folder in parts:
+        before, features = features, _features(folder)
+        if before not in (None, features):
+            raise InputError(
+                f"{folder / INFO}: its image and label columns or classes differ from those of "
+                f"{parts[0][1] / INFO}. Give all splits the same features."
+            )
+        start = len(images)
+        for file in _files(folder):
+            for batch_images, batch_labels in _batches(file, features):
+                images += batch_images
+                labels += batch_labels
+        counts.append((name, len(images) - start))
+    return features, images, labels, counts
 
 
 def _files(folder: Path) -> list[Path]:
     """The .arrow files of a data set, in order."""
-    state, where = load_json(folder / STATE), str(folder / STATE)
-    if optional(state, "_indices_data_files", LIST, where):
+    where = str(folder / STATE)
+    state = load_json(folder / STATE, State)
+    if state.indices_files:
         raise InputError(
-            f"{where}: the rows were selected or shuffled and not written in that order. Call "
+            f"{where}: rows were selected or shuffled, and not written in that order. Call "
             "dataset.flatten_indices() and save again."
         )
-    entries = require(state, "_data_files", LIST, where)
-    files = [inside(folder, require(entry, "filename", TEXT, where), where) for entry in entries]
+    files = [inside(folder, file.filename, where) for file in state.data_files]
     for file in files:
         if not is_file(file):
             raise InputError(
@@ -151,52 +207,54 @@ def _files(folder: Path) -> list[Path]:
 
 def _features(folder: Path) -> _Features:
     where = str(folder / INFO)
-    features = require(load_json(folder / INFO), "features", OBJECT, where)
-    kinds = {name: _kind(feature, f"{where}: {shown(name)}") for name, feature in features.items()}
-    images = [name for name, (kind, _, _) in kinds.items() if kind == "Image"]
-    given = [name for name, (kind, _, _) in kinds.items() if kind == "ClassLabel"]
-    named = [name for name in ("labels", "label") if kinds.get(name, ("",))[0] in ("ClassLabel", "string")]
-    found = f"found: {shorten(kinds) or 'no column'}"
+    features = load_json(folder / INFO, Info).features
+    columns = {name: _column(feature, f"{where}: {shown(name)}") for name, feature in features.items()}
+    images = [name for name, column in columns.items() if column.kind == "Image"]
+    class_labels = [name for name, column in columns.items() if column.kind == "ClassLabel"]
+    labels = [
+        name
+        for name in ("labels", "label")
+        if name in columns and columns[name].kind in ("ClassLabel", "string")
+    ]
+    listing = f"found: {shorten(columns) or 'no column'}"
     if not images or (len(images) > 1 and "image" not in images):
-        raise InputError(f"{where}: expected one column of the type Image; {found}.")
-    if len(named) != 1 and len(given) != 1:
+        raise InputError(f"{where}: expected one column of the type Image; {listing}.")
+    if len(labels) != 1 and len(class_labels) != 1:
         raise InputError(
-            f"{where}: it can't be told which column holds the labels. Expected `labels` or `label`, of the "
-            f"type ClassLabel, a list of it, or names; {found}. {_RENAME}."
+            f"{where}: ambiguous which column holds the labels. Expected `labels` or `label`, of the type "
+            f"ClassLabel, a list of it, or names; {listing}. Rename one with dataset.rename_column(OLD, "
+            "'labels') and save again."
         )
     image = "image" if "image" in images else images[0]
-    label = named[0] if len(named) == 1 else given[0]
-    _, several, classes = kinds[label]
-    unused = tuple(name for name in features if name not in (image, label))
-    return _Features(image, label, several, classes, unused)
+    label = labels[0] if len(labels) == 1 else class_labels[0]
+    unused = tuple(name for name in columns if name not in (image, label))
+    return _Features(image, label, columns[label].several, columns[label].classes, unused)
 
 
-def _kind(feature: Any, where: str) -> tuple[str, bool, tuple[str, ...] | None]:
-    """Type of a column, whether it holds lists of it, and the class names of a ClassLabel."""
+def _column(feature: Any, where: str) -> _Column:
+    """Type of a column, which old versions of `datasets` write as [TYPE] if its cells are lists."""
     several = False
     if type(feature) is list and len(feature) == 1:
         several, feature = True, feature[0]
     elif type(feature) is dict and feature.get("_type") in _LISTS:
         several, feature = True, feature.get("feature")
-    if type(feature) is not dict:
-        return "", several, None
-    kind = feature.get("_type")
+    kind = feature.get("_type") if type(feature) is dict else None
     if kind == "ClassLabel":
-        names = require(feature, "names", LIST, where)
-        classes = tuple(class_name(of_kind(name, TEXT, f"{where}.names"), where) for name in names)
+        names = convert(feature, ClassLabel, where).names
+        classes = tuple(class_name(name, f"{where}.names") for name in names)
         if not classes or len(set(classes)) < len(classes):
-            raise InputError(f"{where}: class names must be distinct, and at least one.")
-        return kind, several, classes
+            raise InputError(f"{where}: expected at least one class name, and distinct ones.")
+        return _Column("ClassLabel", several, classes)
     if kind == "Value" and feature.get("dtype") in ("string", "large_string"):
-        return "string", several, None
-    return ("Image" if kind == "Image" and not several else ""), several, None
+        return _Column("string", several)
+    return _Column("Image" if kind == "Image" and not several else "", several)
 
 
-def _batches(file: Path, features: _Features) -> Iterator[tuple[list[FilePart], list[list[Any] | None]]]:
-    """Images and labels of some rows after the other.
+def _batches(file: Path, features: _Features) -> Iterator[tuple[list[FilePart], list[list[str] | None]]]:
+    """Yield images and labels, batch by batch.
 
-    Nothing of the file is copied, and compressed data, which `datasets` does not write, is refused: so memory
-    is bounded by what the rows need.
+    The file is not copied, and compressed data, which `datasets` does not write, is refused; this bounds
+    memory by the size of the file.
     """
     import pyarrow as pa
     from pyarrow import ipc
@@ -209,19 +267,23 @@ def _batches(file: Path, features: _Features) -> Iterator[tuple[list[FilePart], 
             for number, message in enumerate(reader):
                 if number and (message.type != "record batch" or _compressed(message.metadata.to_pybytes())):
                     raise InputError(
-                        f"{file}: holds compressed data or dictionaries, which `datasets` never writes."
+                        f"{file}: holds compressed data or dictionaries, which `datasets` never writes. Save "
+                        "the data set again."
                     )
             schema = ipc.open_stream(pa.BufferReader(whole)).schema
-            wanted = [schema.get_field_index(name) for name in (features.image, features.label)]
-            if -1 in wanted:
+            columns = [schema.get_field_index(name) for name in (features.image, features.label)]
+            if -1 in columns:
                 raise InputError(
                     f"{file}: has no column {features.image!r} or {features.label!r}, or has it twice."
                 )
-            options = ipc.IpcReadOptions(included_fields=wanted, use_threads=False)
+            options = ipc.IpcReadOptions(included_fields=columns, use_threads=False)
             for batch in ipc.open_stream(pa.BufferReader(whole), options=options):
                 images = _image_parts(batch.column(features.image), whole, file, row)
                 labels = cells(batch.column(features.label))
-                yield images, [_names(cell, features, file, row + place) for place, cell in enumerate(labels)]
+                yield (
+                    images,
+                    [_names(cell, features, file, number) for number, cell in enumerate(labels, row)],
+                )
                 row += len(images)
     except InputError:
         raise
@@ -233,13 +295,13 @@ def _batches(file: Path, features: _Features) -> Iterator[tuple[list[FilePart], 
 
 
 def _compressed(metadata: bytes) -> bool:
-    """Whether a record batch says that its buffers are compressed.
+    """Whether the buffers of a record batch are compressed, which pyarrow can't tell without unpacking them.
 
-    Its metadata is a FlatBuffer: a table Message, whose third field is a table RecordBatch, whose fourth
+    The metadata is a FlatBuffer: a table Message, whose third field is a table RecordBatch, whose fourth
     field is the compression.
 
     Raises:
-        struct.error: the metadata ends before that.
+        struct.error: The metadata ends too early.
     """
     (message,) = struct.unpack_from("<I", metadata, 0)
     batch = _field(metadata, message, 2)
@@ -248,7 +310,7 @@ def _compressed(metadata: bytes) -> bool:
 
 
 def _field(metadata: bytes, table: int, number: int) -> int:
-    """Where a field of a FlatBuffer table is, 0 if the table lacks it."""
+    """Offset of a field of a FlatBuffer table; 0 if the table lacks it."""
     (back,) = struct.unpack_from("<i", metadata, table)
     (size,) = struct.unpack_from("<H", metadata, table - back)
     if size < 6 + 2 * number:
@@ -258,24 +320,24 @@ def _field(metadata: bytes, table: int, number: int) -> int:
 
 
 def _image_parts(column: Any, whole: Any, file: Path, first: int) -> list[FilePart]:
-    """Where the image of each row lies in the file.
+    """Part of the file that holds the image of each row.
 
     Raises:
-        InputError: another type of column, a row without an image, or with the name of a file only.
+        InputError: The column has another type, or a row has no image, or only the name of a file.
     """
     from pyarrow import types
 
     column.validate(full=True)
     kind = column.type
-    fields = [kind.field(place).name for place in range(kind.num_fields)] if types.is_struct(kind) else []
+    fields = [kind.field(index).name for index in range(kind.num_fields)] if types.is_struct(kind) else []
     encoded = column.flatten()[fields.index("bytes")] if fields.count("bytes") == 1 else None
     if encoded is None or not (types.is_binary(encoded.type) or types.is_large_binary(encoded.type)):
         raise InputError(f"{file}: the image column holds {str(kind)[:100]}, not encoded images.")
     if encoded.null_count:
         row = first + encoded.is_null().to_pylist().index(True)
         raise InputError(
-            f"{file}: row {row} (counted from 0) holds no image. If the column holds names of files, let the "
-            "version of `datasets` that made it save it again, which writes the images themselves."
+            f"{file}: row {row} (counted from 0) holds no image. If the column holds names of files, load "
+            "and save the data set again with `datasets`, which then writes the images themselves."
         )
     if not len(encoded):
         return []
@@ -284,7 +346,7 @@ def _image_parts(column: Any, whole: Any, file: Path, first: int) -> list[FilePa
     ends: npt.NDArray[Any] = np.frombuffer(offsets, width)[encoded.offset : encoded.offset + len(encoded) + 1]
     start = (data.address - whole.address if data else 0) + ends.astype(np.int64)
     if start.min() < 0 or start.max() > whole.size:
-        raise InputError(f"{file}: images do not lie in the file itself. Save the data set again.")
+        raise InputError(f"{file}: images lie outside the file. Save the data set again.")
     name = str(file)
     return [
         FilePart(name, begin, end - begin)
@@ -293,20 +355,20 @@ def _image_parts(column: Any, whole: Any, file: Path, first: int) -> list[FilePa
 
 
 def _names(cell: Any, features: _Features, file: Path, row: int) -> list[str] | None:
-    """The class names in a cell of the label column; None if nothing is known.
+    """Class names in a cell of the label column; None if its labels are unknown.
 
     Raises:
-        InputError: a value that is none.
+        InputError: A value is not a class.
     """
     values = cell if isinstance(cell, list) else [] if cell is None else [cell]
     if cell is None or (values == [-1] and features.classes) or cell == "":
         return None
     where = f"{file}: row {row} (counted from 0)"
     if features.classes is None:
-        return [class_name(of_kind(value, TEXT, where), where) for value in values]
+        return [class_name(name, where) for name in convert(values, list[str], where)]
     for value in values:
         if type(value) is not int or not 0 <= value < len(features.classes):
             raise InputError(
-                f"{where}: the label {shown(value)} is no index of the {len(features.classes):,} classes."
+                f"{where}: the label {shown(value)} is not an index of the {len(features.classes):,} classes."
             )
     return [features.classes[value] for value in values]

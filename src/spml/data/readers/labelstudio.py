@@ -3,187 +3,218 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, unquote, urlsplit
 
+from msgspec import UNSET, Struct
+
 from ...config import DataConfig
 from ...errors import InputError
+from ...labels import ObservedLabels, Unlisted
 from ..images import SUFFIXES
 from ..records import Records
 from ..safe import CONTROL, shown
 from ..splits import split_name
-from .documents import LIST, OBJECT, TEXT, class_name, load_json, of_kind, optional, require
+from .documents import class_name, convert, load_json, quantity
 from .entries import Entries, label_entries
 from .places import find_files, find_folder, images_folder
-from .registry import register_reader
+from .registry import Source, register_reader
 
+MAX_IGNORED = 20  # types of results that are counted, so that the note stays short
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://|data:")
 _SERVED = re.compile(r"(?:https?://[^/]*)?/data/(local-files|upload)/(.*)", re.DOTALL)
-_UPLOADED = re.compile(r"[0-9a-f]{8}-(?=.)")  # what Label Studio puts before the name of an uploaded file
+_UPLOADED = re.compile(r"[0-9a-f]{8}-(?=.)")  # Label Studio puts this before the name of an uploaded file
 
 
-class _Task(NamedTuple):
+class Result(Struct):
+    """One choice or region; `value` holds its labels in a list that is named like `type`."""
+
+    type: str
+    value: Any = None
+
+
+class Annotation(Struct):
+    """Results of one annotator for one task."""
+
+    result: list[Result]
+    was_cancelled: Any = False
+
+
+class Meta(Struct):
+    """What `spml data convert` adds to a task, and Label Studio keeps."""
+
+    classes: list[str] | None = None
+    known_negatives: list[str] | None = None
+
+
+class Task(Struct):
+    """One image with its annotations, which old versions of Label Studio call `completions`."""
+
+    data: dict[str, Any]
+    annotations: list[Annotation] | None = None
+    meta: Meta | None = None
+    completions: Any = UNSET
+
+
+class _Sample(NamedTuple):
+    """What is known of the image of one task.
+
+    Attributes:
+        where: File and field that name the image, for messages.
+        files: Possible names of the image file.
+        positive: Labels that annotators gave; None if the task has no annotation.
+        negative: Known negatives.
+        split: Split, if the task states one.
+    """
+
     where: str
-    files: list[str]  # what the image may be called
-    labels: list[str] | None  # None if nobody has annotated it
-    absent: list[str]
+    files: list[str]
+    positive: list[str] | None
+    negative: list[str]
     split: str | None
 
 
-def is_label_studio(document: Any) -> bool:
-    """Whether a JSON document is a list of tasks."""
+def is_label_studio(source: Source) -> bool:
+    """Whether a source is a JSON file with a list of tasks."""
     return (
-        type(document) is list
-        and bool(document)
-        and type(document[0]) is dict
-        and ("annotations" in document[0] or "data" in document[0])
+        source.suffix == ".json"
+        and source.outline.kind == "a list"
+        and not {"annotations", "data"}.isdisjoint(source.outline.keys)
     )
 
 
-@register_reader(
-    "labelstudio",
-    "a Label Studio export",
-    recognises=lambda source: source.suffix == ".json" and is_label_studio(source.document),
-)
+@register_reader("labelstudio", "a Label Studio export", recognises=is_label_studio)
 def read_label_studio(path: Path, config: DataConfig) -> Records:
-    """Read an export; images are looked up beside the file, in `images`, or in `config.images`.
+    """Read an export; images are looked up next to the file, in `images`, or in `config.images`.
 
-    Known positives of a task are the choices and the labels of regions that any annotator gave; annotations
-    that were cancelled and predictions are ignored. Nothing is known about a task that nobody has annotated;
-    where `config.unlisted` is negative, it is left out. What `spml data convert` writes and Label Studio
-    keeps is read, too: `known_negatives` of a task's `meta` unless an annotator gave them, all `classes` in
-    the first that has them, and a column `split` of the data if every task has one.
+    Known positives of a task are the choices and the labels of regions that any annotator gave; cancelled
+    annotations and predictions are ignored. All labels of a task without annotations are unknown; if
+    `config.unlisted` is negative, the task is left out. Additions of `spml data convert` that Label Studio
+    keeps are read, too: `known_negatives` in the `meta` of a task, unless an annotator gave them; all
+    `classes` in the first `meta` that has them; and a column `split` of the data if every task has one.
 
     Args:
-        path: of the file.
-        config: `images` and `unlisted` are used.
-        document: the content of the file.
+        path: JSON file.
+        config: Settings, of which `images` and `unlisted` are used.
 
     Raises:
-        InputError: the document is not as described, an image is missing or at an address of the web; names
-            the task, counted from 0.
+        InputError: The file is not such an export, or an image is missing or has a web address; names the
+            task, counted from 0.
     """
-    document = load_json(path)
-    source = str(path)
-    if not is_label_studio(document):
-        raise InputError(f"{source}: is no list of tasks, as Label Studio exports them as `JSON`.")
+    tasks = load_json(path, list[Task])
+    key = _image_key(tasks[0].data, f"{path}: [0].data")
     ignored: dict[str, int] = {}
-    key = _image_key(document[0], f"{source}: [0]")
-    tasks = [_task(task, key, f"{source}: [{place}]", ignored) for place, task in enumerate(document)]
-    unseen = sum(task.labels is None for task in tasks)
-    notes = [f"{len(tasks):,} tasks with images in `{key}`, {unseen:,} of them not annotated."]
+    samples = [_sample(task, key, f"{path}: [{number}]", ignored) for number, task in enumerate(tasks)]
+    unseen = sum(sample.positive is None for sample in samples)
+    notes = [f"{quantity(len(tasks), 'task')} with images in `{key}`, {unseen:,} of them not annotated."]
     if unseen and config.unlisted == "negative":
-        tasks = [task for task in tasks if task.labels is not None]
+        samples = [sample for sample in samples if sample.positive is not None]
         notes.append("Tasks that are not annotated were left out.")
     if ignored:
-        found = ", ".join(f"{count:,} of type {shown(name)}" for name, count in ignored.items())
-        notes.append(f"Results without labels were ignored: {found}.")
-    stated = _stated_classes(document, source)
-    given = {name for task in tasks for name in (*(task.labels or ()), *task.absent)}
-    classes = (*stated, *sorted(given.difference(stated)))
-    if not any(task.labels for task in tasks):
-        raise InputError(f"{source}: no annotation gives a label. At least some tasks must have one.")
-    root = find_folder(_folders(path, config), tasks[0].files, tasks[0].where)
-    files = find_files(root, [task.files for task in tasks], lambda place: tasks[place].where)
-    column = {name: place for place, name in enumerate(classes)}
-    known = [(row, column[name]) for row, task in enumerate(tasks) for name in task.labels or ()]
-    absent = [
-        (row, column[name])
-        for row, task in enumerate(tasks)
-        for name in task.absent
-        if name not in (task.labels or ())
-    ]
-    split = tuple(task.split or "" for task in tasks)
+        counts = ", ".join(f"{count:,} of type {shown(name)}" for name, count in ignored.items())
+        notes.append(f"Results without labels were ignored: {counts}.")
+    if not any(sample.positive for sample in samples):
+        raise InputError(f"{path}: no annotation gives a label. At least some tasks must have one.")
+    stated = _stated_classes(path, tasks)
+    named = {name for sample in samples for name in (*(sample.positive or ()), *sample.negative)}
+    classes = (*stated, *sorted(named.difference(stated)))
+    root = find_folder(_folders(path, config), samples[0].files, samples[0].where)
+    files = find_files(root, [sample.files for sample in samples], lambda row: samples[row].where)
+    split = tuple(sample.split or "" for sample in samples)
     return Records(
-        source=source,
+        source=str(path),
         name=path.stem,
         ids=tuple(file.relative_to(root).as_posix() for file in files),
         inputs=tuple(files),
         classes=classes,
         classes_given=bool(stated),
-        labels=label_entries(
-            Entries.of(*zip(*known, strict=True)),
-            (len(tasks), len(classes)),
-            config.unlisted,
-            negative=Entries.of(*zip(*absent, strict=True)) if absent else None,
-        ),
+        labels=_observed_labels(samples, classes, config.unlisted),
         split=split if all(split) else None,
         notes=tuple(notes),
     )
 
 
-def _task(task: Any, key: str, where: str, ignored: dict[str, int]) -> _Task:
-    image = require(require(task, "data", OBJECT, where), key, TEXT, f"{where}.data")
-    files = _file_names(image, f"{where}.data.{key}")
-    if "completions" in task:
-        raise InputError(f"{where}: is of an old Label Studio. Export from a version that has `annotations`.")
-    annotations = optional(task, "annotations", LIST, where) or []
-    labels: dict[str, None] = {}
+def _observed_labels(
+    samples: Sequence[_Sample], classes: Sequence[str], unlisted: Unlisted
+) -> ObservedLabels:
+    column = {name: position for position, name in enumerate(classes)}
+    positive = [(row, column[name]) for row, sample in enumerate(samples) for name in sample.positive or ()]
+    negative = [(row, column[name]) for row, sample in enumerate(samples) for name in sample.negative]
+    return label_entries(
+        Entries.of(*zip(*positive, strict=True)),
+        (len(samples), len(classes)),
+        unlisted,
+        negative=Entries.of(*zip(*negative, strict=True)) if negative else None,
+    )
+
+
+def _sample(task: Task, key: str, where: str, ignored: dict[str, int]) -> _Sample:
+    if task.completions is not UNSET:
+        raise InputError(
+            f"{where}: was written by an old version of Label Studio. Export from a version that writes "
+            "`annotations`."
+        )
+    if key not in task.data:
+        raise InputError(f"{where}.data: there is no field `{key}`, which names the image in the first task.")
+    image = f"{where}.data.{key}"
+    files = _file_names(convert(task.data[key], str, image), image)
+    positive: dict[str, None] = {}
     seen = False
-    for place, annotation in enumerate(annotations):
-        here = f"{where}.annotations[{place}]"
-        results = require(annotation, "result", LIST, here)
-        if annotation.get("was_cancelled"):
+    for number, annotation in enumerate(task.annotations or ()):
+        if annotation.was_cancelled:
             continue
         seen = True
-        for number, result in enumerate(results):
-            labels.update(dict.fromkeys(_labels(result, f"{here}.result[{number}]", ignored)))
-    absent = _listed(optional(task, "meta", OBJECT, where), "known_negatives", f"{where}.meta")
-    split = task["data"].get("split")
-    named = split_name(split) if type(split) is str else None
-    return _Task(f"{where}.data.{key}", files, list(labels) if seen else None, absent, named)
+        for position, result in enumerate(annotation.result):
+            names = _labels(result, f"{where}.annotations[{number}].result[{position}]", ignored)
+            positive.update(dict.fromkeys(names))
+    meta = task.meta or Meta()
+    negative = _class_names(meta.known_negatives or (), f"{where}.meta.known_negatives")
+    split = task.data.get("split")
+    return _Sample(
+        image,
+        files,
+        list(positive) if seen else None,
+        [name for name in negative if name not in positive],
+        split_name(split) if type(split) is str else None,
+    )
 
 
-def _stated_classes(document: Sequence[Any], source: str) -> tuple[str, ...]:
-    """`classes` in the `meta` of the first task that has them."""
-    for place, task in enumerate(document):
-        if found := _listed(task.get("meta"), "classes", f"{source}: [{place}].meta"):
-            return tuple(dict.fromkeys(found))
+def _stated_classes(path: Path, tasks: Sequence[Task]) -> tuple[str, ...]:
+    """Class names in the `meta` of the first task that has them."""
+    for number, task in enumerate(tasks):
+        if task.meta and task.meta.classes:
+            return tuple(dict.fromkeys(_class_names(task.meta.classes, f"{path}: [{number}].meta.classes")))
     return ()
 
 
-def _listed(meta: Any, key: str, where: str) -> list[str]:
-    """Class names that the `meta` of a task lists."""
-    if type(meta) is not dict:
-        return []
-    names = optional(meta, key, LIST, where) or []
-    return _class_names(names, f"{where}.{key}")
-
-
-def _labels(result: Any, where: str, ignored: dict[str, int]) -> Sequence[str]:
-    """The labels that one choice or region gives."""
-    kind = require(result, "type", TEXT, where)
+def _labels(result: Result, where: str, ignored: dict[str, int]) -> Sequence[str]:
+    """Labels of one choice or region; counts other results by type."""
+    kind = result.type
     if kind != "choices" and not kind.endswith("labels"):
-        if kind in ignored or len(ignored) < 20:
+        if kind in ignored or len(ignored) < MAX_IGNORED:
             ignored[kind] = ignored.get(kind, 0) + 1
         return ()
-    value = require(result, "value", OBJECT, where)
-    names = optional(value, kind, LIST, f"{where}.value") or []  # a region may have lost its label
-    at = f"{where}.value.{kind}"
-    return _class_names(names, at)
+    value = convert(result.value, dict[str, Any], f"{where}.value")
+    where = f"{where}.value.{shown(kind)[1:-1]}"
+    return _class_names(convert(value.get(kind) or [], list[str], where), where)  # a region may have no label
 
 
-def _class_names(names: Sequence[Any], at: str) -> list[str]:
-    return [
-        class_name(of_kind(name, TEXT, f"{at}[{place}]"), f"{at}[{place}]")
-        for place, name in enumerate(names)
-    ]
+def _class_names(names: Sequence[str], where: str) -> list[str]:
+    return [class_name(name, f"{where}[{position}]") for position, name in enumerate(names)]
 
 
-def _image_key(task: Any, where: str) -> str:
-    """The key of `data` that names the image."""
-    data = require(task, "data", OBJECT, where)
+def _image_key(data: Mapping[str, Any], where: str) -> str:
+    """Key of `data` that names the image."""
     if "image" in data:
         return "image"
-    found = [key for key, value in data.items() if type(value) is str and _is_image(key, value)]
-    if len(found) == 1:
-        return str(found[0])
+    candidates = [key for key, value in data.items() if type(value) is str and _is_image(key, value)]
+    if len(candidates) == 1:
+        return candidates[0]
     keys = ", ".join(shown(key) for key in list(data)[:12])
     raise InputError(
-        f"{where}.data: it can't be told which of its keys names the image: {keys or 'it has none'}. Call "
-        "that key `image`."
+        f"{where}: ambiguous which key names the image: {keys or 'there is no key'}. Call that key `image`."
     )
 
 
@@ -192,7 +223,7 @@ def _is_image(key: str, text: str) -> bool:
 
 
 def _file_names(text: str, where: str) -> list[str]:
-    """What an image may be called below the folder of images."""
+    """Possible names of an image file below the folder of images."""
     if served := _SERVED.match(text):
         if served[1] == "local-files":
             return parse_qs(urlsplit(served[2]).query).get("d", [""])
@@ -202,7 +233,7 @@ def _file_names(text: str, where: str) -> list[str]:
     if _ADDRESS.match(text):
         raise InputError(
             f"{where}: {shown(text)} is an address, but only files on this machine are read. Download the "
-            "images, and put their file names in its place."
+            "images and replace the addresses by their file names."
         )
     return [text]
 

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ...config import DataConfig
 from ...errors import InputError
 from ..records import Records
-from .documents import load_json
+from .documents import Outline, read_outline
 
 ENTRY_POINTS = "spml.readers"
 
@@ -41,13 +41,13 @@ class Source:
         return "" if self.is_folder else self.path.suffix.lower()
 
     @cached_property
-    def document(self) -> Any:
-        """Content of a JSON file.
+    def outline(self) -> Outline:
+        """Top-level keys of a JSON file, read without its values.
 
         Raises:
             InputError: The file is not valid JSON, or too large.
         """
-        return load_json(self.path)
+        return read_outline(self.path)
 
 
 Read = Callable[[Path, DataConfig], Records]

@@ -1,232 +1,188 @@
-"""PASCAL VOC: a folder with Annotations/*.xml and JPEGImages, perhaps with lists of splits."""
+"""PASCAL VOC: a folder with Annotations/*.xml and JPEGImages, optionally with lists of splits."""
 
 from __future__ import annotations
 
 import math
-import re
 import xml.etree.ElementTree as ET
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from ...config import DataConfig
 from ...errors import InputError
+from ...labels import ObservedLabels, Unlisted
 from ..images import SUFFIXES
-from ..records import Records
-from ..safe import is_file, shown
+from ..records import Objects, Records
+from ..safe import shown
 from ..splits import SPLITS
-from .documents import class_name
+from .documents import class_name, parse_xml, quantity, read_text
 from .entries import Entries, label_entries, objects_of
 from .places import find_files, images_folder
-from .registry import register_reader
+from .registry import Source, register_reader
 
-MAX_BYTES = 1 << 22  # of one XML file; those of VOC have some thousand
+MAX_BYTES = 1 << 22  # of one XML file; those of VOC have a few thousand
 MAX_LIST = 1 << 28
-MAX_SIDE = 1_000_000
-_FORBIDDEN = re.compile(rb"<!\s*(DOCTYPE|ENTITY)", re.IGNORECASE)
+MAX_SIDE = 1_000_000  # pixels
 _CORNERS = ("xmin", "ymin", "xmax", "ymax")
-# The usual ending first: the others are tried only where it is not there.
+# The usual suffix comes first; the others are tried only if there is no such file.
 _SUFFIXES = (".jpg", *sorted(SUFFIXES - {".jpg"}), ".JPG", ".JPEG", ".PNG")
 
 
-@dataclass(frozen=True)
-class _Object:
+class _Object(NamedTuple):
+    """One object; `box` is left, top, right and bottom."""
+
     name: str
     difficult: bool
     box: tuple[float, float, float, float] | None
 
 
-@dataclass(frozen=True)
-class _Annotation:
+class _Annotation(NamedTuple):
+    """Content of one XML file; `size` is width and height."""
+
     filename: str
     size: tuple[float, float] | None
     objects: tuple[_Object, ...]
 
 
-def is_voc(path: Path) -> bool:
-    """Whether a folder holds Annotations with XML files."""
-    return any((path / "Annotations").glob("[!.]*.xml"))
+def is_voc(source: Source) -> bool:
+    """Whether a source is a folder with a folder Annotations of XML files."""
+    return source.is_folder and any((source.path / "Annotations").glob("[!.]*.xml"))
 
 
-@register_reader(
-    "voc",
-    "a PASCAL VOC folder",
-    recognises=lambda source: source.is_folder and is_voc(source.path),
-    priority=1,
-)
+@register_reader("voc", "a PASCAL VOC folder", recognises=is_voc, priority=1)
 def read_voc(path: Path, config: DataConfig) -> Records:
     """Read a folder such as VOCdevkit/VOC2012.
 
-    The names of an image's objects are its known positives; one that only `difficult` objects have stays
-    unknown whatever `config.unlisted` says. Splits are those of ImageSets/Main/{train,val,test}.txt; images
-    in none of them are left out.
+    The names of an image's objects are its known positives; a class of which the image has only `difficult`
+    objects stays unknown whatever `config.unlisted` says. Splits are those of
+    ImageSets/Main/{train,val,test}.txt; images in none of them are left out.
 
     Raises:
-        InputError: damaged or hostile XML, a missing image, an image in two splits; names file and line.
+        InputError: An XML file is damaged or hostile, or an image is missing or in two splits; names file and
+            line.
     """
-    source = str(path)
     root = images_folder(config) or path / "JPEGImages"
     if not root.is_dir():
         raise InputError(
-            f"{source}: has Annotations, but no folder JPEGImages. If the images are elsewhere, say "
-            "--data.images with the folder that holds them all."
+            f"{path}: has Annotations, but no folder JPEGImages. If the images are elsewhere, pass "
+            "--data.images with the folder that holds all of them."
         )
     names = sorted(file.stem for file in (path / "Annotations").glob("[!.]*.xml"))
     splits = _splits(path, set(names))
-    notes = []
-    if splits and (rest := len(names) - len(splits)):
-        notes.append(f"{rest:,} annotated images are in no list of ImageSets/Main and were left out.")
+    left_out = len(names) - len(splits) if splits else 0
     names = [name for name in names if not splits or name in splits]
-    places = [path / "Annotations" / f"{name}.xml" for name in names]
-    annotations = [_read(place) for place in places]
+    paths = [path / "Annotations" / f"{name}.xml" for name in names]
+    annotations = [_read_annotation(file) for file in paths]
     files = find_files(
         root,
-        [_file_names(name, found.filename) for name, found in zip(names, annotations, strict=True)],
-        lambda row: str(places[row]),
+        [_file_names(name, annotation.filename) for name, annotation in zip(names, annotations, strict=True)],
+        lambda row: str(paths[row]),
     )
-    classes = tuple(sorted({thing.name for found in annotations for thing in found.objects}))
+    classes = tuple(sorted({item.name for annotation in annotations for item in annotation.objects}))
     if not classes:
-        raise InputError(f"{source}: no annotation has an object. At least some must have one.")
-    column = {name: place for place, name in enumerate(classes)}
-    easy, hard = (
-        [
-            (row, thing)
-            for row, found in enumerate(annotations)
-            for thing in found.objects
-            if thing.difficult == which
-        ]
-        for which in (False, True)
-    )
-    boxed = [
-        (row, thing.name, thing.box, size)
-        for row, thing in easy
-        if thing.box and (size := annotations[row].size)
+        raise InputError(f"{path}: no annotation has an object. At least some must have one.")
+    labels, objects = _labels(annotations, classes, config.unlisted)
+    difficult = [item.difficult for annotation in annotations for item in annotation.objects]
+    notes = [
+        f"{quantity(len(names), 'image')} in {root}, {quantity(len(difficult), 'object')}, "
+        f"{sum(difficult):,} of them difficult. A class of which an image has only difficult objects is "
+        "unknown there."
     ]
-    notes.insert(
-        0,
-        f"{len(names):,} images in {root}, {len(easy) + len(hard):,} objects, {len(hard):,} of them "
-        "difficult; what only difficult objects show is unknown.",
-    )
-
-    def entries(pairs: Iterable[tuple[int, str]]) -> Entries:
-        known = list(pairs)
-        return Entries.of([row for row, _ in known], [column[name] for _, name in known])
-
+    if left_out:
+        notes.append(f"{quantity(left_out, 'annotated image')} in no list of ImageSets/Main: left out.")
     return Records(
-        source=source,
+        source=str(path),
         name=path.resolve().name,
         ids=tuple(file.relative_to(root).as_posix() for file in files),
         inputs=tuple(files),
         classes=classes,
         classes_given=False,
-        labels=label_entries(
-            entries((row, thing.name) for row, thing in easy),
-            (len(names), len(classes)),
-            config.unlisted,
-            unknown=entries((row, thing.name) for row, thing in hard),
-        ),
+        labels=labels,
         split=tuple(splits[name] for name in names) if splits else None,
         notes=tuple(notes),
-        objects=objects_of(
-            entries((row, name) for row, name, _, _ in boxed),
-            [box for _, _, box, _ in boxed],
-            [size for _, _, _, size in boxed],
-        ),
+        objects=objects,
+    )
+
+
+def _labels(
+    annotations: Sequence[_Annotation], classes: Sequence[str], unlisted: Unlisted
+) -> tuple[ObservedLabels, Objects | None]:
+    """Labels of all images, and the measures of boxes that are not difficult, in images of known size."""
+    column = {name: position for position, name in enumerate(classes)}
+    objects = [(row, item) for row, annotation in enumerate(annotations) for item in annotation.objects]
+    easy = [(row, item) for row, item in objects if not item.difficult]
+    hard = [(row, item) for row, item in objects if item.difficult]
+    boxed = [(row, item) for row, item in easy if item.box and annotations[row].size]
+
+    def entries(pairs: Sequence[tuple[int, _Object]]) -> Entries:
+        return Entries.of([row for row, _ in pairs], [column[item.name] for _, item in pairs])
+
+    shape = len(annotations), len(classes)
+    boxes: list[Any] = [item.box for _, item in boxed]
+    sizes: list[Any] = [annotations[row].size for row, _ in boxed]
+    return (
+        label_entries(entries(easy), shape, unlisted, unknown=entries(hard)),
+        objects_of(entries(boxed), boxes, sizes),
     )
 
 
 def _splits(path: Path, names: set[str]) -> dict[str, str]:
-    """The split of each image that a list names; empty without lists."""
+    """Split of each image that a list names; empty if there are no lists."""
     splits: dict[str, str] = {}
     for split in SPLITS:
         file = path / "ImageSets" / "Main" / f"{split}.txt"
         if not file.is_file():
             continue
-        for number, line in enumerate(_lines(file), start=1):
-            words = line.split()
-            if not words:
+        for number, line in enumerate(read_text(file, MAX_LIST).splitlines(), start=1):
+            name = line.strip()
+            if not name:
                 continue
-            name = words[0]
-            if len(words) > 1 or name not in names:
-                wrong = (
-                    "there is no"
-                    if len(words) == 1
-                    else "expected one name per line, such as 2008_000002, of"
-                )
+            if name not in names:
                 raise InputError(
-                    f"{file}: line {number}: {wrong} Annotations/{shown(line.strip())[1:-1]}.xml."
+                    f"{file}: line {number}: there is no Annotations/{shown(name)[1:-1]}.xml. Expected one "
+                    "name per line, such as 2008_000002."
                 )
             if splits.setdefault(name, split) != split:
                 raise InputError(
-                    f"{file}: line {number}: {shown(name)} is in {splits[name]}.txt, too. An image must be "
+                    f"{file}: line {number}: {shown(name)} is also in {splits[name]}.txt. An image must be "
                     "in one split."
                 )
     return splits
 
 
-def _lines(path: Path) -> list[str]:
-    try:
-        if path.stat().st_size > MAX_LIST:
-            raise InputError(f"{path}: is larger than {MAX_LIST:,} bytes, but should list names of images.")
-        return path.read_text(encoding="utf-8-sig").splitlines()
-    except OSError as error:
-        raise InputError(f"{path}: can't be read: {error.strerror or error}.") from error
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path}: is not UTF-8: {error.reason} at position {error.start}.") from error
-
-
 def _file_names(name: str, filename: str) -> list[str]:
-    """What the image may be called: as the XML file, which VOC's own tools go by, or as that says."""
+    """Possible names of an image: that of the XML file, as in VOC's own tools, then the one in it."""
     return [*(name + suffix for suffix in _SUFFIXES), *([filename] if filename else [])]
 
 
-def _read(path: Path) -> _Annotation:
-    root = _parse(path)
+def _read_annotation(path: Path) -> _Annotation:
+    root = parse_xml(path, MAX_BYTES)
     if root.tag != "annotation":
         raise InputError(f"{path}: its outermost element is <{shown(root.tag)[1:-1]}>, not <annotation>.")
     width, height = (_number(root, f"size/{key}", str(path)) for key in ("width", "height"))
-    things = tuple(
-        _object(thing, f"{path}: object {place}")
-        for place, thing in enumerate(root.findall("object"), start=1)
-    )
-    # Some tools write a size of 0 where they don't know it.
+    # Some tools write a size of 0 if they don't know it.
     size = (width, height) if width and height and min(width, height) >= 1 else None
-    return _Annotation(_text(root, "filename"), size, things)
+    items = enumerate(root.findall("object"), start=1)
+    return _Annotation(
+        _text(root, "filename"),
+        size,
+        tuple(_object(item, f"{path}: object {number}") for number, item in items),
+    )
 
 
-def _parse(path: Path) -> ET.Element:
-    """The outermost element; what could make a small file large, or read another one, is refused."""
-    try:
-        if not is_file(path):
-            raise InputError(f"{path}: is no file.")
-        if (size := path.stat().st_size) > MAX_BYTES:
-            raise InputError(f"{path}: {size:,} bytes are more than an annotation may have ({MAX_BYTES:,}).")
-        data = path.read_bytes()
-    except OSError as error:
-        raise InputError(f"{path}: can't be read: {error.strerror or error}.") from error
-    if b"\0" in data:
-        raise InputError(f"{path}: holds NUL bytes, so it is damaged or UTF-16. Save it as UTF-8.")
-    if _FORBIDDEN.search(data):
-        raise InputError(f"{path}: has a DTD or entities, which annotations don't need. Remove them.")
-    try:
-        return ET.fromstring(data)
-    except (ET.ParseError, ValueError, LookupError) as error:  # the latter two: a strange encoding
-        raise InputError(f"{path}: is no valid XML: {error}.") from error
-
-
-def _object(thing: ET.Element, where: str) -> _Object:
-    difficult = _text(thing, "difficult") or "0"
+def _object(item: ET.Element, where: str) -> _Object:
+    difficult = _text(item, "difficult") or "0"
     if difficult not in ("0", "1"):
         raise InputError(f"{where}: <difficult> must be 0 or 1, but is {shown(difficult)}.")
-    name = class_name(_text(thing, "name"), f"{where}: <name>")
+    name = class_name(_text(item, "name"), f"{where}: <name>")
     box = None
-    if thing.find("bndbox") is not None:
-        corners = [_number(thing, f"bndbox/{key}", where) for key in _CORNERS]
+    if item.find("bndbox") is not None:
+        corners = [_number(item, f"bndbox/{key}", where) for key in _CORNERS]
         left, top, right, bottom = (math.nan if value is None else value for value in corners)
         if not (left <= right and top <= bottom):
-            found = ", ".join("nothing" if value is None else f"{value:g}" for value in corners)
+            values = ", ".join("no value" if value is None else f"{value:g}" for value in corners)
             raise InputError(
-                f"{where}: <bndbox> must be {', '.join(_CORNERS)} in this order of size; found {found}."
+                f"{where}: <bndbox> must have {', '.join(_CORNERS)} with min <= max; found {values}."
             )
         box = left - 1, top - 1, right, bottom  # pixels are counted from 1, the last one included
     return _Object(name, difficult == "1", box)

@@ -1,0 +1,133 @@
+"""Random, damaged and hostile JSON: COCO files and exports of Label Studio."""
+
+from __future__ import annotations
+
+import copy
+import json
+
+import pytest
+from hypothesis import strategies as st
+from tests.data.hostile.fuzzing import DELETE, bounded, change_document, fuzz
+
+from spml.config import DataConfig
+from spml.data.readers import read
+from spml.errors import InputError
+
+COCO = {
+    "images": [
+        {"id": 7, "file_name": "a.png", "width": 20, "height": 10, "neg_category_ids": [4]},
+        {"id": 3, "file_name": "b.png", "width": 20, "height": 10, "not_exhaustive_category_ids": [2]},
+        {"id": 5, "file_name": "c.png", "width": 20, "height": 10},
+    ],
+    "categories": [{"id": 9, "name": "dog "}, {"id": 2, "name": "cat"}, {"id": 4, "name": "bird"}],
+    "annotations": [
+        {"id": 1, "image_id": 3, "category_id": 2, "bbox": [0, 0, 10, 5], "iscrowd": 0},
+        {"id": 2, "image_id": 7, "category_id": 9, "bbox": [15, 0, 10, 10], "segmentation": [[1, 2, 3, 4]]},
+        {"id": 3, "image_id": 3, "category_id": 4, "bbox": [-5, -5, 2, 2]},
+    ],
+    "info": {},
+}
+REGION = {"type": "rectanglelabels", "value": {"x": 1, "rectanglelabels": ["cat"]}}
+CHOICE = {"type": "choices", "value": {"choices": ["dog", "cat "]}}
+TASKS = [
+    {
+        "data": {"image": "b.png"},
+        "annotations": [{"result": [CHOICE]}, {"was_cancelled": False, "result": [CHOICE, REGION]}],
+        "meta": {"known_negatives": ["cow"], "classes": ["cat", "cow", "dog"]},
+    },
+    {"data": {"image": "a.png"}, "annotations": [{"result": [REGION, REGION]}], "predictions": []},
+    {"data": {"image": "c.png"}, "annotations": [{"result": []}]},
+    {"data": {"image": "d.png"}, "annotations": []},
+]
+names = ["a.png", "..", "cat", "", "choices", "\0", "\ud800", 10**400, 10**30]
+scalars = st.one_of(st.none(), st.booleans(), st.integers(-3, 12), st.floats(), st.sampled_from(names))
+coco_keys = st.sampled_from(["id", "images", "annotations", "categories", "data", "x"])
+task_keys = st.sampled_from(
+    ["data", "image", "annotations", "result", "type", "value", "choices", "was_cancelled", "meta"]
+)
+
+
+def values_with(keys):
+    """Strategy of JSON values whose objects have some of the given keys."""
+    return st.recursive(
+        scalars,
+        lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(keys, inner, max_size=3)),
+        max_leaves=10,
+    )
+
+
+def changes_with(keys):
+    """Strategy of changes of a document."""
+    value = st.one_of(values_with(keys), st.just(DELETE))
+    return st.lists(st.tuples(st.integers(0, 200), value), min_size=1, max_size=3)
+
+
+def read_within_limits(path, content, read_or_refuse):
+    path.write_bytes(content if isinstance(content, bytes) else json.dumps(content).encode())
+    with bounded():
+        read_or_refuse(path)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"[" * 500_000, "nested too deeply"),
+        (b'{"a":' * 500_000, "nested too deeply"),
+        (b'{"images": [], "annotations": [], "categories": [], "x": ' + b"[" * 500_000, "nested too deeply"),
+        (b'[{"data": {}}, ' + b"[" * 500_000, "nested too deeply|expected an object, got a list"),
+        (b'{"images": ' + b"9" * 5000 + b"}", "found the keys 'images'"),
+        (b"9" * 5000, "is not valid JSON|out of range|of a known kind"),
+        (b'["' + b"a" * 1_000_000 + b'"', "found a list"),
+        (b'{"' + b"a" * 1_000_000 + b'": 1}', "found the keys 'aaa"),
+        (b'{"images": [], "images": NaN, "categories": [], "annotations": []}', "images: expected a list"),
+        (b'{"images": [], "annotations": [{"x": "\xff"}], "categories": []}', "is not UTF-8: byte 0xff"),
+        (b'{"images": [{"id": 1, "file_name": "a', "is not valid JSON: Unterminated string"),
+        (b'{"images": []} {}', "is not valid JSON: Extra data"),
+        (b"\xef\xbb\xbf", "is not valid JSON"),
+    ],
+)
+def test_hostile_files(tmp_path, content, message):
+    (tmp_path / "x.json").write_bytes(content)
+    with bounded(), pytest.raises(InputError, match=message) as caught:
+        read(DataConfig(path=str(tmp_path / "x.json")))
+    assert len(str(caught.value)) < 1000
+
+
+@fuzz(some_read=False, long=3000, content=st.binary(max_size=300))
+def test_random_bytes_as_json(folder, read_or_refuse, content):
+    read_within_limits(folder / "x.json", content, read_or_refuse)
+
+
+@fuzz(some_read=False, long=3000, content=values_with(coco_keys))
+def test_random_json(folder, read_or_refuse, content):
+    read_within_limits(folder / "x.json", content, read_or_refuse)
+
+
+@fuzz(some_read=False, long=3000, changes=changes_with(coco_keys))
+def test_changed_coco(folder, read_or_refuse, changes):
+    content = copy.deepcopy(COCO)
+    change_document(content, changes)
+    read_within_limits(folder / "coco.json", content, read_or_refuse)
+
+
+@fuzz(
+    some_read=False,
+    long=3000,
+    content=st.lists(st.dictionaries(task_keys, values_with(task_keys), max_size=4)),
+)
+def test_random_tasks(folder, read_or_refuse, content):
+    read_within_limits(folder / "x.json", content, read_or_refuse)
+
+
+@fuzz(some_read=False, long=3000, changes=changes_with(task_keys))
+def test_changed_tasks(folder, read_or_refuse, changes):
+    content = copy.deepcopy(TASKS)
+    change_document(content, changes)
+    read_within_limits(folder / "tasks.json", content, read_or_refuse)
+
+
+@pytest.mark.parametrize("content", [COCO, TASKS])
+def test_unchanged_documents_can_be_read(folder, content):
+    path = folder / "good.json"
+    path.write_text(json.dumps(content))
+    assert len(read(DataConfig(path=str(path))).ids) >= 3
