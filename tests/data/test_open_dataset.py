@@ -66,7 +66,7 @@ def test_truth_is_there_for_fully_labelled_data_only(features):
     assert set(full.truth) == {"train", "val"}
     assert len(full.splits["train"]) == 32, "rows without a positive are known to be negative, so they stay"
     with pytest.raises(
-        InputError, match=r"not listed is unknown\. If every true label is listed, say --data.unlisted"
+        InputError, match=r"not listed is unknown\. If every true label is listed, pass --data.unlisted"
     ):
         open_dataset(DataConfig(path=path, observe="single"))
     partial, _ = features("p.npz", Y=np.where(np.arange(120).reshape(40, 3) % 7 == 0, -1, 1))
