@@ -19,7 +19,7 @@ from spml.losses import (
     mixed_consistency_loss,
 )
 from spml.methods.base import Batch, Card, Facts, Needs, Objective, Outputs, Progress
-from spml.methods.combine import _all_views, _places
+from spml.methods.combine import _union_of_views, _view_positions
 from spml.methods.registry import _REGISTRY as registry
 from spml.methods.registry import create
 from tests.reference.combine import weighted_sum
@@ -203,9 +203,9 @@ def test_one_pass_over_the_training_set_is_enough_for_all_that_want_one():
 
 def test_methods_share_views_and_each_has_its_own_in_its_order():
     wanted = [("weak", "strong"), ("strong",), (), ("strong", "weak", "weak")]
-    together = _all_views(wanted)
+    together = _union_of_views(wanted)
     assert together == ("weak", "strong", "weak")
-    assert [_places(views, together) for views in wanted] == [[0, 1], [1], [], [1, 0, 2]]
+    assert [_view_positions(views, together) for views in wanted] == [[0, 1], [1], [], [1, 0, 2]]
 
 
 def test_the_needs_are_those_of_all_methods():
@@ -267,7 +267,7 @@ def test_only_one_method_with_a_further_forward_pass_can_be_combined():
         ({"weights": {"combine": 1.0}}, "itself"),
         ({"weights": {"gr": 1.0}, "hp": {"em": {}}}, "hp names 'em'"),
         ({"weights": {"gr": 1.0}, "hp": {"gr": {"q9": 1}}}, "no hyper-parameter 'q9'"),
-        ({"memory": "apl"}, "memory must name rules with their settings"),
+        ({"memory": "apl"}, "memory must contain rules with their settings"),
         ({"memory": {"alp": {}}}, r"unknown memory 'alp'\. Did you mean apl"),
         ({"memory": {"apl": {"warm": 1}}}, r"memory 'apl' has no setting 'warm'\. Did you mean warmup"),
         ({"memory": {"apl": {"warmup": -1}}}, "memory 'apl': warmup must be a whole number"),

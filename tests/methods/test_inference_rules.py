@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from spml.labels import ObservedLabels
-from spml.methods._memories import RULES, make_rule
 from spml.methods.base import Batch, Facts, Outputs, Progress
+from spml.methods.inference_rules import RULES, make_rule
 
 # Four samples, three classes. The third sample has a known negative.
 KNOWN = torch.tensor([[1, 0, 0], [0, 1, 0], [1, 0, -1], [0, 0, 1]], dtype=torch.int8)

@@ -80,13 +80,13 @@ def test_the_contract_holds_with_a_file(method, write):
     [
         ({"labels": None}, "labels is not a file"),
         ({"ids": np.array([1, 2, 3, 4])}, "ids and classes are int64"),
-        ({"ids": np.array(["a", "b", "c", "c"])}, "ids repeat a name"),
-        ({"ids": np.array(["a", "b", "d", "e"])}, "ids lack 1 of 3 .* 'c'"),
-        ({"classes": np.array(["x", "y", "w"])}, "classes lack 1 of 3 .* 'z'"),
+        ({"ids": np.array(["a", "b", "c", "c"])}, "ids contain a name twice"),
+        ({"ids": np.array(["a", "b", "d", "e"])}, "ids lack 1 of the 3 .* 'c'"),
+        ({"classes": np.array(["x", "y", "w"])}, "classes lack 1 of the 3 .* 'z'"),
         ({"labels": GOOD["labels"].astype(float)}, "labels are float64"),
         ({"labels": GOOD["labels"][:3]}, r"labels are int64 \(3, 3\), with 4 ids and 3 classes"),
         ({"labels": 2 * GOOD["labels"]}, "2 for sample 'a', class 'x'"),
-        ({"labels": np.array([["1"] * 3] * 4, dtype=object)}, "no pseudo-labels could be read"),
+        ({"labels": np.array([["1"] * 3] * 4, dtype=object)}, "pseudo-labels could not be read"),
     ],
 )
 def test_a_file_that_does_not_fit_is_refused(changes, message, write):
@@ -103,7 +103,7 @@ def test_what_is_no_such_file_is_refused(tmp_path):
     ):
         if content is not None:
             path.write_bytes(content)
-        with pytest.raises(InputError, match=f"{path.name}: no pseudo-labels could be read"):
+        with pytest.raises(InputError, match=f"{path.name}: pseudo-labels could not be read"):
             create("gpr", {"pseudo_labels": str(path)}).on_fit_start(FACTS)
 
 
