@@ -16,7 +16,7 @@ from spml.errors import InputError
 from spml.labels import ObservedLabels
 from spml.models import Top
 from spml.models.closed_form import (
-    MOST_FEATURES,
+    MAX_FEATURES,
     PENALTIES,
     check_width,
     fill_head,
@@ -173,9 +173,9 @@ def test_what_can_not_be_solved_is_refused():
     negatives = ObservedLabels.from_ternary(np.full((N, C), -1, np.int8))
     with pytest.raises(InputError, match="known positive"):
         moments(Samples(samples.ids, samples.inputs, negatives), plain())
-    check_width(MOST_FEATURES)
+    check_width(MAX_FEATURES)
     with pytest.raises(InputError, match="20,001 features, more than 20,000"):
-        check_width(MOST_FEATURES + 1)
+        check_width(MAX_FEATURES + 1)
 
 
 def test_a_class_that_all_samples_show_does_no_harm():

@@ -8,14 +8,14 @@ from torch import nn
 
 from spml.config import ModelConfig
 from spml.errors import InputError
-from spml.models import Backbone, build_backbone, describe_backbone
-from tests.models.conftest import FEATURES, GREY, PHOTOS
+from spml.models import Backbone, build_backbone
+from tests.models.conftest import FEATURES, GREY, PHOTOS, describe
 
 
 def random_backbone(name: str, size: int = 64) -> Backbone:
     config, data = ModelConfig(name, weights="random"), GREY if name == "small_cnn" else PHOTOS
     torch.manual_seed(0)
-    backbone = build_backbone(describe_backbone(config, data, size=size), config).eval()
+    backbone = build_backbone(describe(config, data, size=size), config).eval()
     # As if it had seen images: the features of fresh weights hardly differ between images.
     for buffer_name, buffer in backbone.network.named_buffers():
         if buffer_name.endswith("running_var"):
@@ -50,7 +50,7 @@ def test_pooled_maps_are_the_features(name: str, width: int, side: int, training
 def test_places_of_a_pooling_network_are_its_maps(name: str) -> None:
     backbone = random_backbone(name)
     maps = backbone.maps(images_for(backbone))
-    torch.testing.assert_close(backbone.at_places(maps), maps)
+    torch.testing.assert_close(backbone.features_by_position(maps), maps)
 
 
 def test_places_are_normalised_where_the_features_are() -> None:
@@ -63,8 +63,8 @@ def test_places_are_normalised_where_the_features_are() -> None:
     centred = maps - maps.mean(1, keepdim=True)
     expected = centred / (centred.square().mean(1, keepdim=True) + norm.eps).sqrt()
     expected = expected * norm.weight[:, None, None] + norm.bias[:, None, None]
-    torch.testing.assert_close(backbone.at_places(maps), expected, rtol=1e-4, atol=1e-5)
-    assert backbone.at_places(maps[:0]).shape == (0, 64, 2, 2)
+    torch.testing.assert_close(backbone.features_by_position(maps), expected, rtol=1e-4, atol=1e-5)
+    assert backbone.features_by_position(maps[:0]).shape == (0, 64, 2, 2)
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_a_backbone_without_a_feature_map_says_so(name: str, size: int, found: s
 
 def test_feature_vectors_have_no_maps() -> None:
     config = ModelConfig()
-    backbone = build_backbone(describe_backbone(config, FEATURES), config)
+    backbone = build_backbone(describe(config, FEATURES), config)
     with pytest.raises(InputError, match="backbone none has no feature map"):
         backbone.check_maps()
 

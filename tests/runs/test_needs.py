@@ -25,7 +25,7 @@ NOTHING, MAPS, LATENT = Needs(), Needs(class_maps=True), Needs(latent=True)
 
 
 def resolved(model: ModelConfig, data: Dataset = PHOTOS, method: str = "an") -> Config:
-    return with_data(Config(method=method, model=model), data, describe_backbone(model, data))
+    return with_data(Config(method=method, model=model), data, describe_backbone(model, data.kind, data.width))
 
 
 def refusal(config: Config, needs: Needs) -> str:
@@ -88,7 +88,7 @@ def test_maps_need_a_backbone_that_is_trained(head: Any, needs: Needs, who: str)
 def test_maps_need_a_backbone_that_has_them(head: Any, needs: Needs, who: str) -> None:
     for name, fits in (("resnet18", True), ("test_vit", False)):
         model = ModelConfig(name, weights="random", head=head)
-        backbone = build_backbone(describe_backbone(model, PHOTOS), model)
+        backbone = build_backbone(describe_backbone(model, PHOTOS.kind, PHOTOS.width), model)
         check_maps(resolved(ModelConfig(name, weights="random")), NOTHING, backbone)
         if fits:
             check_maps(resolved(model), needs, backbone)

@@ -161,7 +161,9 @@ class Runner:
                 f"{config.data.path}: to select by {', '.join(by_truth)} takes fully labelled validation "
                 "samples. If every true label is listed, say `unlisted: negative`; else `modes: [observed]`."
             )
-        spec = models.describe_backbone(config.model, data, size=config.data.size)
+        spec = models.describe_backbone(
+            config.model, data.kind, data.width, size=config.data.size, source=data.name
+        )
         complete = with_data(config, data, spec)
         data = data.resized(complete.data.size, spec.interpolation)
         facts = {

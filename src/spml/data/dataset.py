@@ -136,6 +136,11 @@ class Dataset:
         return next(iter(self.splits.values())).inputs.kind
 
     @property
+    def width(self) -> int:
+        """Length of the feature vectors, or number of colour channels of the images."""
+        return int(next(iter(self.splits.values())).inputs.fetch([0], None).shape[1])
+
+    @property
     def decoded(self) -> bool:
         """Whether fetching a sample decodes a file, so that worker processes pay."""
         return any(isinstance(samples.inputs, DecodedInputs) for samples in self.splits.values())

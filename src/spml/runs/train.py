@@ -81,7 +81,9 @@ class _Run:
             config = replace(config, model=self.start.model_settings(config.model))
             self.spec = self.start.spec(config.data.size)
         else:
-            self.spec = models.describe_backbone(config.model, self.data, size=config.data.size)
+            self.spec = models.describe_backbone(
+                config.model, self.data.kind, self.data.width, size=config.data.size, source=self.data.name
+            )
         self.config = with_data(config, self.data, self.spec)
         self.objective = start_objective(self.config, self.data) if config.method else None
         if self.objective and (note := never_infers(self.config, self.objective)):
