@@ -55,7 +55,7 @@ def tiny_model(seed: int = 0, **options: Any) -> nn.Module:
 
 @pytest.fixture
 def weights(tmp_path: Path) -> Path:
-    """Weights of the tiny model, with its classifier, and the JSON beside them."""
+    """Weights of the tiny model, with its classifier, and the JSON file next to them."""
     path = tmp_path / "tiny.safetensors"
     save_file(tiny_model().state_dict(), path)
     sidecar = {"timm_model": TINY, "input_size": [3, 32, 32], "mean": [0.1, 0.2, 0.3], "std": [0.4, 0.5, 0.6]}

@@ -1,4 +1,4 @@
-"""Which backbone is meant, where its weights come from, what it computes."""
+"""Choice of the backbone, origin of its weights, and its features."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_auto_follows_the_data() -> None:
     assert (photos.weights, photos.size, photos.mean) == ("pretrained", 224, (0.485, 0.456, 0.406))
 
 
-def test_what_was_resolved_is_resolved_to_the_same_again() -> None:
+def test_a_resolved_backbone_is_resolved_to_itself() -> None:
     for data in (FEATURES, GREY, PHOTOS):
         spec = describe(ModelConfig(), data)
         assert describe(ModelConfig(backbone=spec.name), data) == spec
@@ -112,7 +112,7 @@ def test_a_wrong_json_next_to_weights_is_explained(weights: Path, text: str, wor
 # -- weights ---------------------------------------------------------------------------------------------
 
 
-def test_weights_of_a_file_are_taken_and_its_classifier_is_not(weights: Path) -> None:
+def test_weights_of_a_file_are_used_without_its_classifier(weights: Path) -> None:
     lines: list[str] = []
     config = ModelConfig(weights=str(weights))
     backbone = build_backbone(describe(config, PHOTOS), config, report=lines.append).eval()
@@ -196,7 +196,7 @@ def test_pretrained_weights_come_as_safetensors(monkeypatch: pytest.MonkeyPatch,
     assert torch.equal(backbone.network.get_parameter("conv1.0.weight"), expected)
 
 
-def test_without_network_nothing_is_random(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_network_access_weights_are_not_random(monkeypatch: pytest.MonkeyPatch) -> None:
     lines: list[str] = []
     _, build = _pretrained(monkeypatch, OSError("no route to host"))
     with pytest.raises(InputError, match="no route to host") as caught:
@@ -254,14 +254,14 @@ def _identity(mean: tuple[float, ...], std: tuple[float, ...]) -> Backbone:
 
 def test_pixels_are_normalised() -> None:
     image = torch.tensor([0, 51, 102, 255], dtype=torch.uint8).reshape(1, 1, 2, 2)
-    given = _identity((0.2,), (0.5,))(image)
-    torch.testing.assert_close(given.flatten(), torch.tensor([-0.4, 0.0, 0.4, 1.6]))
+    normalised = _identity((0.2,), (0.5,))(image)
+    torch.testing.assert_close(normalised.flatten(), torch.tensor([-0.4, 0.0, 0.4, 1.6]))
 
 
 def test_grey_and_colour_suit_networks_for_the_other() -> None:
     grey = torch.full((1, 1, 2, 2), 51, dtype=torch.uint8)
-    given = _identity((0.0, 0.2, 0.4), (0.5, 0.5, 0.5))(grey)
-    torch.testing.assert_close(given[0, :, 0, 0], torch.tensor([0.4, 0.0, -0.4]))
+    normalised = _identity((0.0, 0.2, 0.4), (0.5, 0.5, 0.5))(grey)
+    torch.testing.assert_close(normalised[0, :, 0, 0], torch.tensor([0.4, 0.0, -0.4]))
     colour = torch.tensor([0, 51, 102], dtype=torch.uint8).reshape(1, 3, 1, 1)
     torch.testing.assert_close(_identity((0.0,), (1.0,))(colour).flatten(), torch.tensor([0.2]))
 
@@ -303,7 +303,7 @@ def test_a_network_of_fixed_size_is_fitted_to_another() -> None:
     assert backbone(images).shape == (1, backbone.num_features)
 
 
-def test_a_size_that_a_network_can_not_take_is_refused() -> None:
+def test_a_size_that_a_network_does_not_accept_is_refused() -> None:
     config = ModelConfig("mixer_s32_224", weights="random")
     with pytest.raises(InputError, match="takes images of 224 pixels, not of 192"):
         build_backbone(describe(config, PHOTOS, size=192), config)
@@ -321,6 +321,6 @@ def test_real_weights_give_the_recorded_features(shared: Path) -> None:
         assert (spec.name, dict(spec.options), spec.size) == ("mobilenetv2_100", {"pad_type": "same"}, 224)
         backbone = build_backbone(spec, config).eval()
         with torch.inference_mode():
-            found = backbone(images.resized(spec.size, spec.interpolation).fetch(range(4), None)).numpy()
+            features = backbone(images.resized(spec.size, spec.interpolation).fetch(range(4), None)).numpy()
         # Recorded in float16: 2 ** -11 relative.
-        np.testing.assert_allclose(found, recorded["X"][rows].astype(np.float32), rtol=1e-3, atol=2e-4)
+        np.testing.assert_allclose(features, recorded["X"][rows].astype(np.float32), rtol=1e-3, atol=2e-4)

@@ -22,7 +22,7 @@ def small_classifier(frozen: bool = False) -> Classifier:
     return Classifier(backbone, Top(64, 2, head="mlp", hidden=5, dropout=0.1), frozen=frozen)
 
 
-def test_a_frozen_backbone_stays_as_it_is() -> None:
+def test_a_frozen_backbone_does_not_change() -> None:
     classifier = small_classifier(frozen=True).train()
     before = {name: value.clone() for name, value in classifier.backbone.state_dict().items()}
     images = torch.randint(0, 256, (4, 1, 40, 40), dtype=torch.uint8)
@@ -66,16 +66,16 @@ def test_class_maps_average_to_the_logits(head: str, backbone: str) -> None:
 
 
 @pytest.mark.parametrize("head", ["linear", "mlp", "gaussian"])
-def test_class_maps_change_nothing_else(head: str) -> None:
-    classifier, found = photo_classifier(head), []
+def test_class_maps_change_no_other_output(head: str) -> None:
+    classifier, results = photo_classifier(head), []
     for class_maps in (False, True):
         classifier.zero_grad()
         outputs = classifier(photos(), class_maps)
         outputs.logits.square().sum().backward()
         gradients = [parameter.grad.clone() for parameter in classifier.parameters()]
-        found.append([outputs.logits, outputs.features, *gradients])
+        results.append([outputs.logits, outputs.features, *gradients])
         assert (outputs.class_maps is not None) == class_maps
-    assert all(torch.equal(one, other) for one, other in zip(*found, strict=True))
+    assert all(torch.equal(without, with_maps) for without, with_maps in zip(*results, strict=True))
     assert not outputs.class_maps.requires_grad
 
 
@@ -112,9 +112,9 @@ def test_every_head_is_saved_and_loaded(head: str, tmp_path: Path) -> None:
     save_classifier(tmp_path, classifier, classifier.spec, {"classes": ["a", "b"]})
     loaded, card = load_classifier(tmp_path)
     assert card["top"]["head"] == head
-    expected, found = classifier(photos(), class_maps=True), loaded(photos(), class_maps=True)
-    assert torch.equal(found.logits, expected.logits)
-    assert torch.equal(found.class_maps, expected.class_maps)
+    expected, actual = classifier(photos(), class_maps=True), loaded(photos(), class_maps=True)
+    assert torch.equal(actual.logits, expected.logits)
+    assert torch.equal(actual.class_maps, expected.class_maps)
 
 
 @pytest.mark.usefixtures("no_network")
@@ -124,9 +124,9 @@ def test_scores_are_saved_and_loaded(tmp_path: Path) -> None:
     classifier = Classifier(backbone, Top(64, 2, scores="log_softmax")).eval()
     save_classifier(tmp_path, classifier, classifier.spec, {"classes": ["a", "b"]})
     images = torch.randint(0, 256, (3, 1, 40, 40), dtype=torch.uint8)
-    found = load_classifier(tmp_path)[0](images).logits
-    torch.testing.assert_close(found.exp().sum(1), torch.ones(3))
-    assert torch.equal(found, classifier(images).logits)
+    actual = load_classifier(tmp_path)[0](images).logits
+    torch.testing.assert_close(actual.exp().sum(1), torch.ones(3))
+    assert torch.equal(actual, classifier(images).logits)
 
 
 @pytest.fixture
@@ -148,8 +148,8 @@ def test_a_saved_classifier_predicts_the_same(saved: Path) -> None:
 
 @pytest.mark.usefixtures("no_network")
 def test_a_timm_model_of_a_file_is_saved_with_all_that_changes_it(weights: Path, tmp_path: Path) -> None:
-    given = json.loads(weights.with_suffix(".json").read_text())
-    weights.with_suffix(".json").write_text(json.dumps({**given, "timm_kwargs": {"act_layer": "gelu"}}))
+    sidecar = json.loads(weights.with_suffix(".json").read_text())
+    weights.with_suffix(".json").write_text(json.dumps({**sidecar, "timm_kwargs": {"act_layer": "gelu"}}))
     config = ModelConfig(weights=str(weights))
     spec = describe(config, PHOTOS)
     backbone = build_backbone(spec, config)

@@ -35,7 +35,7 @@ def test_standardise_maps_constants_to_zero_and_cuts_off() -> None:
     assert out[1, 1] == pytest.approx(-0.001 / math.sqrt(0.001 * 0.999))
 
 
-def test_top_gives_what_the_head_was_given() -> None:
+def test_top_returns_the_input_of_the_head() -> None:
     torch.manual_seed(0)
     inputs = FeatureMatrix(np.array([[0.0, 2.0], [2.0, 2.0], [4.0, 8.0]], np.float32))
     top = Top(2, 3, dropout=0.5)
@@ -47,7 +47,7 @@ def test_top_gives_what_the_head_was_given() -> None:
     torch.testing.assert_close(logits, top.head(features))
 
 
-def test_top_without_standardise_takes_features_as_they_are() -> None:
+def test_top_without_standardise_does_not_change_features() -> None:
     top = Top(2, 3, standardise=False)
     top.fit_standardise(FeatureMatrix(np.full((2, 2), 7, np.float32)))
     features = torch.tensor([[100.0, -3.0]])
@@ -101,14 +101,14 @@ def test_log_probabilities_can_be_compared_between_samples() -> None:
     plain, normalised = Top(4, 3, standardise=False), Top(4, 3, standardise=False, scores="log_softmax")
     normalised.load_state_dict(plain.state_dict())
     features = torch.randn(5, 4)
-    found = normalised(features)
-    torch.testing.assert_close(found.logits.exp().sum(1), torch.ones(5))
-    torch.testing.assert_close(found.logits, plain(features).logits.log_softmax(1))
-    assert torch.equal(found.features, features)
+    outputs = normalised(features)
+    torch.testing.assert_close(outputs.logits.exp().sum(1), torch.ones(5))
+    torch.testing.assert_close(outputs.logits, plain(features).logits.log_softmax(1))
+    assert torch.equal(outputs.features, features)
     # What is added to all logits of a sample, which softmax cross-entropy leaves open, does not matter.
     with torch.no_grad():
         normalised.head.bias += 5
-    torch.testing.assert_close(normalised(features).logits, found.logits)
+    torch.testing.assert_close(normalised(features).logits, outputs.logits)
     assert normalised.settings()["scores"] == "log_softmax"
     with pytest.raises(ValueError, match="scores must be one of logits, log_softmax, got 'probs'"):
         Top(4, 3, scores="probs")

@@ -276,7 +276,7 @@ class LeaningExtras(Extras):
 
 
 class WithoutFormula(Good):
-    """Does not say what it computes."""
+    """Has no formula."""
 
     card = Card(title="Without formula", paper="none", year=2026, equations="none")
 

@@ -19,7 +19,7 @@ NOTATION = (
 
 SUMMED = (
     "the released code sums over batch and classes; the default sums over classes and averages over samples, "
-    "which differs by a factor B that Adam ignores"
+    "which differs by a factor B, to which Adam is invariant"
 )
 """Deviation that several cards have in common."""
 

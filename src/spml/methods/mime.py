@@ -39,7 +39,8 @@ class VariationalPseudoLabels(Objective):
             "the paper's network is not included: a transformer decoder with one query, one code and one "
             "output per class. Here there is one code per sample for all classes, computed from the "
             "backbone's features, so numbers can't be compared with the paper's",
-            "the released objective is simpler than the paper's mutual label enhancement; here: the released",
+            "the released objective is simpler than the paper's mutual label enhancement; here: the released "
+            "one",
             "the epoch from which warmup is counted is not known. Reading: the first pseudo-labels follow "
             "the warmup-th epoch; none follow the last, after which there is no training",
             "the released code adds 1e-5 inside logarithms (mime_loss(eps=1e-5)); the default has none",
