@@ -25,7 +25,9 @@ NOTHING, MAPS, LATENT = Needs(), Needs(class_maps=True), Needs(latent=True)
 
 
 def resolved(model: ModelConfig, data: Dataset = PHOTOS, method: str = "an") -> Config:
-    return with_data(Config(method=method, model=model), data, describe_backbone(model, data.kind, data.width))
+    return with_data(
+        Config(method=method, model=model), data, describe_backbone(model, data.kind, data.width)
+    )
 
 
 def refusal(config: Config, needs: Needs) -> str:
