@@ -5,7 +5,6 @@ A published method has such a rule as a part. `combine` puts any of them before 
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Literal
@@ -15,13 +14,14 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from ..errors import nearest
+from ..errors import InputError, nearest
 from ..labels import ObservedLabels
 from ..losses import large_loss_mask
 from ..losses._core.domains import check_share
 from ..metrics import average_precision
 from .base import Batch, Facts, Needs, Outputs, Progress
 from .memory import LabelMemory, RunningAverage, known_first, lowest
+from .registry import instantiate
 from .validation import check_choice, check_epochs, check_percent, stated_mean_labels
 
 
@@ -342,21 +342,14 @@ def make_rule(name: str, settings: Mapping[str, Any] | None = None) -> Inference
     """Create a rule; settings that are not given have their defaults.
 
     Raises:
-        ValueError: The rule or a setting is unknown (the message names the nearest), or a value is outside
+        InputError: The rule or a setting is unknown (the message names the nearest), or a value is outside
             its domain.
     """
     if name not in RULES:
-        raise ValueError(f"unknown memory {name!r}. {nearest(name, RULES)}")
+        raise InputError(f"unknown memory {name!r}. {nearest(name, RULES)}")
     if settings is not None and not isinstance(settings, Mapping):
-        raise ValueError(f"memory {name!r}: expected settings by name, got {settings!r}")
-    known = inspect.signature(RULES[name]).parameters
-    for key in settings or {}:
-        if key not in known:
-            raise ValueError(f"memory {name!r} has no setting {key!r}. {nearest(key, known)}")
-    try:
-        return RULES[name](**(settings or {}))
-    except (ValueError, TypeError) as error:
-        raise ValueError(f"memory {name!r}: {error}") from error
+        raise InputError(f"memory {name!r}: expected settings by name, got {settings!r}")
+    return instantiate(RULES[name], settings or {}, f"memory {name!r}", "setting")
 
 
 def _train_logits(train_pass: Callable[[], Tensor] | None) -> Tensor:

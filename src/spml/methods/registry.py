@@ -8,11 +8,14 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import Any, TypeVar
 
+from torch import nn
+
 from ..errors import InputError, nearest
 from .base import Objective
 
 _REGISTRY: dict[str, type[Objective]] = {}
 _OBJECTIVE = TypeVar("_OBJECTIVE", bound=type[Objective])
+_MODULE = TypeVar("_MODULE", bound=nn.Module)
 ENTRY_POINTS = "spml.methods"
 
 
@@ -75,8 +78,8 @@ def find(name: str) -> type[Objective]:
     return known[name]
 
 
-def hyper_parameters(cls: type[Objective]) -> dict[str, Any]:
-    """Return names and defaults of a method's hyper-parameters, from the signature of `__init__`."""
+def hyper_parameters(cls: type[nn.Module]) -> dict[str, Any]:
+    """Return names and defaults of the hyper-parameters of a method, from the signature of `__init__`."""
     parameters: Iterable[inspect.Parameter] = inspect.signature(cls).parameters.values()
     return {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY}
 
@@ -87,12 +90,26 @@ def create(name: str, hp: Mapping[str, Any] | None = None) -> Objective:
     Raises:
         InputError: The method or a hyper-parameter is unknown, or a value is outside its domain.
     """
-    cls = find(name)
+    return instantiate(find(name), hp or {}, f"method {name!r}", "hyper-parameter")
+
+
+def instantiate(cls: type[_MODULE], settings: Mapping[str, Any], owner: str, kind: str) -> _MODULE:
+    """Create a module from keyword arguments that a user gave.
+
+    Args:
+        cls: Class with keyword-only arguments.
+        settings: Keyword arguments.
+        owner: Kind and quoted name of the module, for messages.
+        kind: Kind of the settings, for messages.
+
+    Raises:
+        InputError: A setting is unknown (the message names the nearest), or a value is outside its domain.
+    """
     known = hyper_parameters(cls)
-    for key in hp or {}:
+    for key in settings:
         if key not in known:
-            raise InputError(f"method {name!r} has no hyper-parameter {key!r}. {nearest(key, known)}")
+            raise InputError(f"{owner} has no {kind} {key!r}. {nearest(key, known)}")
     try:
-        return cls(**(hp or {}))
+        return cls(**settings)
     except (ValueError, TypeError) as error:
-        raise InputError(f"method {name!r}: {error}") from error
+        raise InputError(f"{owner}: {error}") from error
