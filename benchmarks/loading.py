@@ -57,8 +57,9 @@ from spml.labels import ObservedLabels
 from spml.methods.base import Facts
 from spml.methods.registry import create
 from spml.models.backbones import create_backbone
-from spml.models.classifier import Classifier, Top
+from spml.models.classifier import Classifier
 from spml.models.spec import BackboneSpec
+from spml.models.top import Top
 from spml.runs.summary import versions
 
 IMAGES, ENLARGED = 384, {1280: 96, 4000: 8}  # longer side in pixels: how many of the images

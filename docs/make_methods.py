@@ -1,9 +1,11 @@
 """Write docs/methods: a page and a picture for every method, from its card, its docstring and its code.
 
+Run it after every change of a method:
+
     python docs/make_methods.py
 
-after any change of a method; a test compares the pages with what this makes. Pictures have no date, so that
-one that has not changed stays the same file.
+A test compares the pages with the output of this script. The pictures contain no date, so a picture that has
+not changed is the same file.
 """
 
 from __future__ import annotations
@@ -39,20 +41,20 @@ from spml.models.closed_form import CLOSED_FORM
 FOLDER = Path(__file__).resolve().parent / "methods"
 BENCHMARKS = {"voc": "VOC 2012", "coco": "COCO 2014", "nus": "NUS-WIDE", "cub": "CUB"}
 COMBINATION = "combine"
-_FEW = tuple(np.linspace(0.02, 0.98, 9).tolist())
+_FEW_PROBABILITIES = tuple(np.linspace(0.02, 0.98, 9).tolist())
 _BIAS = {"zero": "0", "prior": "logit(K / C), with K = 2 if none is stated"}
 _NEEDS = {
     "known negatives": "some labels are known to be absent",
     "full labels": "every label is known",
-    "K": "the mean labels per sample, which the user states (`--mean_labels`)",
-    "views": "further augmented views of each sample, a forward pass each",
-    "further pass": "a further forward pass, on inputs that the method makes",
+    "K": "the mean labels per sample, stated by the user (`--mean_labels`)",
+    "views": "further augmented views of each sample, each with a forward pass",
+    "further pass": "a further forward pass on inputs that the method creates",
     "training pass": "predictions for the training set after each epoch",
-    "whole batch": "a sample's loss depends on the rest of the batch",
-    "class maps": "where in an image each class is seen; images only",
+    "whole batch": "the loss of a sample depends on the rest of the batch",
+    "class maps": "the scores of each class at each position of an image; images only",
     "random code": "a head with a random code",
 }
-# Path, flags, settings and remark for data that a method accepts; see `setting`.
+# Path, flags, settings and remark for each kind of data in `setting`.
 _DATA: dict[str, tuple[str, str, dict[str, Any], str]] = {
     "single": ("photos/", "", {}, ""),
     "negatives": ("features.npz", "", {}, "  # Y: 1 known positive, -1 known negative, 0 unknown"),
@@ -61,10 +63,10 @@ _DATA: dict[str, tuple[str, str, dict[str, Any], str]] = {
 
 _INDEX = """# Methods
 
-`spml train photos/ --method NAME` trains with any of these {count}; `spml methods NAME` prints what its
-page says. Made from the code by `python docs/make_methods.py`.
+`spml train photos/ --method NAME` trains with any of these {count} methods; `spml methods NAME` prints the
+content of its page. Generated from the code by `python docs/make_methods.py`.
 
-| name | method | year | keeps besides the model | needs | paper |
+| name | method | year | state besides the model | needs | paper |
 |---|---|---|---|---|---|
 {rows}
 
@@ -78,29 +80,31 @@ Heads that need no method: {heads}.
 
 {notation}
 - "mean over B C of [... on P, ... on U]": every label of every sample in the batch has one of these values.
-- What is constant in the derivative is a stop-gradient (`detach`).
+- Values that are constant in the derivative are detached (`detach`).
 
 ## The pictures
 
-What a method with its default hyper-parameters does to one unknown label: its loss and the gradient dL/dz,
-against the probability p that the model gives it. Where the gradient is above 0, a step lowers the label's
-score; where it is below, it raises it. Drawn by calling the method as training does, not from its formula.
+Effect of a method with its default hyper-parameters on one unknown label: the loss and its gradient dL/dz, as
+functions of the probability p that the model predicts for the label. Where the gradient is positive, a step
+lowers the score of the label; where it is negative, a step raises it. The pictures are computed by calling
+the method as in training, not from its formula.
 
-- The batch is the whole training set: {size} samples and {size} classes with one known positive each, which
-  has p = {positive:.2f}; unknown labels have p from {low:.3f} to {high:.2f}. Only the one label changes.
-  Where the mean labels per sample count, they are {mean_labels:g}, about what the model says here.
-- {epochs} epochs, in which the model says the same, so that schedules move and memories fill. What is drawn
-  for epoch {epochs} is what a label gets whose probability was p all along.
-- Some methods average over classes, others sum or divide by something else. So that they can be compared,
-  loss and gradient are divided by twice the size of the gradient which the method has, in epoch 1, on the
-  known positive of the same sample when that has p = 1/2. For AN this leaves -log(1 - p) and p.
-- Only differences of a loss mean something: its lowest value is drawn as 0.
-- AN is the thin grey line. It leaves the frame where a method is much weaker on unknown labels.
+- The batch is the whole training set: {size} samples and {size} classes with one known positive per sample,
+  which has p = {positive:.2f}; unknown labels have p from {low:.3f} to {high:.2f}. Only the one label is
+  varied. Where a method uses the mean labels per sample, they are {mean_labels:g}, which is close to the
+  model's predictions.
+- Training lasts {epochs} epochs with the same predictions, so that schedules advance and memories fill. The
+  curve for epoch {epochs} applies to a label that has had the probability p in all epochs.
+- Some methods average over classes, others sum or divide by another number. To make them comparable, loss and
+  gradient are divided by twice the magnitude of the method's gradient, in epoch 1, on the known positive of
+  the same sample when that has p = 1/2. For AN this leaves -log(1 - p) and p.
+- Only differences of a loss are meaningful: its lowest value is drawn as 0.
+- The thin grey line is AN. It leaves the frame where a method has a much weaker effect on unknown labels.
 """
 
 
 def main() -> None:
-    """Write all pages and pictures, and remove those of methods that are no more."""
+    """Write all pages and pictures, and remove those of methods that no longer exist."""
     torch.set_num_threads(1)
     FOLDER.mkdir(exist_ok=True)
     files = pages() | {f"{name}.svg": picture(name) for name in METHODS if name != COMBINATION}
@@ -112,7 +116,7 @@ def main() -> None:
 
 
 def pages() -> dict[str, str]:
-    """File name and text of all pages."""
+    """Return the text of all pages by file name."""
     return {"README.md": _index(), **{f"{name}.md": _page(name) for name in METHODS}}
 
 
@@ -141,7 +145,9 @@ def _index() -> str:
 def _page(name: str) -> str:
     cls = METHODS[name]
     card = cls.card
-    needs = "; ".join(f"{need} ({_NEEDS[need.split(':')[0]]})" for need in _needs(name))
+    needs = "; ".join(f"{need} ({_NEEDS[need.split(':')[0]]})" for need in _needs(name)) or "nothing else"
+    if name == COMBINATION:
+        needs = "the needs of the combined methods"
     parts = [
         f"# {card.title}",
         f"- Name: `{name}`\n- Paper: {card.paper}\n- Equations: {card.equations}",
@@ -149,10 +155,10 @@ def _page(name: str) -> str:
         f"```\n{card.formula}\n```",
         f"{'; '.join(NOTATION[:2])} ([more](README.md#the-formulas)).",
         _picture(name),
-        f"- Keeps besides the model: {card.state}\n"
-        f"- Needs: {'what the methods combined need' if name == COMBINATION else needs or 'nothing else'}\n"
+        f"- State besides the model: {card.state}\n"
+        f"- Needs: {needs}\n"
         f"- Head: {card.head}; its bias starts at {_BIAS[card.head_bias]} "
-        "(`--model.head`, `--model.head_bias` choose others)"
+        "(choose others with `--model.head` and `--model.head_bias`)"
         + (
             ""
             if card.scores == "logits"
@@ -170,38 +176,38 @@ def _page(name: str) -> str:
 
 def _picture(name: str) -> str:
     if name == COMBINATION:
-        return "There is no picture: what it does to a label is the sum of what the methods combined do."
+        return "There is no picture: the effect on a label is the sum of the effects of the combined methods."
     objective = METHODS[name]()
-    first, last = curves(name, _FEW)
+    first, last = curves(name, _FEW_PROBABILITIES)
     label = "a known negative" if setting(name).kind == "full" else "an unknown"
     when = f"in epoch 1 and epoch {EPOCHS} of {EPOCHS}" if change(first, last) else "in all epochs"
     lines = [
         f"![Loss and gradient of {METHODS[name].card.title}]({name}.svg)",
         "",
-        f"Loss and gradient on {label} label with probability p, {when}, all else held fixed. Both are",
+        f"Loss and gradient on {label} label with probability p, {when}, with all else fixed. Both are",
         "scaled so that a known positive with p = 1/2 has the gradient -1/2. Grey: AN.",
-        "[How this is made](README.md#the-pictures).",
+        "[How the picture is made](README.md#the-pictures).",
     ]
     if not any(curve.gradient.any() for curve in (first, last)):
         lines.append("Unknown labels have no gradient.")
     if not gradient_is_slope(name):
         lines.append("Part of it is constant in the derivative: the gradient is not the slope of the loss.")
     if objective.needs.views:
-        lines.append("All views show the same logits.")
+        lines.append("All views have the same logits.")
     if makes_inputs(name):
-        lines.append("The further forward pass gives the same logits whatever p is.")
+        lines.append("The further forward pass has the same logits for all p.")
     if objective.needs.latent:
         lines.append("The random code has mean 0 and standard deviation 1.")
     objective.on_fit_start(setting(name).facts)
     if list(objective.parameters()):
-        lines.append("The method's own parameters are as they start.")
+        lines.append("The method's own parameters have their initial values.")
     return "\n".join(lines)
 
 
 def _needs(name: str) -> list[str]:
-    """What a method with its defaults asks of the data, the user and the engine; see `_NEEDS`."""
+    """List the needs (keys of `_NEEDS`) of a method with its default hyper-parameters."""
     needs, data = METHODS[name]().needs, setting(name)
-    words = {
+    needed = {
         "known negatives": data.kind == "negatives",
         "full labels": data.kind == "full",
         "K": data.needs_mean_labels,
@@ -212,16 +218,16 @@ def _needs(name: str) -> list[str]:
         "class maps": needs.class_maps,
         "random code": needs.latent,
     }
-    return [word for word, needed in words.items() if needed]
+    return [need for need, applies in needed.items() if applies]
 
 
 def _hyper_parameters(cls: type[Objective]) -> str:
-    found = arguments(cls)
-    if not found:
+    entries = arguments(cls)
+    if not entries:
         return "None."
     rows = [
         f"| {_code(*names)} | {_code(*map(readable, defaults))} | {_cell(meaning)} |"
-        for names, defaults, meaning in found
+        for names, defaults, meaning in entries
     ]
     return "\n".join(["| name | default | meaning |", "|---|---|---|", *rows])
 
@@ -243,15 +249,19 @@ def _published(cls: type[Objective]) -> list[str]:
 
 def _deviations(cls: type[Objective]) -> list[str]:
     notes = cls.card.deviations
-    return ["## Paper, released code, and here", "\n".join(f"- {note}" for note in notes)] if notes else []
+    return (
+        ["## Paper, released code and this library", "\n".join(f"- {note}" for note in notes)]
+        if notes
+        else []
+    )
 
 
 def _use(name: str) -> list[str]:
     cls, data = METHODS[name], setting(name)
-    path, flags, more, note = _DATA[data.kind]
+    path, flags, data_settings, note = _DATA[data.kind]
     hp = _example(cls)
     command = f"spml train {path}{flags} --method {name}"
-    settings = {"method": name, **({"hp": hp} if hp else {}), **more}
+    settings = {"method": name, **({"hp": hp} if hp else {}), **data_settings}
     if data.needs_mean_labels:
         command += f" --mean_labels {MEAN_LABELS:g}"
         settings["mean_labels"] = MEAN_LABELS
@@ -261,14 +271,15 @@ def _use(name: str) -> list[str]:
     parts = [f"```\n{command}{note}\n```", f"```python\nimport spml\n\n{_call(path, settings)}\n```"]
     losses = _losses(cls)
     if len(losses) == 1:
-        return [*parts, "The loss alone, in a loop of your own:", _loss(losses[0])]
+        return [*parts, "The loss alone, in your own training loop:", _loss(losses[0])]
     if losses:
-        parts.append(f"Its losses alone are in `spml.losses`: {', '.join(f'`{loss}`' for loss in losses)}.")
+        names = ", ".join(f"`{loss}`" for loss in losses)
+        parts.append(f"Its losses are also available separately in `spml.losses`: {names}.")
     return parts
 
 
 def _losses(cls: type[Objective]) -> list[str]:
-    """Functions of `spml.losses` that `forward` calls."""
+    """List the functions of `spml.losses` that `forward` calls."""
     source = ""
     for part in cls.__mro__:
         if "forward" in vars(part):
@@ -279,31 +290,31 @@ def _losses(cls: type[Objective]) -> list[str]:
 
 
 def _call(path: str, settings: Mapping[str, Any]) -> str:
-    """A call of `spml.train`, on one line if that is short."""
-    given = [repr(path), *(f"{key}={value!r}" for key, value in settings.items())]
-    line = f"run = spml.train({', '.join(given)})"
+    """Format a call of `spml.train`, on one line if it is short."""
+    call_arguments = [repr(path), *(f"{key}={value!r}" for key, value in settings.items())]
+    line = f"run = spml.train({', '.join(call_arguments)})"
     if len(line) > 100:
-        line = "run = spml.train(\n" + "".join(f"    {part},\n" for part in given) + ")"
+        line = "run = spml.train(\n" + "".join(f"    {part},\n" for part in call_arguments) + ")"
     return line.replace("'", '"')
 
 
 def _example(cls: type[Objective]) -> dict[str, Any]:
-    """Hyper-parameters to show: what is published for COCO where it is not the default, or a default."""
-    known = hyper_parameters(cls)
+    """Choose hyper-parameters for the example: those published for COCO if they differ, else a default."""
+    defaults = hyper_parameters(cls)
     published = cls.card.defaults.get("coco", {})
-    changed = {key: value for key, value in published.items() if readable(value) != readable(known[key])}
-    plain = {key: value for key, value in known.items() if isinstance(value, (int, float, Mapping))}
+    changed = {key: value for key, value in published.items() if readable(value) != readable(defaults[key])}
+    plain = {key: value for key, value in defaults.items() if isinstance(value, (int, float, Mapping))}
     return changed or dict(list(plain.items())[:1])
 
 
 def _loss(function: str) -> str:
-    """An example with what a loss can't do without."""
+    """Format an example with the required arguments of a loss."""
     parameters = inspect.signature(getattr(spml.losses, function)).parameters.values()
-    needed = [p for p in parameters if p.default is p.empty]
-    given = ", ".join(f"{p.name}={p.name}" if p.kind is p.KEYWORD_ONLY else p.name for p in needed)
+    required = [p for p in parameters if p.default is p.empty]
+    call_arguments = ", ".join(f"{p.name}={p.name}" if p.kind is p.KEYWORD_ONLY else p.name for p in required)
     return (
         f"```python\nfrom spml.losses import {function}\n\n# logits (B, C), target (B,): class indices\n"
-        f"loss = {function}({given})\nloss.backward()\n```"
+        f"loss = {function}({call_arguments})\nloss.backward()\n```"
     )
 
 

@@ -1,6 +1,6 @@
-"""What a method does to one unknown label: loss and gradient against its probability, and a picture of both.
+"""Effect of a method on one unknown label: loss and gradient as functions of its probability, and a picture.
 
-Everything is computed by calling the method as training does, so that no picture can differ from the code.
+Everything is computed by calling the method as in training, so that no picture can differ from the code.
 """
 
 from __future__ import annotations
@@ -21,20 +21,26 @@ from spml.plots.style import COLOURS
 
 METHODS = methods()
 SIZE, EPOCHS, MEAN_LABELS = 20, 10, 2.0
-PLACES = tuple(np.linspace(0.001, 0.999, 101).tolist())
+PROBABILITIES = tuple(np.linspace(0.001, 0.999, 101).tolist())
 COMPARED = "an"
 _ROW, _COLUMN = 0, 2
 
 
 class Curve(NamedTuple):
-    """Loss and gradient on one label at some probabilities, in one epoch, both scaled."""
+    """Scaled loss and gradient on one label at several probabilities, in one epoch."""
 
     loss: np.ndarray
     gradient: np.ndarray
 
 
 class Setting(NamedTuple):
-    """Data that a method accepts: `kind` is `single`, `negatives` (some are known) or `full`."""
+    """Data that a method accepts.
+
+    Attributes:
+        kind: `single`, `negatives` (some negatives are known) or `full`.
+        needs_mean_labels: Whether the method needs the mean labels per sample.
+        facts: Facts about the training set.
+    """
 
     kind: str
     needs_mean_labels: bool
@@ -43,7 +49,7 @@ class Setting(NamedTuple):
 
 @functools.cache
 def setting(name: str) -> Setting:
-    """The first kind of data that a method with its defaults does not refuse."""
+    """Return the first kind of data that a method with default hyper-parameters accepts."""
     single = np.eye(SIZE, dtype=np.int8)
     negatives = single - np.roll(single, 1, 1)
     names = tuple(str(number) for number in range(SIZE))
@@ -55,44 +61,44 @@ def setting(name: str) -> Setting:
             except InputError:
                 continue
             return Setting(kind, mean_labels is not None, facts)
-    raise ValueError(f"method {name!r} refuses all data that this script makes")
+    raise ValueError(f"method {name!r} accepts no data of this script")
 
 
 def start() -> torch.Tensor:
-    """Logits (SIZE, SIZE) of the batch: known positives, on the diagonal, at 0.5, the rest from -5 to -1."""
+    """Return the logits (SIZE, SIZE) of the batch: 0.5 for known positives (diagonal), else from -5 to -1."""
     spread = np.arange(1, SIZE**2 + 1) * (np.sqrt(5) - 1) / 2 % 1
     return torch.from_numpy(4 * spread - 5).reshape(SIZE, SIZE).fill_diagonal_(0.5)
 
 
 @functools.cache
-def curves(name: str, places: tuple[float, ...] = PLACES) -> tuple[Curve, Curve]:
-    """What one label gets from a method at each of these probabilities, in the first and the last epoch.
+def curves(name: str, probabilities: tuple[float, ...] = PROBABILITIES) -> tuple[Curve, Curve]:
+    """Compute loss and gradient of one label at these probabilities, in the first and the last epoch.
 
-    The method is trained for `EPOCHS` epochs on one batch whose logits stay as they are, so that schedules
-    move and memories fill; then again with another logit of this one label. Scaled so that the gradient on
-    the known positive of its row is -1/2 where that has p = 1/2; of the loss, the lowest value is 0.
+    For each probability the method is trained for `EPOCHS` epochs on one batch with constant logits, so that
+    schedules advance and memories fill. The curves are scaled so that the gradient on the known positive of
+    the same row is -1/2 where that has p = 1/2; the lowest loss is 0.
     """
     facts = setting(name).facts
     known = start()
     known[_ROW, _ROW] = 0
-    # In the first epoch, where no memory has an influence.
+    # In the first epoch, where memories have no influence.
     strength = abs(_epochs(name, facts, known, (_ROW, _ROW))[0][1])
-    found = []
-    for p in places:
+    epochs = []
+    for p in probabilities:
         logits = start()
         logits[_ROW, _COLUMN] = float(np.log(p / (1 - p)))
-        found.append(_epochs(name, facts, logits, (_ROW, _COLUMN)))
-    first, last = np.array(found).transpose(1, 2, 0) / (2 * strength)
+        epochs.append(_epochs(name, facts, logits, (_ROW, _COLUMN)))
+    first, last = np.array(epochs).transpose(1, 2, 0) / (2 * strength)
     return Curve(first[0] - first[0].min(), first[1]), Curve(last[0] - last[0].min(), last[1])
 
 
 def change(first: Curve, last: Curve) -> bool:
-    """Whether an epoch makes a difference."""
+    """Return whether the gradient changes between the epochs."""
     return not np.allclose(first.gradient, last.gradient, atol=1e-3 * np.abs(last.gradient).max())
 
 
 def gradient_is_slope(name: str, step: float = 1e-4) -> bool:
-    """Whether a method's gradient is the derivative of its loss, in both epochs."""
+    """Return whether a method's gradient is the derivative of its loss, in both epochs."""
     for p in (0.3, 0.7):
         z = np.log(p / (1 - p)) + np.array([-step, 0, step])
         for curve in curves(name, tuple((1 / (1 + np.exp(-z))).tolist())):
@@ -104,7 +110,7 @@ def gradient_is_slope(name: str, step: float = 1e-4) -> bool:
 
 @functools.cache
 def makes_inputs(name: str) -> bool:
-    """Whether a method with its defaults asks for a further forward pass."""
+    """Return whether a method with default hyper-parameters needs a further forward pass."""
     objective, facts = METHODS[name](), setting(name).facts
     objective.on_fit_start(facts)
     batch = Batch(facts.observed.target(range(SIZE)), torch.arange(SIZE))
@@ -112,9 +118,9 @@ def makes_inputs(name: str) -> bool:
 
 
 def _epochs(
-    name: str, facts: Facts, logits: torch.Tensor, place: tuple[int, int]
+    name: str, facts: Facts, logits: torch.Tensor, position: tuple[int, int]
 ) -> list[tuple[float, float]]:
-    """Loss, and its derivative for the logit at `place`, in the first and in the last epoch."""
+    """Return the loss and its derivative at `position`, in the first and in the last epoch."""
     torch.manual_seed(0)
     objective = METHODS[name]()
     objective.on_fit_start(facts)
@@ -122,27 +128,23 @@ def _epochs(
     batch = Batch(facts.observed.target(range(SIZE)), torch.arange(SIZE))
     z = logits.clone().requires_grad_()
     outputs = _outputs(objective, z, batch)
-    remembers = any(
-        getattr(type(objective), hook) is not getattr(Objective, hook)
-        for hook in ("after_step", "on_epoch_end")
-    )
-    found = []
-    # Without a memory, an epoch depends on where training stands alone.
-    for epoch in range(EPOCHS) if remembers else (0, EPOCHS - 1):
+    results = []
+    # Without a memory, an epoch depends on its number alone.
+    for epoch in range(EPOCHS) if objective.remembers else (0, EPOCHS - 1):
         progress = Progress(epoch, EPOCHS)
         objective.on_epoch_start(progress)
         if epoch in (0, EPOCHS - 1):
             loss = torch.stack(list(objective(outputs, batch).values())).sum()
             (gradient,) = torch.autograd.grad(loss, z)
-            found.append((float(loss.detach()), float(gradient[place])))
+            results.append((float(loss.detach()), float(gradient[position])))
         with torch.no_grad():
             objective.after_step(outputs.map(torch.Tensor.detach), batch)
         objective.on_epoch_end(progress, (lambda: logits) if objective.needs.train_pass else None)
-    return found
+    return results
 
 
 def _outputs(objective: Objective, z: torch.Tensor, batch: Batch) -> Outputs:
-    """Every view shows the same logits; a further forward pass is what it is for those of `start`."""
+    """Complete the outputs: all views have the same logits, a further forward pass those of `start`."""
     needs = objective.needs
     code = torch.zeros(SIZE, 4, dtype=z.dtype)
     outputs = Outputs(
@@ -164,7 +166,7 @@ def _outputs(objective: Objective, z: torch.Tensor, batch: Batch) -> Outputs:
 
 
 def picture(name: str) -> str:
-    """SVG of loss and gradient on one unknown label in the first and the last epoch, beside AN."""
+    """Draw loss and gradient on one unknown label in the first and the last epoch, next to AN, as SVG."""
     from matplotlib import rc_context
 
     style = {"svg.hashsalt": name, "svg.fonttype": "none", "font.sans-serif": ["DejaVu Sans", "Arial"]}
@@ -175,7 +177,7 @@ def picture(name: str) -> str:
 
 
 def _short(svg: str) -> str:
-    """The same picture in fewer bytes: paths in hundredths of a point, no turns by zero, no indents."""
+    """Shorten an SVG: paths in hundredths of a point, no rotations by zero, no indentation."""
 
     def short_path(path: re.Match[str]) -> str:
         return re.sub(r"\s+L ", " ", re.sub(r"(\.\d\d)\d+", r"\1", path[0]))
@@ -185,7 +187,7 @@ def _short(svg: str) -> str:
 
 
 def figure(name: str) -> Any:
-    """The picture as a matplotlib figure."""
+    """Draw the picture as a matplotlib figure."""
     from matplotlib.figure import Figure
 
     first, last = curves(name)
@@ -197,9 +199,9 @@ def figure(name: str) -> Any:
     result = Figure((7.2, 2.7), layout="constrained", facecolor="white")
     for part, (title, axes) in enumerate(zip(("loss", "gradient dL/dz"), result.subplots(1, 2), strict=True)):
         axes.axhline(0, color="black", linewidth=0.7)
-        axes.plot(PLACES, curves(COMPARED)[0][part], color="#9A9A9A", linewidth=1, label="AN")
+        axes.plot(PROBABILITIES, curves(COMPARED)[0][part], color="#9A9A9A", linewidth=1, label="AN")
         for curve, colour, style, label in lines:
-            axes.plot(PLACES, curve[part], color=colour, linestyle=style, linewidth=1.8, label=label)
+            axes.plot(PROBABILITIES, curve[part], color=colour, linestyle=style, linewidth=1.8, label=label)
         axes.set_xlim(0, 1)
         axes.set_ylim(*_limits([curve[part] for curve, *_ in lines], part))
         axes.set_title(title, fontsize=9.5, loc="left")
@@ -220,9 +222,9 @@ def figure(name: str) -> Any:
     return result
 
 
-def _limits(shown: list[np.ndarray], part: int) -> tuple[float, float]:
-    """A weak method fills the frame, which AN then leaves; others share the frame of AN."""
-    low, high = min(map(np.min, shown)), max(map(np.max, shown))
+def _limits(values: list[np.ndarray], part: int) -> tuple[float, float]:
+    """Return the limits of an axis. A weak method fills the frame and AN leaves it; others share AN's."""
+    low, high = min(map(np.min, values)), max(map(np.max, values))
     if part == 0:
         high = min(high, 3.0)
     if max(high, -low) > 0.25 or high == low:

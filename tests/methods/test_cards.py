@@ -1,4 +1,4 @@
-"""What a card and a docstring say, in pieces."""
+"""Pieces of cards and docstrings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several methods in one."""
+"""Combination of several methods."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from spml.losses import (
     mixed_consistency_loss,
 )
 from spml.methods.base import Batch, Card, Facts, Needs, Objective, Outputs, Progress
-from spml.methods.combine import _all_views, _places
+from spml.methods.combine import _union_of_views, _view_positions
 from spml.methods.registry import _REGISTRY as registry
 from spml.methods.registry import create
 from tests.reference.combine import weighted_sum
@@ -60,7 +60,7 @@ def test_needs_and_parameters_are_those_of_all_parts():
 
 def test_a_memory_of_one_part_is_written_and_saved():
     objective = started(weights={"an": 1.0, "ll_cp": 1.0}, hp={"ll_cp": {"percent": 20}})
-    objective.on_epoch_start(Progress(1, 4))  # in the first epoch LL-Cp marks nothing
+    objective.on_epoch_start(Progress(1, 4))  # in the first epoch LL-Cp corrects no label
     before = {name: value.clone() for name, value in objective.state_dict().items()}
     with torch.no_grad():
         objective.after_step(Outputs(LOGITS, LOGITS), BATCH)
@@ -69,16 +69,16 @@ def test_a_memory_of_one_part_is_written_and_saved():
     assert all(name.startswith("parts.ll_cp.") for name in changed)
 
 
-def test_one_of_one_is_that_method():
-    found = started(weights={"epr": 2.0})(Outputs(LOGITS, LOGITS), BATCH)
+def test_a_combination_of_one_method_is_that_method():
+    actual = started(weights={"epr": 2.0})(Outputs(LOGITS, LOGITS), BATCH)
     expected = epr_loss(LOGITS, BATCH.target, mean_labels=1.5)
-    assert sum(found.values()).item() == pytest.approx(2 * expected.item(), rel=1e-12)
+    assert sum(actual.values()).item() == pytest.approx(2 * expected.item(), rel=1e-12)
 
 
-def positives(*places):
-    """The batch's labels with further positives."""
+def positives(*positions):
+    """Return the labels of the batch with further positives."""
     target = torch.nn.functional.one_hot(BATCH.target, 4).to(torch.int8)
-    for row, column in places:
+    for row, column in positions:
         target[row, column] = 1
     return target
 
@@ -94,14 +94,14 @@ def test_every_method_sees_the_labels_of_a_memory():
         objective.after_step(Outputs(LOGITS, LOGITS), BATCH)
     free = LOGITS.masked_fill(positives() == 1, -torch.inf)
     largest = free.flatten().topk(3).indices.tolist()  # ceil(24 * 0.1)
-    target = positives(*[divmod(place, 4) for place in largest])
+    target = positives(*[divmod(position, 4) for position in largest])
     assert target.sum() == 9
     terms = objective(Outputs(LOGITS, LOGITS), BATCH)
     assert terms["an/an"].item() == pytest.approx(0.5 * an_loss(LOGITS, target).item(), rel=1e-12)
     assert terms["gr/gr"].item() == pytest.approx(gr_loss(LOGITS, target).item(), rel=1e-12)
 
 
-def test_where_memories_differ_the_first_named_counts():
+def test_where_memories_differ_the_first_one_wins():
     both = {"ema": {"positive": None, "negative": 1.0, "warmup": 0}, "large_loss": {"percent": 100}}
     for memory, sign in ((both, -1), (dict(reversed(both.items())), 1)):
         objective = started(weights={"an": 1.0}, memory=memory)
@@ -109,8 +109,8 @@ def test_where_memories_differ_the_first_named_counts():
         with torch.no_grad():
             objective.after_step(Outputs(LOGITS, LOGITS), BATCH)
         expected = an_loss(LOGITS, torch.where(positives() == 1, 1, sign).to(torch.int8))
-        found = objective(Outputs(LOGITS, LOGITS), BATCH)["an/an"]
-        assert found.item() == pytest.approx(expected.item(), rel=1e-12)
+        actual = objective(Outputs(LOGITS, LOGITS), BATCH)["an/an"]
+        assert actual.item() == pytest.approx(expected.item(), rel=1e-12)
 
 
 def test_every_rule_infers_from_the_labels_that_the_user_gave():
@@ -124,7 +124,7 @@ def test_every_rule_infers_from_the_labels_that_the_user_gave():
 
 
 class Recorder(Objective):
-    """Keeps what it is given."""
+    """Stores its arguments."""
 
     card = Card(title="Recorder", paper="-", year=2026, equations="-")
     needs = Needs(views=("strong",))
@@ -140,7 +140,7 @@ class Recorder(Objective):
         self.train_pass = train_pass
 
 
-def test_a_method_is_given_the_same_after_the_step_and_nothing_that_others_asked_for(monkeypatch):
+def test_forward_and_after_step_receive_the_same_and_only_what_the_method_needs(monkeypatch):
     monkeypatch.setitem(registry, "recorder", Recorder)
     objective = started(
         weights={"lasd": 1.0, "recorder": 1.0, "pumlc": 1.0},
@@ -153,11 +153,11 @@ def test_a_method_is_given_the_same_after_the_step_and_nothing_that_others_asked
     outputs = Outputs(LOGITS, LOGITS, (LOGITS + 1, LOGITS + 2), extra=LOGITS, extra_target=LOGITS)
     objective(outputs, BATCH)
     objective.after_step(outputs, BATCH)
-    for given, batch in (part.in_forward, part.after):
-        assert len(given.views) == 1
-        assert torch.equal(given.views[0], LOGITS + 2)
-        assert given.extra is None
-        assert given.extra_target is None
+    for outputs, batch in (part.in_forward, part.after):
+        assert len(outputs.views) == 1
+        assert torch.equal(outputs.views[0], LOGITS + 2)
+        assert outputs.extra is None
+        assert outputs.extra_target is None
         assert (batch.target == 1).all()
 
 
@@ -182,7 +182,7 @@ def test_soft_pseudo_negatives_are_hard_ones_where_the_memory_is_shared(shared):
     assert terms["em_apl/em_apl"].item() == pytest.approx(expected[1].item(), rel=1e-6)
 
 
-def test_one_pass_over_the_training_set_is_enough_for_all_that_want_one():
+def test_all_parts_share_one_pass_over_the_training_set():
     passes = []
     objective = started(
         weights={"em_apl": 1.0, "mime": 1.0, "an": 1.0},
@@ -202,10 +202,10 @@ def test_one_pass_over_the_training_set_is_enough_for_all_that_want_one():
 
 
 def test_methods_share_views_and_each_has_its_own_in_its_order():
-    wanted = [("weak", "strong"), ("strong",), (), ("strong", "weak", "weak")]
-    together = _all_views(wanted)
+    needed = [("weak", "strong"), ("strong",), (), ("strong", "weak", "weak")]
+    together = _union_of_views(needed)
     assert together == ("weak", "strong", "weak")
-    assert [_places(views, together) for views in wanted] == [[0, 1], [1], [], [1, 0, 2]]
+    assert [_view_positions(views, together) for views in needed] == [[0, 1], [1], [], [1, 0, 2]]
 
 
 def test_the_needs_are_those_of_all_methods():
@@ -216,7 +216,7 @@ def test_the_needs_are_those_of_all_methods():
     assert started(weights={"an": 1.0}).needs == Needs()
 
 
-def test_each_method_is_given_what_it_asked_for():
+def test_each_method_receives_the_outputs_it_needs():
     objective = started(
         weights={"lasd": 1.0, "mime": 1.0, "plc": 1.0, "pumlc": 1.0}, hp={"lasd": {"weight_neg": 0.3}}
     )
@@ -224,31 +224,31 @@ def test_each_method_is_given_what_it_asked_for():
     weak, strong, extra, mean, share = torch.randn(5, 6, 4, generator=generator, dtype=torch.float64)
     code = mean, mean.exp()
     outputs = Outputs(LOGITS, LOGITS, (weak, strong), code, extra=extra, extra_target=share)
-    found = objective(outputs, BATCH)
+    actual = objective(outputs, BATCH)
     expected = 0.7 * consistency_loss(LOGITS, weak, strong)
-    assert found["lasd/consistency"].item() == pytest.approx(expected.item(), rel=1e-12)
+    assert actual["lasd/consistency"].item() == pytest.approx(expected.item(), rel=1e-12)
     expected = mime_loss(LOGITS, BATCH.target, *code)
-    assert found["mime/mime"].item() == pytest.approx(expected.item(), rel=1e-12)
+    assert actual["mime/mime"].item() == pytest.approx(expected.item(), rel=1e-12)
     alone = create("plc")
     expected = sum(alone(Outputs(LOGITS, LOGITS, (strong,)), BATCH).values())
-    plc = sum(value for name, value in found.items() if name.startswith("plc/"))
+    plc = sum(value for name, value in actual.items() if name.startswith("plc/"))
     assert plc.item() == pytest.approx(expected.item(), rel=1e-12)
-    assert found["pumlc/mixed"].item() == pytest.approx(
+    assert actual["pumlc/mixed"].item() == pytest.approx(
         mixed_consistency_loss(extra, share).item(), rel=1e-12
     )
 
 
-def test_a_further_forward_pass_is_made_by_the_method_that_has_one_and_seen_by_it_alone():
+def test_the_further_forward_pass_belongs_to_one_method_alone():
     objective = started(weights={"an": 1.0, "pumlc": 1.0}, memory={"large_loss": {"percent": 100}})
     objective.on_epoch_start(Progress(1, 4))
     with torch.no_grad():
         objective.after_step(Outputs(LOGITS, LOGITS), BATCH)
     inputs = LOGITS.float()
-    found = objective.extra_inputs(inputs, Outputs(LOGITS, LOGITS), BATCH)
+    actual = objective.extra_inputs(inputs, Outputs(LOGITS, LOGITS), BATCH)
     filled = Batch(torch.ones(6, 4, dtype=torch.int8), BATCH.index)  # all unknown labels were large losses
     expected = create("pumlc").extra_inputs(inputs, Outputs(LOGITS, LOGITS), filled)
-    assert torch.equal(found.inputs, expected.inputs)
-    assert torch.equal(found.target, expected.target)
+    assert torch.equal(actual.inputs, expected.inputs)
+    assert torch.equal(actual.target, expected.target)
     assert started(weights={"an": 1.0}).extra_inputs(inputs, Outputs(LOGITS, LOGITS), BATCH) is None
 
 
@@ -267,7 +267,7 @@ def test_only_one_method_with_a_further_forward_pass_can_be_combined():
         ({"weights": {"combine": 1.0}}, "itself"),
         ({"weights": {"gr": 1.0}, "hp": {"em": {}}}, "hp names 'em'"),
         ({"weights": {"gr": 1.0}, "hp": {"gr": {"q9": 1}}}, "no hyper-parameter 'q9'"),
-        ({"memory": "apl"}, "memory must name rules with their settings"),
+        ({"memory": "apl"}, "memory must contain rules with their settings"),
         ({"memory": {"alp": {}}}, r"unknown memory 'alp'\. Did you mean apl"),
         ({"memory": {"apl": {"warm": 1}}}, r"memory 'apl' has no setting 'warm'\. Did you mean warmup"),
         ({"memory": {"apl": {"warmup": -1}}}, "memory 'apl': warmup must be a whole number"),
@@ -278,7 +278,7 @@ def test_wrong_settings_are_refused(hp, message):
         create("combine", hp)
 
 
-def test_a_memory_that_needs_the_mean_labels_asks_for_them():
+def test_a_memory_that_needs_the_mean_labels_requires_them():
     objective = create("combine", {"memory": {"expected_negatives": {}}})
     with pytest.raises(InputError, match=r"'combine' with memory expected_negatives needs .*--mean_labels"):
         objective.on_fit_start(Facts(LABELS, FACTS.ids, FACTS.classes))

@@ -33,8 +33,8 @@ def step(objective, p: torch.Tensor) -> None:
 
 def test_in_the_first_epoch_every_unknown_label_is_a_negative():
     z, rows = torch.randn(6, 3), torch.arange(6)
-    found = start()(Outputs(z, z), Batch(OBSERVED.target(rows), rows))["en"]
-    assert found.item() == pytest.approx(an_loss(z, OBSERVED.target(rows)).item(), rel=1e-6)
+    actual = start()(Outputs(z, z), Batch(OBSERVED.target(rows), rows))["en"]
+    assert actual.item() == pytest.approx(an_loss(z, OBSERVED.target(rows)).item(), rel=1e-6)
 
 
 def test_averages_begin_with_the_first_prediction():
@@ -66,9 +66,9 @@ def test_as_many_negatives_are_taken_as_are_expected_where_the_average_is_lowest
     expected = [[0, 1, 0], [0, 0, 1], [0, 1, 0], [1, 1, 0], [1, 0, 1], [0, 0, 1]]
     assert objective.memory.negatives.int().tolist() == expected
     z, rows = torch.randn(4, 3), torch.tensor([5, 2, 0, 3])
-    found = objective(Outputs(z, z), Batch(OBSERVED.target(rows), rows))["en"]
+    actual = objective(Outputs(z, z), Batch(OBSERVED.target(rows), rows))["en"]
     target = torch.tensor([[1, 0, -1], [1, -1, -1], [1, -1, 0], [-1, -1, 1]])
-    assert found.item() == pytest.approx(iu_loss(z, target).item(), rel=1e-6)
+    assert actual.item() == pytest.approx(iu_loss(z, target).item(), rel=1e-6)
 
 
 def test_a_sample_without_a_prediction_is_ranked_last():

@@ -1,4 +1,4 @@
-"""SMILE and MIME: soft labels from averaged predictions; pseudo-labels beside a random code."""
+"""SMILE and MIME: soft labels from averaged predictions; pseudo-labels with a random code."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ def test_smile_learns_soft_labels_from_what_it_has_predicted(settings):
     mu, decay = settings["mu"], settings["decay"]
     expected, predicted = [[0.05] * C] * N, []
     for epoch in range(3):
-        found = objective(Outputs(Z, Z), BATCH)["smile"].item()
+        actual = objective(Outputs(Z, Z), BATCH)["smile"].item()
         slow = smile.smile(Z.tolist(), BATCH.target.tolist(), expected, weight)
-        assert found == pytest.approx(slow / (N * C), rel=1e-12)
+        assert actual == pytest.approx(slow / (N * C), rel=1e-12)
         z = draw(epoch + 1)
         predicted.append(torch.sigmoid(z).tolist())
         for rows in (ROWS[::2], ROWS[1::2]):
@@ -62,8 +62,8 @@ def test_smile_learns_soft_labels_from_what_it_has_predicted(settings):
 def test_smile_without_predictions_is_label_smoothing_of_unknown_labels():
     objective = start("smile", mu=0.0, prior=0.1, rate=1.0)
     objective.after_step(Outputs(draw(1), Z), BATCH)
-    found = objective(Outputs(Z, Z), BATCH)["smile"]
-    assert found.item() == pytest.approx(n_ls_loss(Z, BATCH.target, swap=0.1).item(), rel=1e-12)
+    actual = objective(Outputs(Z, Z), BATCH)["smile"]
+    assert actual.item() == pytest.approx(n_ls_loss(Z, BATCH.target, swap=0.1).item(), rel=1e-12)
 
 
 def test_a_sample_that_was_never_predicted_has_the_prior():
@@ -72,11 +72,11 @@ def test_a_sample_that_was_never_predicted_has_the_prior():
     objective.after_step(Outputs(Z[rows], Z[rows]), Batch(OBSERVED.target(rows), rows))
     soft = torch.full((N, C), 0.2, dtype=torch.float64)
     soft[5] = torch.sigmoid(Z[5])
-    found = objective(Outputs(Z, Z), BATCH)["smile"]
-    assert found.item() == pytest.approx(smile_loss(Z, BATCH.target, soft).item(), rel=1e-12)
+    actual = objective(Outputs(Z, Z), BATCH)["smile"]
+    assert actual.item() == pytest.approx(smile_loss(Z, BATCH.target, soft).item(), rel=1e-12)
 
 
-def test_soft_labels_that_rounding_leads_beyond_one_are_no_error():
+def test_soft_labels_that_exceed_one_by_rounding_are_accepted():
     objective = create("smile", {"mu": 1.0, "decay": 0.7})
     objective.on_fit_start(FACTS)
     objective.averages.average.fill_(1.0000001)
@@ -88,7 +88,7 @@ def test_soft_labels_that_rounding_leads_beyond_one_are_no_error():
 # -- MIME ------------------------------------------------------------------------------------------------
 
 
-def test_mime_is_its_loss_with_what_it_was_sure_of():
+def test_mime_is_its_loss_with_its_pseudo_labels():
     objective = start("mime", beta=0.3, theta=0.8, warmup=2)
     assert objective.needs.latent
     assert objective.needs.train_pass
@@ -97,9 +97,9 @@ def test_mime_is_its_loss_with_what_it_was_sure_of():
     outputs, scores, counts = Outputs(Z, Z, latent=(mean, std)), [], []
     for epoch in range(4):
         known = mime.pseudo_labels(BATCH.target.tolist(), scores, 0.8, 2)
-        found = objective(outputs, BATCH)["mime"].item()
+        actual = objective(outputs, BATCH)["mime"].item()
         slow = mime.mime(Z.tolist(), known, mean.tolist(), std.tolist(), 0.3)
-        assert found == pytest.approx(slow, rel=1e-12)
+        assert actual == pytest.approx(slow, rel=1e-12)
         counts.append(sum(label == 1 for row in known for label in row))
         z = draw(epoch + 20)
         scores.append(torch.sigmoid(z).tolist())
@@ -109,10 +109,10 @@ def test_mime_is_its_loss_with_what_it_was_sure_of():
 
 def test_mime_makes_no_pass_that_no_training_follows():
     objective = start("mime", warmup=0)
-    objective.on_epoch_end(Progress(4, 5), lambda: pytest.fail("nothing is trained after the last epoch"))
+    objective.on_epoch_end(Progress(4, 5), lambda: pytest.fail("no training follows the last epoch"))
     loss = mime_loss(Z, BATCH.target, Z, torch.exp(Z), beta=1e-4)
-    found = objective(Outputs(Z, Z, latent=(Z, torch.exp(Z))), BATCH)["mime"]
-    assert found.item() == pytest.approx(loss.item(), rel=1e-12)
+    actual = objective(Outputs(Z, Z, latent=(Z, torch.exp(Z))), BATCH)["mime"]
+    assert actual.item() == pytest.approx(loss.item(), rel=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_mime_makes_no_pass_that_no_training_follows():
         ("mime", {"warmup": 0.5}),
     ],
 )
-def test_wrong_values_are_refused_when_the_method_is_made(method, hp):
+def test_wrong_values_are_refused_when_the_method_is_created(method, hp):
     with pytest.raises(InputError, match=f"method '{method}': {next(iter(hp))} must"):
         create(method, hp)
 

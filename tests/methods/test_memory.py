@@ -1,4 +1,4 @@
-"""Inferred labels: what is known is never contradicted, what is written stays."""
+"""Inferred labels: known labels are never contradicted, and an entry never changes once written."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ALL = torch.ones(3, 3, dtype=torch.bool)
 
 
 @pytest.mark.parametrize("observed", [SINGLE, PARTIAL], ids=["single", "partial"])
-def test_nothing_is_inferred_at_first(observed):
+def test_no_label_is_inferred_at_first(observed):
     memory, target = LabelMemory(observed), observed.target(ROWS)
     assert (memory.rows(ROWS) == -1).all()
     assert memory.fill(target, ROWS).tolist() == observed.to_ternary()[ROWS].tolist()
@@ -37,7 +37,7 @@ def test_known_labels_are_never_contradicted(observed, value):
 
 
 @pytest.mark.parametrize("observed", [SINGLE, PARTIAL], ids=["single", "partial"])
-def test_known_labels_win_even_over_a_memory_that_says_otherwise(observed):
+def test_known_labels_win_even_over_a_memory_that_contradicts_them(observed):
     known = observed.to_ternary()[ROWS]
     for value in (0, 1):
         memory = LabelMemory(observed)
@@ -46,7 +46,7 @@ def test_known_labels_win_even_over_a_memory_that_says_otherwise(observed):
         assert memory.fill(observed.target(ROWS), ROWS).tolist() == expected.tolist()
 
 
-def test_what_is_inferred_stays():
+def test_inferred_labels_do_not_change():
     memory, target = LabelMemory(SINGLE, soft=True), SINGLE.target(ROWS)
     first = torch.tensor([[True, False, False]] * 3)
     memory.write(target, ROWS, first, 0.25)
@@ -62,12 +62,12 @@ def test_a_hard_memory_takes_a_byte_and_a_soft_one_four():
     assert LabelMemory(PARTIAL).fill(PARTIAL.target(ROWS), ROWS).dtype == torch.int8
 
 
-def test_it_is_state():
+def test_the_memory_is_state():
     memory = LabelMemory(SINGLE)
     memory.write(SINGLE.target(ROWS), ROWS, ALL, 1)
-    other = LabelMemory(SINGLE)
-    other.load_state_dict(memory.state_dict())
-    assert torch.equal(other.inferred, memory.inferred)
+    restored = LabelMemory(SINGLE)
+    restored.load_state_dict(memory.state_dict())
+    assert torch.equal(restored.inferred, memory.inferred)
     assert not list(memory.parameters())
 
 
@@ -78,5 +78,5 @@ def test_the_lowest_free_entries_of_each_class():
     counts = [0, 3, 7, 100, 1]
     chosen = lowest(scores, free, counts)
     expected = slow_lowest(scores.tolist(), free.tolist(), counts)
-    assert {tuple(place) for place in chosen.nonzero().tolist()} == expected
+    assert {tuple(position) for position in chosen.nonzero().tolist()} == expected
     assert chosen[:, 3].sum() == free[:, 3].sum()

@@ -1,4 +1,4 @@
-"""What switches and hyper-parameters of the element-wise methods do."""
+"""Switches and hyper-parameters of the element-wise methods."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def loss_of(method: str, hp: dict[str, object], facts: Facts = FACTS, epoch: int
 
 
 def per_sample(loss, **hp) -> float:
-    """Sum over classes, mean over samples."""
+    """Sum a loss over classes and average it over samples."""
     return float(loss(Z, TARGET, reduction="sum", **hp) / len(Z))
 
 
@@ -92,7 +92,7 @@ def test_csl_leaves_out_unknown_labels_of_frequent_classes():
         ("gpr", {}, "'gpr' with reg > 0"),
     ],
 )
-def test_the_mean_labels_are_asked_for_where_they_are_needed(method, hp, name):
+def test_the_mean_labels_are_required_where_they_are_needed(method, hp, name):
     for mean_labels in (None, 0.9, 4):
         facts = Facts(FACTS.observed, IDS, CLASSES, mean_labels)
         with pytest.raises(InputError, match=rf"method {name} needs .* number of classes, 4.*--mean_labels"):
@@ -147,7 +147,7 @@ def test_iu_needs_a_known_negative(method):
         ("vlpl", {"smoothing": 2}),
     ],
 )
-def test_wrong_values_are_refused_when_the_method_is_made(method, hp):
+def test_wrong_values_are_refused_when_the_method_is_created(method, hp):
     with pytest.raises(InputError, match=f"method '{method}': {next(iter(hp))} must"):
         create(method, hp)
 

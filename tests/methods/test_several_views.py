@@ -47,13 +47,13 @@ def terms(objective, outputs: Outputs, batch: Batch = BATCH) -> dict[str, float]
 def test_lasd_adds_the_differences_of_three_views():
     objective = start("lasd", weight_neg=0.3, consistency=0.4)
     assert objective.needs.views == ("weak", "strong")
-    found = terms(objective, Outputs(Z, Z, (WEAK, STRONG)), PARTIAL)
+    actual = terms(objective, Outputs(Z, Z, (WEAK, STRONG)), PARTIAL)
     labels = lasd.lasd(Z.tolist(), MATRIX.tolist(), 0.1, 0.3, 0.9, 0.0, 4.0) / N
     between = lasd.consistency([Z.tolist(), WEAK.tolist(), STRONG.tolist()])
-    assert found == pytest.approx({"lasd": labels, "consistency": 0.4 * between}, rel=1e-9)
+    assert actual == pytest.approx({"lasd": labels, "consistency": 0.4 * between}, rel=1e-9)
 
 
-def test_equal_views_cost_nothing():
+def test_equal_views_have_no_consistency_loss():
     assert terms(start("lasd"), Outputs(Z, Z, (Z, Z)))["consistency"] == 0
 
 
@@ -69,8 +69,8 @@ def test_the_parts_of_lasd_are_switched_one_by_one():
     focal = float(lasd_loss(Z, TARGET, weight_pos=1, weight_neg=1, tau=1, reduction="sum") / N)
     assert terms(start("lasd", **plain), outputs) == pytest.approx({"lasd": focal})
     between = 0.7 * float(consistency_loss(Z, WEAK, STRONG))
-    found = terms(start("lasd", **{**plain, "consistency": 0.7}), outputs)
-    assert found == pytest.approx({"lasd": focal, "consistency": between})
+    actual = terms(start("lasd", **{**plain, "consistency": 0.7}), outputs)
+    assert actual == pytest.approx({"lasd": focal, "consistency": between})
     for part in ("leverage", "disambiguation"):
         assert terms(start("lasd", **{**plain, part: True}), outputs)["lasd"] != pytest.approx(
             focal, rel=1e-3
@@ -79,11 +79,11 @@ def test_the_parts_of_lasd_are_switched_one_by_one():
 
 def test_all_three_views_of_lasd_learn_but_labels_come_through_the_ordinary_one():
     views = [view.clone().requires_grad_() for view in (Z, WEAK, STRONG)]
-    found = start("lasd")(Outputs(views[0], views[0], (views[1], views[2])), BATCH)
-    found["consistency"].backward(retain_graph=True)
+    actual = start("lasd")(Outputs(views[0], views[0], (views[1], views[2])), BATCH)
+    actual["consistency"].backward(retain_graph=True)
     assert all((view.grad != 0).all() for view in views)
     before = [view.grad.clone() for view in views]
-    found["lasd"].backward()
+    actual["lasd"].backward()
     assert [torch.equal(view.grad, old) for view, old in zip(views, before, strict=True)] == [
         False,
         True,
@@ -92,8 +92,8 @@ def test_all_three_views_of_lasd_learn_but_labels_come_through_the_ordinary_one(
 
 
 def test_the_published_weights_of_lasd():
-    found = {name: values["consistency"] for name, values in find("lasd").card.defaults.items()}
-    assert found == {"voc": 0.7, "coco": 0.1, "nus": 0.15, "cub": 0.03}
+    actual = {name: values["consistency"] for name, values in find("lasd").card.defaults.items()}
+    assert actual == {"voc": 0.7, "coco": 0.1, "nus": 0.15, "cub": 0.03}
 
 
 # -- PLC -------------------------------------------------------------------------------------------------
@@ -103,15 +103,15 @@ def test_plc_is_an_on_the_ordinary_view_and_pseudo_labels_on_the_strong_one():
     objective = start("plc", weight=0.7, tau=0.75)
     assert objective.needs.views == ("strong",)
     assert objective.needs.batch_coupled
-    found = terms(objective, Outputs(Z, Z, (STRONG,)), PARTIAL)
+    actual = terms(objective, Outputs(Z, Z, (STRONG,)), PARTIAL)
     expected = {
         "an": an(Z.tolist(), MATRIX.tolist()),
         "plc": 0.7 * plc.plc(Z.tolist(), MATRIX.tolist(), STRONG.tolist(), 0.75),
     }
-    assert found == pytest.approx(expected, rel=1e-9)
-    found = terms(start("plc"), Outputs(Z, Z, (STRONG,)))
-    assert found["an"] == pytest.approx(float(an_loss(Z, TARGET)))
-    assert found["plc"] == pytest.approx(float(plc_loss(Z, TARGET, STRONG, tau=0.6)))
+    assert actual == pytest.approx(expected, rel=1e-9)
+    actual = terms(start("plc"), Outputs(Z, Z, (STRONG,)))
+    assert actual["an"] == pytest.approx(float(an_loss(Z, TARGET)))
+    assert actual["plc"] == pytest.approx(float(plc_loss(Z, TARGET, STRONG, tau=0.6)))
 
 
 # -- IGNORE ----------------------------------------------------------------------------------------------
@@ -121,8 +121,8 @@ IMAGES = torch.randint(0, 256, (N, 3, H, W), generator=torch.Generator().manual_
 MAPS = torch.randn(N, C, 3, 4, generator=torch.Generator().manual_seed(8))
 
 
-def hidden(batch: Batch, **hp) -> torch.Tensor:
-    """Where the images changed, after a check of what stands there."""
+def masked_pixels(batch: Batch, **hp) -> torch.Tensor:
+    """Return where the images changed, after checking the colour at these positions."""
     extra = start("ignore", **hp).extra_inputs(IMAGES, Outputs(Z, Z, class_maps=MAPS), batch)
     assert extra.inputs.dtype == torch.uint8
     assert extra.target is None
@@ -135,8 +135,8 @@ def hidden(batch: Batch, **hp) -> torch.Tensor:
 
 @pytest.mark.parametrize("batch", [BATCH, PARTIAL])
 @pytest.mark.parametrize("threshold", [0.5, 0.8])
-def test_ignore_hides_where_the_observed_class_is_seen(batch, threshold):
-    changed = hidden(batch, threshold=threshold)
+def test_ignore_masks_the_region_of_the_observed_class(batch, threshold):
+    changed = masked_pixels(batch, threshold=threshold)
     matrix = torch.from_numpy(LABELS.to_ternary()) if batch is BATCH else MATRIX
     for row in range(N):
         maps = [MAPS[row, c].double().tolist() for c in range(C) if matrix[row, c] == 1]
@@ -145,17 +145,17 @@ def test_ignore_hides_where_the_observed_class_is_seen(batch, threshold):
     assert changed.float().mean() < 0.5
 
 
-def test_the_hidden_part_covers_the_peak_and_grows_as_the_threshold_falls():
-    changed = hidden(BATCH)
+def test_the_masked_region_covers_the_peak_and_grows_as_the_threshold_falls():
+    changed = masked_pixels(BATCH)
     for row, column in enumerate(INDEX):
         y, x = divmod(int(MAPS[row, column].argmax()), 4)
         assert changed[row, 4 * y + 1 : 4 * y + 3, 5 * x + 2].any()
-    assert (hidden(BATCH, threshold=0.5) >= changed).all()
-    assert hidden(BATCH, threshold=0.5).sum() > changed.sum()
-    assert not hidden(BATCH, threshold=1.0).any()
+    assert (masked_pixels(BATCH, threshold=0.5) >= changed).all()
+    assert masked_pixels(BATCH, threshold=0.5).sum() > changed.sum()
+    assert not masked_pixels(BATCH, threshold=1.0).any()
 
 
-def test_a_map_without_a_peak_hides_nothing():
+def test_a_map_without_a_peak_masks_no_pixel():
     outputs = Outputs(Z, Z, class_maps=torch.full((N, C, 3, 4), 2.5))
     assert torch.equal(start("ignore").extra_inputs(IMAGES, outputs, BATCH).inputs, IMAGES)
 
@@ -190,11 +190,11 @@ def test_the_running_means_of_ignore():
     assert objective.mean_logits.tolist() == pytest.approx(expected, rel=1e-9)
 
 
-def test_a_batch_without_a_known_positive_leaves_the_gap_as_it_is():
+def test_a_batch_without_a_known_positive_leaves_the_gap_unchanged():
     objective = start("ignore", decay=0.5)
     objective.gap_threshold.fill_(2.0)
-    nothing = Batch(torch.zeros(N, C, dtype=torch.int8), torch.arange(N))
-    objective.after_step(Outputs(Z, Z, (STRONG,), extra=MASKED), nothing)
+    unlabelled = Batch(torch.zeros(N, C, dtype=torch.int8), torch.arange(N))
+    objective.after_step(Outputs(Z, Z, (STRONG,), extra=MASKED), unlabelled)
     assert objective.gap_threshold.item() == 2.0
     assert objective.mean_logits.tolist() == pytest.approx((0.5 * Z.mean(0)).tolist())
 
@@ -212,8 +212,8 @@ def test_the_state_of_ignore_is_saved():
 
 def test_the_weights_of_ignore():
     hp = {"weight_pos": 0.5, "weight_an": 2.0, "weight_views": 0.1}
-    found = terms(start("ignore", **hp), Outputs(Z, Z, (STRONG,), extra=MASKED))
-    assert found == pytest.approx({"ignore": float(ignore_loss(Z, TARGET, STRONG, **hp))}, rel=1e-12)
+    actual = terms(start("ignore", **hp), Outputs(Z, Z, (STRONG,), extra=MASKED))
+    assert actual == pytest.approx({"ignore": float(ignore_loss(Z, TARGET, STRONG, **hp))}, rel=1e-12)
 
 
 # -- PU-MLC ----------------------------------------------------------------------------------------------
@@ -227,8 +227,8 @@ def test_pumlc_mixes_samples_and_their_labels_alike(batch, inputs):
     share, partner = generator.beta(0.3, 0.3, N), generator.permutation(N)
     assert ((share > 0) & (share < 1)).all()
     assert len(set(share.tolist())) == N
-    for row, (a, other) in enumerate(zip(share, partner, strict=True)):
-        expected = a * inputs[row].double() + (1 - a) * inputs[other].double()
+    for row, (a, second) in enumerate(zip(share, partner, strict=True)):
+        expected = a * inputs[row].double() + (1 - a) * inputs[second].double()
         assert torch.allclose(extra.inputs[row].double(), expected, rtol=1e-4, atol=1e-3)
     matrix = LABELS.to_ternary().tolist() if batch is BATCH else MATRIX.tolist()
     labels = pumlc.mixed_labels(Z.tolist(), matrix, partner.tolist(), share.tolist())
@@ -249,10 +249,10 @@ def test_the_mixture_follows_the_seed_of_the_step():
 def test_pumlc_adds_the_mixed_term():
     objective = start("pumlc", gamma=0.7, mix=0.25)
     extra = objective.extra_inputs(IMAGES, Outputs(Z, Z), BATCH)
-    found = terms(objective, Outputs(Z, Z, extra=MASKED, extra_target=extra.target))
+    actual = terms(objective, Outputs(Z, Z, extra=MASKED, extra_target=extra.target))
     expected = pumlc.mixed(MASKED.tolist(), extra.target.exp().tolist())
-    assert found["mixed"] == pytest.approx(0.25 * expected, rel=1e-9)
-    assert found["pumlc"] == pytest.approx(float(pumlc_loss(Z, TARGET, gamma=0.7)), rel=1e-12)
+    assert actual["mixed"] == pytest.approx(0.25 * expected, rel=1e-9)
+    assert actual["pumlc"] == pytest.approx(float(pumlc_loss(Z, TARGET, gamma=0.7)), rel=1e-12)
 
 
 def test_without_mixing_there_is_no_further_pass():

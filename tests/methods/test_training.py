@@ -14,11 +14,11 @@ from spml.methods.registry import methods
 
 FULL = ("bce", "iun")  # learn from full labels
 IMAGES = {name for name, cls in methods().items() if cls.card.head == "boosted_cam"} | {"ignore"}
-LEARNS = [name for name in methods() if name != "iu"]  # that one wants known negatives, but not all of them
+LEARNS = [name for name in methods() if name != "iu"]  # needs known negatives, but not for every label
 
 
 def trained(tmp_path, source, method, unlisted="unknown", **settings):
-    """Validation mAP of a short run; for the evaluation only, the validation labels are full."""
+    """Train shortly and return the validation mAP, computed with full validation labels."""
     data = {"unlisted": unlisted, "observe": "none" if method in FULL else "single"}
     run = spml.train(
         source, method=method, data=data, mean_labels=2.0, select="observed", threads=1,
@@ -29,7 +29,7 @@ def trained(tmp_path, source, method, unlisted="unknown", **settings):
 
 
 def chance(source, unlisted="unknown"):
-    """mAP of random scores, nearly: the mean share of positives."""
+    """Return nearly the mAP of random scores: the mean share of positives."""
     data = open_dataset(DataConfig(path=str(source), unlisted=unlisted, observe="single"))
     return float(np.mean(data.truth["val"].positives_per_class() / len(data.splits["val"])))
 
@@ -37,14 +37,14 @@ def chance(source, unlisted="unknown"):
 @pytest.mark.long
 @pytest.mark.parametrize("method", LEARNS)
 def test_every_method_learns_scenes_of_digits(method, tmp_path):
-    found = trained(tmp_path, "digits", method, epochs=3, optim={"lr": 3e-3})
-    # Entropy minimisation collapses, as published; it only has to be better than nothing.
-    assert found > (1.2 if method == "entmin" else 2) * chance("digits")
+    actual = trained(tmp_path, "digits", method, epochs=3, optim={"lr": 3e-3})
+    # Entropy minimisation collapses, as published; it only has to be better than chance.
+    assert actual > (1.2 if method == "entmin" else 2) * chance("digits")
 
 
 @pytest.mark.shared
 @pytest.mark.parametrize("method", [name for name in LEARNS if name not in IMAGES])
 def test_every_method_learns_from_real_features(method, shared, tmp_path):
     source = shared / "data/features/voc2012p_mnv2_224.npz"
-    found = trained(tmp_path, source, method, "negative", epochs=2, optim={"lr": 3e-3})
-    assert found > 2 * chance(source, "negative")
+    actual = trained(tmp_path, source, method, "negative", epochs=2, optim={"lr": 3e-3})
+    assert actual > 2 * chance(source, "negative")

@@ -1,4 +1,4 @@
-"""Data and weights that the tests of models share."""
+"""Data and weights shared by the tests of models."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 
+from spml.config import ModelConfig
 from spml.data import Dataset, Samples
 from spml.data.dataset import Inputs
 from spml.data.matrix import FeatureMatrix, ImageArray
 from spml.labels import ObservedLabels
+from spml.models import BackboneSpec, describe_backbone
 
 TINY = "test_resnet"  # timm's own model for tests, trained for images of 160 pixels
 
@@ -24,6 +26,10 @@ TINY = "test_resnet"  # timm's own model for tests, trained for images of 160 pi
 def data_of(inputs: Inputs) -> Dataset:
     ids = tuple(map(str, range(len(inputs))))
     return Dataset("data", ("a", "b"), {"train": Samples(ids, inputs, _labels(len(inputs)))}, {})
+
+
+def describe(config: ModelConfig, data: Dataset, size: int = 0) -> BackboneSpec:
+    return describe_backbone(config, data.kind, data.width, size=size, source=data.name)
 
 
 def _labels(count: int) -> ObservedLabels:
@@ -49,7 +55,7 @@ def tiny_model(seed: int = 0, **options: Any) -> nn.Module:
 
 @pytest.fixture
 def weights(tmp_path: Path) -> Path:
-    """Weights of the tiny model, with its classifier, and the JSON beside them."""
+    """Weights of the tiny model, with its classifier, and the JSON file next to them."""
     path = tmp_path / "tiny.safetensors"
     save_file(tiny_model().state_dict(), path)
     sidecar = {"timm_model": TINY, "input_size": [3, 32, 32], "mean": [0.1, 0.2, 0.3], "std": [0.4, 0.5, 0.6]}

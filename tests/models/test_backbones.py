@@ -1,4 +1,4 @@
-"""Which backbone is meant, where its weights come from, what it computes."""
+"""Choice of the backbone, origin of its weights, and its features."""
 
 from __future__ import annotations
 
@@ -16,32 +16,38 @@ from spml.config import ModelConfig
 from spml.data import Dataset
 from spml.data.images import ImageFiles
 from spml.errors import InputError
-from spml.models import Backbone, BackboneSpec, build_backbone, describe_backbone
+from spml.models import Backbone, BackboneSpec, build_backbone
 from spml.models.backbones import SmallCNN
-from tests.models.conftest import FEATURES, GREY, PHOTOS, TINY, data_of, tiny_model
+from tests.models.conftest import FEATURES, GREY, PHOTOS, TINY, data_of, describe, tiny_model
 
 # -- which backbone --------------------------------------------------------------------------------------
 
 
 def test_auto_follows_the_data() -> None:
     config = ModelConfig()
-    assert describe_backbone(config, FEATURES) == BackboneSpec("none", width=7)
-    grey = describe_backbone(config, GREY)
+    assert describe(config, FEATURES) == BackboneSpec("none", width=7)
+    grey = describe(config, GREY)
     assert (grey.name, grey.size, grey.weights, len(grey.mean)) == ("small_cnn", 40, "random", 1)
-    photos = describe_backbone(config, PHOTOS)
+    photos = describe(config, PHOTOS)
     assert photos.name.split(".")[0] == "resnet50"
     assert (photos.weights, photos.size, photos.mean) == ("pretrained", 224, (0.485, 0.456, 0.406))
 
 
-def test_what_was_resolved_is_resolved_to_the_same_again() -> None:
+def test_a_resolved_backbone_is_resolved_to_itself() -> None:
     for data in (FEATURES, GREY, PHOTOS):
-        spec = describe_backbone(ModelConfig(), data)
-        assert describe_backbone(ModelConfig(backbone=spec.name), data) == spec
+        spec = describe(ModelConfig(), data)
+        assert describe(ModelConfig(backbone=spec.name), data) == spec
+
+
+def test_a_size_that_is_too_large_is_refused() -> None:
+    for data in (GREY, PHOTOS):
+        with pytest.raises(InputError, match=r"--data\.size must be at most 8192 pixels, got 10000"):
+            describe(ModelConfig(weights="random"), data, size=10_000)
 
 
 def test_size_chosen_by_the_user_wins() -> None:
-    assert describe_backbone(ModelConfig(weights="random"), PHOTOS, size=448).size == 448
-    assert describe_backbone(ModelConfig(), GREY, size=48).size == 48
+    assert describe(ModelConfig(weights="random"), PHOTOS, size=448).size == 448
+    assert describe(ModelConfig(), GREY, size=48).size == 48
 
 
 @pytest.mark.parametrize(
@@ -63,16 +69,16 @@ def test_size_chosen_by_the_user_wins() -> None:
 )
 def test_a_wrong_choice_is_explained(config: ModelConfig, data: Dataset, words: list[str]) -> None:
     with pytest.raises(InputError) as caught:
-        describe_backbone(config, data)
+        describe(config, data)
     assert all(word in str(caught.value) for word in words)
 
 
-def test_the_json_beside_weights_says_how_to_prepare_images(weights: Path) -> None:
-    spec = describe_backbone(ModelConfig(weights=str(weights)), PHOTOS)
+def test_the_json_next_to_weights_determines_how_images_are_prepared(weights: Path) -> None:
+    spec = describe(ModelConfig(weights=str(weights)), PHOTOS)
     assert (spec.name, spec.weights, spec.file, spec.size) == (TINY, "file", "tiny.safetensors", 32)
     assert (spec.mean, spec.std, spec.interpolation) == ((0.1, 0.2, 0.3), (0.4, 0.5, 0.6), "bilinear")
     weights.with_suffix(".json").unlink()
-    bare = describe_backbone(ModelConfig(TINY, weights=str(weights)), PHOTOS)
+    bare = describe(ModelConfig(TINY, weights=str(weights)), PHOTOS)
     assert (bare.size, bare.mean, bare.sha256) == (160, (0.5, 0.5, 0.5), spec.sha256)
 
 
@@ -80,31 +86,36 @@ def test_the_json_beside_weights_says_how_to_prepare_images(weights: Path) -> No
     ("text", "words"),
     [
         ("{", "not readable as JSON"),
-        ("[1]", "expected a JSON object"),
+        ("[1]", "Expected `object`, got `array`"),
         ('{"timm_model": "test_vit"}', "weights of test_vit"),
         ('{"std": [0.5, 0, 0.5]}', "std positive"),
         ('{"mean": [0.5]}', "must have 3 numbers"),
-        ('{"mean": [NaN, 0, 0]}', "finite"),
-        ('{"input_size": 224}', "can't be understood"),
-        ('{"input_size": [3, 1e9, 1e9]}', "size must be a whole number"),
+        ('{"mean": [NaN, 0, 0]}', "not readable as JSON"),
+        ('{"mean": [1e999, 0, 0]}', "out of range"),
+        ('{"mean": [true, 0, 0]}', "Expected `float`, got `bool` - at `$.mean[0]`"),
+        ('{"input_size": 224}', "Expected `array | null`, got `int` - at `$.input_size`"),
+        ('{"input_size": [3, 1e9, 1e9]}', "Expected `int`, got `float` - at `$.input_size[1]`"),
+        ('{"input_size": [3, 1000000000, 1000000000]}', "size must be from 1 to 8192"),
+        ('{"input_size": []}', "length >= 1"),
+        ('{"notes": ' + "[" * 100_000, "not readable as JSON"),
         ('{"interpolation": "magic"}', "'magic'"),
         ('{"timm_kwargs": {"checkpoint_path": "evil.pth"}}', "checkpoint_path"),
     ],
 )
-def test_a_wrong_json_beside_weights_is_explained(weights: Path, text: str, words: str) -> None:
+def test_a_wrong_json_next_to_weights_is_explained(weights: Path, text: str, words: str) -> None:
     weights.with_suffix(".json").write_text(text)
     with pytest.raises(InputError, match="tiny") as caught:
-        describe_backbone(ModelConfig(TINY, weights=str(weights)), PHOTOS)
+        describe(ModelConfig(TINY, weights=str(weights)), PHOTOS)
     assert words in str(caught.value)
 
 
 # -- weights ---------------------------------------------------------------------------------------------
 
 
-def test_weights_of_a_file_are_taken_and_its_classifier_is_not(weights: Path) -> None:
+def test_weights_of_a_file_are_used_without_its_classifier(weights: Path) -> None:
     lines: list[str] = []
     config = ModelConfig(weights=str(weights))
-    backbone = build_backbone(describe_backbone(config, PHOTOS), config, report=lines.append).eval()
+    backbone = build_backbone(describe(config, PHOTOS), config, report=lines.append).eval()
     images = torch.randint(
         0, 256, (2, 3, 32, 32), dtype=torch.uint8, generator=torch.Generator().manual_seed(1)
     )
@@ -125,7 +136,7 @@ def test_a_classifier_of_another_size_does_not_matter_and_half_precision_is_wide
     }
     save_file(state, weights)
     config = ModelConfig(weights=str(weights))
-    network = build_backbone(describe_backbone(config, PHOTOS), config).network
+    network = build_backbone(describe(config, PHOTOS), config).network
     assert torch.equal(network.get_parameter("conv1.0.weight"), state["conv1.0.weight"].float())
     assert not any(name.startswith("fc.") for name in network.state_dict())
 
@@ -148,7 +159,7 @@ def test_weights_that_do_not_fit_are_refused(weights: Path, change: Any, words: 
     save_file(state, weights)
     config = ModelConfig(weights=str(weights))
     with pytest.raises(InputError) as caught:
-        build_backbone(describe_backbone(config, PHOTOS), config)
+        build_backbone(describe(config, PHOTOS), config)
     assert words in str(caught.value)
     assert f"{weights}: these weights do not fit {TINY}" in str(caught.value)
 
@@ -156,7 +167,7 @@ def test_weights_that_do_not_fit_are_refused(weights: Path, change: Any, words: 
 def test_a_damaged_file_of_weights_is_refused(weights: Path) -> None:
     weights.write_bytes(weights.read_bytes()[:-100])
     config = ModelConfig(weights=str(weights))
-    spec = describe_backbone(config, PHOTOS)
+    spec = describe(config, PHOTOS)
     with pytest.raises(InputError, match="not a readable"):
         build_backbone(spec, config)
 
@@ -172,9 +183,7 @@ def _pretrained(monkeypatch: pytest.MonkeyPatch, answer: Any) -> tuple[list[str]
 
     monkeypatch.setattr("huggingface_hub.hf_hub_download", download)
     config = ModelConfig(TINY)
-    return asked, lambda report=print: build_backbone(
-        describe_backbone(config, PHOTOS), config, report=report
-    )
+    return asked, lambda report=print: build_backbone(describe(config, PHOTOS), config, report=report)
 
 
 def test_pretrained_weights_come_as_safetensors(monkeypatch: pytest.MonkeyPatch, weights: Path) -> None:
@@ -187,7 +196,7 @@ def test_pretrained_weights_come_as_safetensors(monkeypatch: pytest.MonkeyPatch,
     assert torch.equal(backbone.network.get_parameter("conv1.0.weight"), expected)
 
 
-def test_without_network_nothing_is_random(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_network_access_weights_are_not_random(monkeypatch: pytest.MonkeyPatch) -> None:
     lines: list[str] = []
     _, build = _pretrained(monkeypatch, OSError("no route to host"))
     with pytest.raises(InputError, match="no route to host") as caught:
@@ -211,12 +220,12 @@ def test_pretrained_weights_that_do_not_fit_are_refused(
 def test_a_model_without_pretrained_weights_is_named() -> None:
     config = ModelConfig("mobilenetv2_035")
     with pytest.raises(InputError, match="no pretrained weights for mobilenetv2_035"):
-        build_backbone(describe_backbone(config, PHOTOS), config)
+        build_backbone(describe(config, PHOTOS), config)
 
 
 def test_random_weights_depend_on_the_seed_alone() -> None:
     config = ModelConfig(TINY, weights="random")
-    spec = describe_backbone(config, PHOTOS)
+    spec = describe(config, PHOTOS)
     keys = []
     for seed in (0, 0, 1):
         torch.manual_seed(seed)
@@ -245,21 +254,21 @@ def _identity(mean: tuple[float, ...], std: tuple[float, ...]) -> Backbone:
 
 def test_pixels_are_normalised() -> None:
     image = torch.tensor([0, 51, 102, 255], dtype=torch.uint8).reshape(1, 1, 2, 2)
-    given = _identity((0.2,), (0.5,))(image)
-    torch.testing.assert_close(given.flatten(), torch.tensor([-0.4, 0.0, 0.4, 1.6]))
+    normalised = _identity((0.2,), (0.5,))(image)
+    torch.testing.assert_close(normalised.flatten(), torch.tensor([-0.4, 0.0, 0.4, 1.6]))
 
 
 def test_grey_and_colour_suit_networks_for_the_other() -> None:
     grey = torch.full((1, 1, 2, 2), 51, dtype=torch.uint8)
-    given = _identity((0.0, 0.2, 0.4), (0.5, 0.5, 0.5))(grey)
-    torch.testing.assert_close(given[0, :, 0, 0], torch.tensor([0.4, 0.0, -0.4]))
+    normalised = _identity((0.0, 0.2, 0.4), (0.5, 0.5, 0.5))(grey)
+    torch.testing.assert_close(normalised[0, :, 0, 0], torch.tensor([0.4, 0.0, -0.4]))
     colour = torch.tensor([0, 51, 102], dtype=torch.uint8).reshape(1, 3, 1, 1)
     torch.testing.assert_close(_identity((0.0,), (1.0,))(colour).flatten(), torch.tensor([0.2]))
 
 
 def test_feature_vectors_pass_through() -> None:
     config = ModelConfig()
-    backbone = build_backbone(describe_backbone(config, FEATURES), config)
+    backbone = build_backbone(describe(config, FEATURES), config)
     features = torch.randn(3, 7)
     assert backbone(features) is features
     assert backbone.num_features == 7
@@ -289,15 +298,15 @@ def test_a_network_of_fixed_size_is_fitted_to_another() -> None:
 
     config = ModelConfig("test_vit", weights="random")
     default = timm.get_pretrained_cfg("test_vit").input_size[-1]
-    backbone = build_backbone(describe_backbone(config, PHOTOS, size=default // 2), config).eval()
+    backbone = build_backbone(describe(config, PHOTOS, size=default // 2), config).eval()
     images = torch.zeros(1, 3, default // 2, default // 2, dtype=torch.uint8)
     assert backbone(images).shape == (1, backbone.num_features)
 
 
-def test_a_size_that_a_network_can_not_take_is_refused() -> None:
+def test_a_size_that_a_network_does_not_accept_is_refused() -> None:
     config = ModelConfig("mixer_s32_224", weights="random")
     with pytest.raises(InputError, match="takes images of 224 pixels, not of 192"):
-        build_backbone(describe_backbone(config, PHOTOS, size=192), config)
+        build_backbone(describe(config, PHOTOS, size=192), config)
 
 
 @pytest.mark.shared
@@ -305,13 +314,15 @@ def test_real_weights_give_the_recorded_features(shared: Path) -> None:
     recorded = np.load(shared / "data/features/voc2012p_mnv2_224.npz", allow_pickle=False)
     rows = [0, 1, 1000, 3575]
     folder = shared / "data/images/voc2012_animals"
-    images = ImageFiles([folder / str(recorded["names"][row]) for row in rows], [""] * len(rows), size=1)
+    files = [folder / str(recorded["names"][row]) for row in rows]
+    images = ImageFiles(files, [""] * len(rows), size=224, interpolation="bilinear")
     for variant in ("", "_bncal"):
         config = ModelConfig(weights=str(shared / f"data/models/mobilenetv2_100_tf{variant}.safetensors"))
-        spec = describe_backbone(config, data_of(images))
+        spec = describe(config, data_of(images))
         assert (spec.name, dict(spec.options), spec.size) == ("mobilenetv2_100", {"pad_type": "same"}, 224)
+        assert spec.interpolation == "bilinear"
         backbone = build_backbone(spec, config).eval()
         with torch.inference_mode():
-            found = backbone(images.resized(spec.size, spec.interpolation).fetch(range(4), None)).numpy()
+            features = backbone(images.fetch(range(4), None)).numpy()
         # Recorded in float16: 2 ** -11 relative.
-        np.testing.assert_allclose(found, recorded["X"][rows].astype(np.float32), rtol=1e-3, atol=2e-4)
+        np.testing.assert_allclose(features, recorded["X"][rows].astype(np.float32), rtol=1e-3, atol=2e-4)

@@ -1,128 +1,28 @@
-"""Standardised features, the head and its start, the classifier and its folder."""
+"""The classifier and its folder."""
 
 from __future__ import annotations
 
 import json
-import math
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
-from torch import nn
 
 from spml.config import ModelConfig
-from spml.data.matrix import FeatureMatrix
 from spml.errors import InputError
-from spml.models import (
-    Classifier,
-    Standardise,
-    Top,
-    build_backbone,
-    describe_backbone,
-    load_classifier,
-    save_classifier,
-    start_bias,
-)
-from tests.models.conftest import GREY, PHOTOS, TINY
-
-# -- standardised features and head ----------------------------------------------------------------------
-
-
-def test_standardise_equals_the_moments_of_all_rows() -> None:
-    rng = np.random.default_rng(0)
-    values = (rng.normal(size=(101, 3)) * [1, 1e-3, 5] + [0, 1e4, -3]).astype(np.float32)
-    scale = Standardise(3)
-    scale.fit(torch.from_numpy(part) for part in np.split(values, [1, 2, 40]))
-    np.testing.assert_allclose(scale.mean, values.astype(np.float64).mean(0), rtol=1e-6)
-    np.testing.assert_allclose(scale.std, values.astype(np.float64).std(0), rtol=1e-6)
-
-
-def test_standardise_maps_constants_to_zero_and_cuts_off() -> None:
-    rows = torch.zeros(1000, 2)
-    rows[:, 0], rows[0, 1] = 0.1, 1.0
-    scale = Standardise(2)
-    scale.fit(rows.split(300))
-    out = scale(rows)
-    assert scale.std[0] == 1
-    assert out[:, 0].abs().max() < 1e-6
-    assert out[0, 1] == 10  # 31.6 deviations
-    assert out[1, 1] == pytest.approx(-0.001 / math.sqrt(0.001 * 0.999))
-
-
-def test_top_gives_what_the_head_was_given() -> None:
-    torch.manual_seed(0)
-    inputs = FeatureMatrix(np.array([[0.0, 2.0], [2.0, 2.0], [4.0, 8.0]], np.float32))
-    top = Top(2, 3, dropout=0.5)
-    top.fit_standardise(inputs)
-    logits, features, *_ = top(inputs.fetch(range(3)))
-    np.testing.assert_allclose(features[:, 0], [-math.sqrt(1.5), 0, math.sqrt(1.5)], rtol=1e-6)
-    top.eval()
-    logits, features, *_ = top(inputs.fetch(range(3)))
-    torch.testing.assert_close(logits, top.head(features))
-
-
-def test_top_without_standardise_takes_features_as_they_are() -> None:
-    top = Top(2, 3, standardise=False)
-    top.fit_standardise(FeatureMatrix(np.full((2, 2), 7, np.float32)))
-    features = torch.tensor([[100.0, -3.0]])
-    assert torch.equal(top(features).features, features)
-    assert not [name for name in top.state_dict() if "mean" in name]
-
-
-def test_logits_are_float32_under_autocast() -> None:
-    top = Top(4, 3, head="mlp", hidden=8)
-    features = torch.randn(5, 4).bfloat16()
-    with torch.autocast("cpu", torch.bfloat16):
-        outputs = top(features)
-    assert outputs.logits.dtype == outputs.features.dtype == torch.float32
-    torch.testing.assert_close(outputs.logits, top(features.float()).logits)
-
-
-def test_mlp_has_one_hidden_layer() -> None:
-    top = Top(4, 3, head="mlp", hidden=8, standardise=False)
-    features = torch.randn(5, 4)
-    first, last = top.head[0], top.head[2]  # type: ignore[index]
-    expected = (features @ first.weight.T + first.bias).clamp(min=0) @ last.weight.T + last.bias
-    torch.testing.assert_close(top(features).logits, expected)
-    assert first.weight.shape == (8, 4)
-
-
-@pytest.mark.parametrize(
-    ("head", "layer"), [("linear", ""), ("mlp", "2"), ("boosted_cam", "last"), ("gaussian", "last")]
-)
-def test_start_bias(head: str, layer: str) -> None:
-    torch.manual_seed(0)
-    top = Top(4, 10, head=head)
-    last = top.head.get_submodule(layer)
-    assert isinstance(last, nn.Linear)
-    before = last.weight.detach().clone()
-    start_bias(top.head, "prior", 2.0)
-    torch.testing.assert_close(last.bias.sigmoid(), torch.full((10,), 0.2))
-    start_bias(top.head, "zero", 2.0)
-    assert torch.equal(last.bias, torch.zeros(10))
-    assert torch.equal(last.weight, before)
-
-
-@pytest.mark.parametrize("mean_labels", [0.0, -1.0, 10.0, 11.0, math.nan])
-def test_start_bias_refuses_an_impossible_number_of_labels(mean_labels: float) -> None:
-    with pytest.raises(InputError, match="between 0 and the 10 classes"):
-        start_bias(Top(4, 10).head, "prior", mean_labels)
-    start_bias(Top(4, 10).head, "zero", mean_labels)
-
-
-# -- the classifier --------------------------------------------------------------------------------------
+from spml.models import Classifier, Top, build_backbone, load_classifier, save_classifier
+from tests.models.conftest import GREY, PHOTOS, TINY, describe
 
 
 def small_classifier(frozen: bool = False) -> Classifier:
     torch.manual_seed(0)
     config = ModelConfig()
-    backbone = build_backbone(describe_backbone(config, GREY), config)
+    backbone = build_backbone(describe(config, GREY), config)
     return Classifier(backbone, Top(64, 2, head="mlp", hidden=5, dropout=0.1), frozen=frozen)
 
 
-def test_a_frozen_backbone_stays_as_it_is() -> None:
+def test_a_frozen_backbone_does_not_change() -> None:
     classifier = small_classifier(frozen=True).train()
     before = {name: value.clone() for name, value in classifier.backbone.state_dict().items()}
     images = torch.randint(0, 256, (4, 1, 40, 40), dtype=torch.uint8)
@@ -142,7 +42,7 @@ def test_a_top_of_another_width_is_refused() -> None:
 def photo_classifier(head: str, backbone: str = "resnet18") -> Classifier:
     torch.manual_seed(0)
     config = ModelConfig(backbone, weights="random")
-    network = build_backbone(describe_backbone(config, PHOTOS, size=64), config)
+    network = build_backbone(describe(config, PHOTOS, size=64), config)
     for name, buffer in network.network.named_buffers():
         if name.endswith("running_var"):
             buffer.uniform_(0.5, 1.5)
@@ -166,16 +66,17 @@ def test_class_maps_average_to_the_logits(head: str, backbone: str) -> None:
 
 
 @pytest.mark.parametrize("head", ["linear", "mlp", "gaussian"])
-def test_class_maps_change_nothing_else(head: str) -> None:
-    classifier, found = photo_classifier(head), []
+def test_class_maps_change_no_other_output(head: str) -> None:
+    classifier, results = photo_classifier(head), []
     for class_maps in (False, True):
         classifier.zero_grad()
         outputs = classifier(photos(), class_maps)
         outputs.logits.square().sum().backward()
         gradients = [parameter.grad.clone() for parameter in classifier.parameters()]
-        found.append([outputs.logits, outputs.features, *gradients])
+        results.append([outputs.logits, outputs.features, *gradients])
         assert (outputs.class_maps is not None) == class_maps
-    torch.testing.assert_close(found[1], found[0])
+    for without, with_maps in zip(*results, strict=True):
+        torch.testing.assert_close(with_maps, without)
     assert not outputs.class_maps.requires_grad
 
 
@@ -212,39 +113,21 @@ def test_every_head_is_saved_and_loaded(head: str, tmp_path: Path) -> None:
     save_classifier(tmp_path, classifier, classifier.spec, {"classes": ["a", "b"]})
     loaded, card = load_classifier(tmp_path)
     assert card["top"]["head"] == head
-    expected, found = classifier(photos(), class_maps=True), loaded(photos(), class_maps=True)
-    assert torch.equal(found.logits, expected.logits)
-    assert torch.equal(found.class_maps, expected.class_maps)
-
-
-def test_log_probabilities_can_be_compared_between_samples() -> None:
-    torch.manual_seed(0)
-    plain, normalised = Top(4, 3, standardise=False), Top(4, 3, standardise=False, scores="log_softmax")
-    normalised.load_state_dict(plain.state_dict())
-    features = torch.randn(5, 4)
-    found = normalised(features)
-    torch.testing.assert_close(found.logits.exp().sum(1), torch.ones(5))
-    torch.testing.assert_close(found.logits, plain(features).logits.log_softmax(1))
-    assert torch.equal(found.features, features)
-    # What is added to all logits of a sample, which softmax cross-entropy leaves open, does not matter.
-    with torch.no_grad():
-        normalised.head.bias += 5
-    torch.testing.assert_close(normalised(features).logits, found.logits)
-    assert normalised.settings()["scores"] == "log_softmax"
-    with pytest.raises(ValueError, match="scores must be one of logits, log_softmax, got 'probs'"):
-        Top(4, 3, scores="probs")
+    expected, actual = classifier(photos(), class_maps=True), loaded(photos(), class_maps=True)
+    assert torch.equal(actual.logits, expected.logits)
+    assert torch.equal(actual.class_maps, expected.class_maps)
 
 
 @pytest.mark.usefixtures("no_network")
 def test_scores_are_saved_and_loaded(tmp_path: Path) -> None:
     config = ModelConfig()
-    backbone = build_backbone(describe_backbone(config, GREY), config)
+    backbone = build_backbone(describe(config, GREY), config)
     classifier = Classifier(backbone, Top(64, 2, scores="log_softmax")).eval()
     save_classifier(tmp_path, classifier, classifier.spec, {"classes": ["a", "b"]})
     images = torch.randint(0, 256, (3, 1, 40, 40), dtype=torch.uint8)
-    found = load_classifier(tmp_path)[0](images).logits
-    torch.testing.assert_close(found.exp().sum(1), torch.ones(3))
-    assert torch.equal(found, classifier(images).logits)
+    actual = load_classifier(tmp_path)[0](images).logits
+    torch.testing.assert_close(actual.exp().sum(1), torch.ones(3))
+    assert torch.equal(actual, classifier(images).logits)
 
 
 @pytest.fixture
@@ -266,10 +149,10 @@ def test_a_saved_classifier_predicts_the_same(saved: Path) -> None:
 
 @pytest.mark.usefixtures("no_network")
 def test_a_timm_model_of_a_file_is_saved_with_all_that_changes_it(weights: Path, tmp_path: Path) -> None:
-    given = json.loads(weights.with_suffix(".json").read_text())
-    weights.with_suffix(".json").write_text(json.dumps({**given, "timm_kwargs": {"act_layer": "gelu"}}))
+    sidecar = json.loads(weights.with_suffix(".json").read_text())
+    weights.with_suffix(".json").write_text(json.dumps({**sidecar, "timm_kwargs": {"act_layer": "gelu"}}))
     config = ModelConfig(weights=str(weights))
-    spec = describe_backbone(config, PHOTOS)
+    spec = describe(config, PHOTOS)
     backbone = build_backbone(spec, config)
     top = Top(backbone.num_features, 2, standardise=False)
     save_classifier(tmp_path, Classifier(backbone, top), spec, {"classes": ["a", "b"]})
@@ -283,7 +166,7 @@ def test_a_timm_model_of_a_file_is_saved_with_all_that_changes_it(weights: Path,
 @pytest.mark.usefixtures("no_network")
 def test_a_network_fitted_to_another_size_is_loaded_at_that_size(tmp_path: Path) -> None:
     config = ModelConfig("test_vit", weights="random")
-    spec = describe_backbone(config, PHOTOS, size=64)
+    spec = describe(config, PHOTOS, size=64)
     backbone = build_backbone(spec, config)
     classifier = Classifier(backbone, Top(backbone.num_features, 2)).eval()
     save_classifier(tmp_path, classifier, spec, {"classes": ["a", "b"]})
@@ -314,20 +197,25 @@ def _rewrite(folder: Path, **changes: Any) -> None:
     ("changes", "words"),
     [
         ({"format": 2}, "has format 2"),
-        ({"classes": ["a"]}, "class names and logits differ"),
-        ({"top": None}, "damaged"),
+        ({"classes": ["a"]}, "for 2 logits"),
+        ({"top": None}, "Expected `object`, got `null` - at `$.top`"),
+        ({"format": None}, "has format None"),
+        ({"classes": ["a", 2]}, "Expected `str`, got `int` - at `$.classes[1]`"),
         ({"weights_sha256": "0" * 64}, "not the file that model.json"),
         ({"top__hidden": 6}, "3 of another shape: top.head.0.weight (5, 64) instead of (6, 64)"),
-        ({"top__hidden": -1}, "can't be read"),
+        ({"top__hidden": -1}, "Expected `int` >= 1 - at `$.top.hidden`"),
+        ({"top__dropout": "half"}, "Expected `float`, got `str` - at `$.top.dropout`"),
         ({"top__head": "surprise"}, "head must be one of"),
         ({"top__head": "gaussian"}, "4 missing: top.head.code.weight"),
         ({"top__standardise": False}, "2 unexpected: top.standardise"),
         ({"top__num_features": 65}, "65 features on a backbone of 64"),
-        ({"top__surprise": 1}, "can't be read"),
-        ({"backbone": {}}, "can't be read"),
-        ({"backbone__size": 10**9}, "size must be a whole number"),
+        ({"top__surprise": 1}, "unknown field `surprise` - at `$.top`"),
+        ({"backbone__surprise": 1}, "unknown field 'surprise' - at `$.backbone`"),
+        ({"backbone": {}}, "missing required field `name` - at `$.backbone`"),
+        ({"backbone__size": 10**9}, "size must be from 1 to 8192"),
+        ({"backbone__size": 40.5}, "Expected `int`, got `float` - at `$.backbone.size`"),
         ({"backbone__std": [0]}, "std positive"),
-        ({"backbone__name": "hf-hub:someone/model"}, "can't be read"),
+        ({"backbone__name": "hf-hub:someone/model"}, "mean and std must have 3 numbers"),
         (
             {"backbone__name": TINY, "backbone__mean": [0, 0, 0], "backbone__std": [1, 1, 1]},
             "64 features on a backbone of 96",
@@ -347,7 +235,7 @@ def test_a_wrong_model_json_is_explained(saved: Path, changes: dict[str, Any], w
 def test_a_model_json_without_later_settings_has_their_defaults(tmp_path: Path) -> None:
     torch.manual_seed(0)
     config = ModelConfig()
-    backbone = build_backbone(describe_backbone(config, GREY), config)
+    backbone = build_backbone(describe(config, GREY), config)
     classifier = Classifier(backbone, Top(64, 2)).eval()
     save_classifier(tmp_path, classifier, classifier.spec, {"classes": ["a", "b"]})
     _rewrite(tmp_path, top={"num_features": 64, "num_classes": 2})

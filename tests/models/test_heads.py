@@ -31,7 +31,7 @@ def random_maps(rows: int = 5) -> Tensor:
 
 
 def boosted(maps: Tensor, layer: nn.Linear) -> tuple[Any, Any]:
-    """Boosted maps and logits, place after place, in float64."""
+    """Compute boosted maps and logits, position by position, in float64."""
     values, weight, bias = (part.detach().double().numpy() for part in (maps, layer.weight, layer.bias))
     rows, _, height, width = values.shape
     scores = np.zeros((rows, len(weight), height, width))
@@ -42,7 +42,7 @@ def boosted(maps: Tensor, layer: nn.Linear) -> tuple[Any, Any]:
 
 
 @pytest.mark.parametrize("training", [True, False])
-def test_boosted_cam_equals_a_loop_over_places(training: bool) -> None:
+def test_boosted_cam_equals_a_loop_over_positions(training: bool) -> None:
     top, maps = make_top("boosted_cam").train(training), random_maps()
     scores, logits = boosted(maps, last_layer(top.head))
     assert 0.2 < (scores > 0).mean() < 0.8
@@ -52,7 +52,7 @@ def test_boosted_cam_equals_a_loop_over_places(training: bool) -> None:
     np.testing.assert_allclose(top.class_maps(maps), scores, rtol=1e-5, atol=1e-6)
 
 
-def test_only_positive_places_have_five_times_the_gradient() -> None:
+def test_only_positive_positions_have_five_times_the_gradient() -> None:
     head, maps = BoostedCAM(1, 1), torch.tensor([[[[2.0, -2.0]]]], requires_grad=True)
     nn.init.constant_(head.last.weight, 3.0)
     nn.init.zeros_(head.last.bias)
@@ -63,7 +63,7 @@ def test_only_positive_places_have_five_times_the_gradient() -> None:
     assert maps.grad.flatten().tolist() == [7.5, 1.5]
 
 
-def test_maps_are_not_standardised_and_a_feature_is_dropped_at_all_places() -> None:
+def test_maps_are_not_standardised_and_a_feature_is_dropped_at_all_positions() -> None:
     top = Top(4, 4, head="boosted_cam", dropout=0.5)
     assert top.settings()["standardise"] is False
     assert sorted(top.state_dict()) == ["head.last.bias", "head.last.weight"]
@@ -133,26 +133,26 @@ def test_the_code_gets_gradients_through_its_mean_and_its_deviation() -> None:
 def test_logits_and_class_maps_are_float32_under_autocast(head: str) -> None:
     top = make_top(head).eval()
     maps = random_maps().bfloat16()
-    given = maps if top.takes_maps else maps[..., 0, 0]
+    inputs = maps if top.takes_maps else maps[..., 0, 0]
     with torch.autocast("cpu", torch.bfloat16):
-        outputs, seen = top(given), top.class_maps(maps)
-    tensors = [outputs.logits, outputs.features, seen, *(outputs.latent or ())]
+        outputs, class_maps = top(inputs), top.class_maps(maps)
+    tensors = [outputs.logits, outputs.features, class_maps, *(outputs.latent or ())]
     assert {tensor.dtype for tensor in tensors} == {torch.float32}
-    torch.testing.assert_close(outputs.logits, top(given.float()).logits)
+    torch.testing.assert_close(outputs.logits, top(inputs.float()).logits)
     assert (outputs.latent is not None) == (head == "gaussian")
 
 
 @pytest.mark.parametrize("head", ["linear", "mlp", "gaussian"])
-def test_class_maps_are_the_logits_of_each_place_without_dropout(head: str) -> None:
+def test_class_maps_are_the_logits_of_each_position_without_dropout(head: str) -> None:
     top = make_top(head, dropout=0.5)
     top.fit_standardise(FeatureMatrix(np.random.default_rng(0).normal(2, 3, (20, 6)).astype(np.float32)))
     maps = random_maps()
-    found = top.train().class_maps(maps)
+    class_maps = top.train().class_maps(maps)
     top.eval()
     for y, x in np.ndindex(2, 3):
-        torch.testing.assert_close(found[:, :, y, x], top(maps[:, :, y, x]).logits.detach())
-    assert found.shape == (5, 3, 2, 3)
-    assert not found.requires_grad
+        torch.testing.assert_close(class_maps[:, :, y, x], top(maps[:, :, y, x]).logits.detach())
+    assert class_maps.shape == (5, 3, 2, 3)
+    assert not class_maps.requires_grad
 
 
 @pytest.mark.parametrize("head", HEADS)

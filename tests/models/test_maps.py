@@ -1,4 +1,4 @@
-"""Feature maps of backbones: which have one, how it is pooled, what each of its places says."""
+"""Feature maps of backbones: which backbones have one, pooling, and features by position."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from torch import nn
 
 from spml.config import ModelConfig
 from spml.errors import InputError
-from spml.models import Backbone, build_backbone, describe_backbone
-from tests.models.conftest import FEATURES, GREY, PHOTOS
+from spml.models import Backbone, build_backbone
+from tests.models.conftest import FEATURES, GREY, PHOTOS, describe
 
 
 def random_backbone(name: str, size: int = 64) -> Backbone:
     config, data = ModelConfig(name, weights="random"), GREY if name == "small_cnn" else PHOTOS
     torch.manual_seed(0)
-    backbone = build_backbone(describe_backbone(config, data, size=size), config).eval()
-    # As if it had seen images: the features of fresh weights hardly differ between images.
+    backbone = build_backbone(describe(config, data, size=size), config).eval()
+    # As after training: the features of fresh weights hardly differ between images.
     for buffer_name, buffer in backbone.network.named_buffers():
         if buffer_name.endswith("running_var"):
             buffer.uniform_(0.5, 1.5)
@@ -47,13 +47,13 @@ def test_pooled_maps_are_the_features(name: str, width: int, side: int, training
 
 
 @pytest.mark.parametrize("name", ["small_cnn", "mobilenetv2_100", "resnet18"])
-def test_places_of_a_pooling_network_are_its_maps(name: str) -> None:
+def test_features_by_position_of_a_pooling_network_are_its_maps(name: str) -> None:
     backbone = random_backbone(name)
     maps = backbone.maps(images_for(backbone))
-    torch.testing.assert_close(backbone.at_places(maps), maps)
+    torch.testing.assert_close(backbone.features_by_position(maps), maps)
 
 
-def test_places_are_normalised_where_the_features_are() -> None:
+def test_features_by_position_are_normalised_where_the_features_are() -> None:
     backbone = random_backbone("test_convnext")
     norm = backbone.network.get_submodule("head.norm")
     assert isinstance(norm, nn.LayerNorm)
@@ -63,12 +63,12 @@ def test_places_are_normalised_where_the_features_are() -> None:
     centred = maps - maps.mean(1, keepdim=True)
     expected = centred / (centred.square().mean(1, keepdim=True) + norm.eps).sqrt()
     expected = expected * norm.weight[:, None, None] + norm.bias[:, None, None]
-    torch.testing.assert_close(backbone.at_places(maps), expected, rtol=1e-4, atol=1e-5)
-    assert backbone.at_places(maps[:0]).shape == (0, 64, 2, 2)
+    torch.testing.assert_close(backbone.features_by_position(maps), expected, rtol=1e-4, atol=1e-5)
+    assert backbone.features_by_position(maps[:0]).shape == (0, 64, 2, 2)
 
 
 @pytest.mark.parametrize(
-    ("name", "size", "found"),
+    ("name", "size", "shape"),
     [
         ("test_vit", 160, "64 channels x height x width, but values of shape (101, 64)"),
         ("test_mambaout", 64, "256 channels x height x width, but values of shape (2, 2, 64)"),
@@ -76,25 +76,25 @@ def test_places_are_normalised_where_the_features_are() -> None:
         ("crossvit_9_240", 240, "384 channels x height x width: choose"),
     ],
 )
-def test_a_backbone_without_a_feature_map_says_so(name: str, size: int, found: str) -> None:
+def test_a_backbone_without_a_feature_map_is_refused(name: str, size: int, shape: str) -> None:
     backbone = random_backbone(name, size)
     with pytest.raises(InputError) as caught:
         backbone.check_maps()
     message = str(caught.value)
     assert message.startswith(f"backbone {name}")
-    assert f"no feature map of {found}" in message
+    assert f"no feature map of {shape}" in message
     assert "--model.backbone resnet50" in message
     assert "--model.frozen no" in message
 
 
 def test_feature_vectors_have_no_maps() -> None:
     config = ModelConfig()
-    backbone = build_backbone(describe_backbone(config, FEATURES), config)
+    backbone = build_backbone(describe(config, FEATURES), config)
     with pytest.raises(InputError, match="backbone none has no feature map"):
         backbone.check_maps()
 
 
-def test_the_look_for_maps_leaves_the_backbone_as_it_was() -> None:
+def test_the_check_for_maps_does_not_change_the_backbone() -> None:
     backbone = random_backbone("resnet18").train()
     key, state = backbone.key(), torch.get_rng_state()
     backbone.check_maps()

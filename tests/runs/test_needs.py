@@ -40,7 +40,9 @@ def resolved(model: ModelConfig, data: Dataset = PHOTOS, needs: Needs = NOTHING)
     Demanding.needs = needs
     config = Config(method="an", model=model)
     config.data.path = "data"
-    return resolve(config, lambda settings, start: (data, describe_backbone(settings.model, data)))
+    return resolve(
+        config, lambda settings, start: (data, describe_backbone(settings.model, data.kind, data.width))
+    )
 
 
 def settled(model: ModelConfig, data: Dataset = PHOTOS, needs: Needs = NOTHING) -> Config:

@@ -1,6 +1,8 @@
-"""Every registered method passes the contract, and the contract fails for methods that break it."""
+"""Every registered method fulfils the contract, and the contract fails for methods that break it."""
 
 from __future__ import annotations
+
+import sys
 
 import pytest
 import torch
@@ -9,8 +11,10 @@ from spml.losses import an_loss
 from spml.methods.base import Batch, Card, Extra, Needs, Objective
 from spml.methods.memory import LabelMemory, known_first
 from spml.methods.registry import methods
-from spml.testing import cases, check_objective, checks
-from spml.testing.losses import Frozen
+from spml.testing import cases, check_objective, checks, parametrize_with_checks
+from spml.testing.loss_checks import Frozen
+
+pytest_plugins = "pytester"
 
 VARIANTS = [
     ("combine", {"weights": {"gr": 1.0, "ll_cp": 0.5, "role": 0.1}, "hp": {"gr": {"q2": 0.5}}}),
@@ -69,23 +73,16 @@ VARIANTS = [
 ]
 
 
-ALL = [
-    pytest.param(run, id=f"{name}{hp or ''}-{check}")
-    for name, hp in [*((name, {}) for name in methods()), *VARIANTS]
-    for check, run in checks(name, **hp)
-]
-
-
-@pytest.mark.parametrize("run", ALL)
-def test_contract(run):
-    run()
+@parametrize_with_checks([*methods(), *VARIANTS])
+def test_contract(objective, check):
+    check(objective)
 
 
 class Good(Objective):
     """A method from outside the package."""
 
     card = Card(
-        title="Good", paper="nobody", year=2026, equations="none", formula="L = mean of [l+ on P, l- on U]"
+        title="Good", paper="none", year=2026, equations="none", formula="L = mean of [l+ on P, l- on U]"
     )
 
     def forward(self, outputs, batch):
@@ -120,7 +117,7 @@ class WrongGradient(Good):
 
 
 class Forgetful(Good):
-    """Keeps what it has learned outside of its state."""
+    """Stores what it has learned outside its state."""
 
     def on_fit_start(self, facts):
         self.factor = 1.0
@@ -133,7 +130,7 @@ class Forgetful(Good):
 
 
 class Contrary(Good):
-    """Takes known negatives for positives."""
+    """Treats known negatives as positives."""
 
     def forward(self, outputs, batch):
         target = batch.target
@@ -164,7 +161,7 @@ class ByPosition(Good):
 
 
 class Greedy(Good):
-    """Has a memory that it writes to, past the memory's own care for known labels."""
+    """Writes to the tensor of its memory directly, which bypasses the check for known labels."""
 
     def on_fit_start(self, facts):
         self.memory = LabelMemory(facts.observed)
@@ -174,24 +171,24 @@ class Greedy(Good):
 
 
 class Trusting(Good):
-    """Believes its first prediction more than what is known."""
+    """Prefers its first prediction to a known label."""
 
     def on_fit_start(self, facts):
-        self.register_buffer("said", torch.zeros(len(facts.observed), len(facts.classes)))
+        self.register_buffer("predicted", torch.zeros(len(facts.observed), len(facts.classes)))
 
     def forward(self, outputs, batch):
-        said = self.said[batch.index]
-        target = known_first(batch.target, torch.zeros_like(said, dtype=torch.int8))
+        predicted = self.predicted[batch.index]
+        target = known_first(batch.target, torch.zeros_like(predicted, dtype=torch.int8))
         return super().forward(
-            outputs, Batch(torch.where(said == 0, target, said.to(torch.int8)), batch.index)
+            outputs, Batch(torch.where(predicted == 0, target, predicted.to(torch.int8)), batch.index)
         )
 
     def after_step(self, outputs, batch):
-        self.said[batch.index] = outputs.logits.sign().to(self.said.dtype)
+        self.predicted[batch.index] = outputs.logits.sign().to(self.predicted.dtype)
 
 
 class WritesTargets(Good):
-    """Adds what it infers to the labels of the batch."""
+    """Writes inferred labels to the target of the batch."""
 
     def after_step(self, outputs, batch):
         if batch.target.ndim == 1:
@@ -201,7 +198,7 @@ class WritesTargets(Good):
 
 
 class WritesObserved(Good):
-    """Adds what it infers to the labels of the data set."""
+    """Writes inferred labels to the labels of the data set."""
 
     def on_fit_start(self, facts):
         self.observed = facts.observed
@@ -213,7 +210,7 @@ class WritesObserved(Good):
 
 
 class WritesLogits(Good):
-    """Clips the logits where they are."""
+    """Clips the logits in place."""
 
     def after_step(self, outputs, batch):
         outputs.logits.clamp_(-1, 1)
@@ -231,7 +228,7 @@ class ByForm(Good):
 
 
 class ForgetfulBetweenEpochs(Good):
-    """Keeps what it has learned in an epoch outside of its state."""
+    """Stores what it has learned in an epoch outside its state."""
 
     def on_fit_start(self, facts):
         self.factor = 1.0
@@ -244,7 +241,7 @@ class ForgetfulBetweenEpochs(Good):
 
 
 class Extras(Good):
-    """Needs all that an objective can need."""
+    """Needs everything that an objective can need."""
 
     needs = Needs(views=("weak", "strong"), class_maps=True, latent=True, train_pass=True)
 
@@ -258,9 +255,9 @@ class Extras(Good):
         weak, strong, extra = (torch.sigmoid(part) for part in (*outputs.views, outputs.extra))
         good = super().forward(outputs, batch)["good"]
         assert outputs.class_maps is None
-        drawn = (extra - outputs.extra_target).square().sum() + (weak - strong).square().sum()
+        distance = (extra - outputs.extra_target).square().sum() + (weak - strong).square().sum()
         code = sum(part.square().sum() for part in outputs.latent)
-        return {"good": good, "drawn": drawn / max(len(weak), 1), "code": code / max(len(weak), 1)}
+        return {"good": good, "distance": distance / max(len(weak), 1), "code": code / max(len(weak), 1)}
 
 
 class RandomExtras(Extras):
@@ -279,20 +276,20 @@ class LeaningExtras(Extras):
 
 
 class WithoutFormula(Good):
-    """Does not say what it computes."""
+    """Has no formula."""
 
-    card = Card(title="Without formula", paper="nobody", year=2026, equations="none")
+    card = Card(title="Without formula", paper="none", year=2026, equations="none")
 
 
 class Undocumented(Good):
-    """Has a hyper-parameter that it does not mention."""
+    """Has a hyper-parameter that its docstring does not mention."""
 
     def __init__(self, *, strength: float = 1.0):
         super().__init__()
 
 
 @pytest.mark.parametrize("method", [Good, Extras])
-def test_a_good_method_from_outside_passes(method):
+def test_a_correct_method_from_outside_the_package_passes(method):
     check_objective(method)
 
 
@@ -306,14 +303,14 @@ def test_a_good_method_from_outside_passes(method):
         (Contrary, "raises the logit of a known negative"),
         (Naive, "the loss is inf|not finite|nan"),
         (ByPosition, "reordered classes"),
-        (Greedy, "memory holds something where a label is known"),
+        (Greedy, "memory has an inferred label where a label is known"),
         (Trusting, "after some epochs the gradient lowers a known positive"),
         (WritesTargets, "target of a batch was written to"),
         (WritesObserved, "unknown label became a known one"),
         (WritesLogits, "logits were written to"),
         (ByForm, "labels as a matrix against indices: 'seen'"),
         (ForgetfulBetweenEpochs, "state is incomplete"),
-        (RandomExtras, "extra_inputs gave two different ones"),
+        (RandomExtras, "extra_inputs with the same batch returned different inputs"),
         (LeaningExtras, r"gradient \(extra\) against a numerical one"),
         (Undocumented, "not in the docstring: strength"),
         (WithoutFormula, "the card has no formula"),
@@ -325,7 +322,7 @@ def test_the_contract_fails_for_a_method_that_breaks_it(method, message):
 
 
 def test_the_numerical_gradient_follows_the_surrogate():
-    """A method that detaches a factor passes; one whose factor carries gradient but is not followed fails."""
+    """A method that detaches a factor passes; one that hides a factor from autograd otherwise fails."""
 
     class Weighted(Good):
         """A detached weight."""
@@ -333,8 +330,7 @@ def test_the_numerical_gradient_follows_the_surrogate():
         def forward(self, outputs, batch):
             return {"weighted": (outputs.logits.detach() * outputs.logits).sum()}
 
-    run = dict(checks(Weighted))["gradient equals numerical one"]
-    run()
+    dict(checks(Weighted))["gradient equals numerical gradient"]()
 
     class Broken(Good):
         """Hides a factor from autograd without detaching it."""
@@ -343,13 +339,76 @@ def test_the_numerical_gradient_follows_the_surrogate():
             return {"broken": (outputs.logits.data * outputs.logits).sum()}
 
     with pytest.raises(AssertionError, match="numerical"):
-        dict(checks(Broken))["gradient equals numerical one"]()
+        dict(checks(Broken))["gradient equals numerical gradient"]()
 
 
-def test_frozen_weights_inside_losses_are_seen_by_the_contract():
-    """The unified framework detaches with `detach()`: the tape of the contract must not be empty for GR."""
+def test_detached_weights_inside_losses_are_recorded():
+    """The unified framework calls `detach()`, so the tape of the contract must not be empty for GR."""
     case = cases.make_case(methods()["gr"])
     tape: list[torch.Tensor] = []
     with Frozen(tape, replay=False):
         cases.total(case.started(), cases.logits_and_features(), case.batch())
     assert tape
+
+
+OUTSIDE = """
+from spml.losses import an_loss
+from spml.methods import Card, Objective
+from spml.testing import parametrize_with_checks
+
+
+class Mine(Objective):
+    '''A method from another package.
+
+    Args:
+        strength: Factor of the loss.
+    '''
+
+    card = Card(title="Mine", paper="none", year=2026, equations="none", formula="L = strength AN")
+
+    def __init__(self, *, strength: float = 1.0) -> None:
+        super().__init__()
+        self.strength = strength
+
+    def forward(self, outputs, batch):
+        return {"mine": self.strength * an_loss(outputs.logits, batch.target)}
+
+
+class Broken(Mine):
+    '''Its gradient is twice what it should be.
+
+    Args:
+        strength: Factor of the loss.
+    '''
+
+    def forward(self, outputs, batch):
+        loss = super().forward(outputs, batch)["mine"]
+        return {"broken": 2 * loss - loss.item()}
+
+
+@parametrize_with_checks([Mine, (Mine, {"strength": 0.5}), Broken])
+def test_contract(objective, check):
+    check(objective)
+"""
+
+
+def test_methods_from_outside_the_package_are_checked_one_test_each(pytester):
+    pytester.makepyfile(OUTSIDE)
+    # In a process of its own, because pytester unloads modules that a run in this process has imported.
+    result = pytester.runpytest_subprocess("-v", "-p", "no:cacheprovider")
+    count = len(list(checks(Good)))
+    result.assert_outcomes(passed=3 * count - 1, failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "*::test_contract[[]Mine-gradient equals numerical gradient] PASSED*",
+            "*::test_contract[[]Mine(strength=0.5)-gradient equals numerical gradient] PASSED*",
+            "*::test_contract[[]Broken-gradient equals numerical gradient] FAILED*",
+            "*AssertionError: gradient (logits) against a numerical one*",
+        ]
+    )
+
+
+def test_without_pytest_the_missing_package_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pytest", None)
+    with pytest.raises(ImportError, match="parametrize_with_checks needs pytest: pip install pytest"):
+        parametrize_with_checks(["an"])

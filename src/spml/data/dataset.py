@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -81,10 +81,6 @@ class DecodedInputs(Inputs, Protocol):
         """
         ...
 
-    def resized(self, size: int, interpolation: str) -> Inputs:
-        """The same images at another size, in pixels."""
-        ...
-
 
 @dataclass(frozen=True)
 class Samples:
@@ -150,16 +146,6 @@ class Dataset:
         for name, samples in self.splits.items():
             digest.update(f"{name} {samples.observed.fingerprint()} {samples.inputs.fingerprint()}".encode())
         return digest.hexdigest()
-
-    def resized(self, size: int, interpolation: str) -> Dataset:
-        """The same data with image files resized to `size` x `size` pixels; other data stays as it is."""
-        splits = {
-            name: replace(samples, inputs=samples.inputs.resized(size, interpolation))
-            if isinstance(samples.inputs, DecodedInputs)
-            else samples
-            for name, samples in self.splits.items()
-        }
-        return replace(self, splits=splits)
 
 
 def sample_width(inputs: Inputs) -> int:

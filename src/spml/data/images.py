@@ -163,11 +163,6 @@ class ImageFiles:
         paths, digests = [self._paths[row] for row in rows], [self._digests[row] for row in rows]
         return ImageFiles(paths, digests, **self._settings._asdict())
 
-    def resized(self, size: int, interpolation: str) -> ImageFiles:
-        """The same images at another size, in pixels."""
-        settings = self._settings._replace(size=size, interpolation=interpolation)
-        return ImageFiles(self._paths, self._digests, **settings._asdict())
-
     def fingerprint(self) -> str:
         """SHA-256 of the content of the files and of all settings that the pixels depend on."""
         settings = f"{self._settings.size} {self._settings.interpolation}"

@@ -1,4 +1,4 @@
-"""Published methods, one file per paper. A module in this folder is found by itself: no list to extend."""
+"""Published methods, one file per paper. The modules of this folder are found automatically."""
 
 from .base import Batch, Card, Extra, Facts, Needs, Objective, Outputs, Progress
 from .registry import create, find, hyper_parameters, methods, register

@@ -1,9 +1,10 @@
-"""An objective is one published method: losses + schedule + memory + hooks, in one `nn.Module`.
+"""Base class of all methods, and the types it exchanges with the engine.
 
-The engine calls, in this order: `on_fit_start`, `param_groups`, and then, for each epoch, `on_epoch_start`,
-for each step `extra_inputs`, `forward` and `after_step`, and at the end `on_epoch_end`. A checkpoint is
-loaded after `on_fit_start`, so that buffers which it allocates receive their saved values. Nothing that an
-objective is given holds a true label that the user did not observe.
+An objective is one published method: losses, schedule, memory and hooks in one `nn.Module`. The engine calls
+`on_fit_start` and `param_groups` once; in each epoch `on_epoch_start`, then for each step `extra_inputs`,
+`forward` and `after_step`, and finally `on_epoch_end`. A checkpoint is loaded after `on_fit_start`, so that
+the buffers allocated there receive their saved values. No argument of these hooks contains a true label that
+the user did not observe.
 """
 
 from __future__ import annotations
@@ -17,21 +18,21 @@ from torch import Tensor, nn
 from ..labels import ObservedLabels
 
 Strength = Literal["weak", "strong"]
-"""How much a further view of a sample differs from it."""
+"""Strength of the random augmentation that makes a further view of a sample."""
 
 
 class Outputs(NamedTuple):
-    """What a model gives for a batch. What an objective does not need (`Needs`) is left out.
+    """Outputs of a model for one batch. Outputs that an objective does not need (`Needs`) are left out.
 
     Attributes:
-        logits: (B, C), float32.
-        features: (B, D), what the head was given.
-        views: logits (B, C) of each further view, in the order of `Needs.views`.
-        latent: mean and standard deviation, both (B, Z), of the code of a head with a random code.
-        class_maps: (B, C, h, w), where in the image each class is seen: the head at every place of the
-            backbone's last feature map. In `extra_inputs` only; without gradient.
-        extra: logits (B, C) of the inputs that `extra_inputs` made.
-        extra_target: what `extra_inputs` gave with them.
+        logits: Logits, float32 of shape (B, C).
+        features: Input of the head, of shape (B, D).
+        views: Logits (B, C) of each further view, in the order of `Needs.views`.
+        latent: Mean and standard deviation, both (B, Z), of the code of a head with a random code.
+        class_maps: Score of each class at each position of the image, of shape (B, C, h, w): the head applied
+            to every position of the backbone's last feature map. In `extra_inputs` only; without gradient.
+        extra: Logits (B, C) of the inputs that `extra_inputs` returned.
+        extra_target: Target that `extra_inputs` returned with these inputs.
     """
 
     logits: Tensor
@@ -43,7 +44,7 @@ class Outputs(NamedTuple):
     extra_target: Tensor | None = None
 
     def map(self, change: Callable[[Tensor], Tensor]) -> Outputs:
-        """The same outputs with every tensor changed."""
+        """Apply a function to every tensor."""
 
         def changed(part: Any) -> Any:
             if isinstance(part, tuple):
@@ -54,11 +55,11 @@ class Outputs(NamedTuple):
 
 
 class Extra(NamedTuple):
-    """Inputs for one further forward pass.
+    """Inputs of one further forward pass.
 
     Attributes:
-        inputs: like the inputs of the batch, one row for each of its rows.
-        target: what else the objective wants back in `Outputs.extra_target`, (B, ...).
+        inputs: Inputs of the same shape as those of the batch, one row for each of its rows.
+        target: Values of shape (B, ...) that the objective receives back as `Outputs.extra_target`.
     """
 
     inputs: Tensor
@@ -67,12 +68,13 @@ class Extra(NamedTuple):
 
 @dataclass(frozen=True)
 class Batch:
-    """What an objective knows of a batch.
+    """Labels and positions of the samples in a batch.
 
     Attributes:
-        target: int64 (B,) class indices, or int8 (B, C) in {-1, 0, +1}.
-        index: int64 (B,), the position of each sample in the training set.
-        seed: for what is drawn at random in this step; the same on all processes and after a resumption.
+        target: Class indices, int64 of shape (B,), or labels in {-1, 0, +1}, int8 of shape (B, C).
+        index: Position of each sample in the training set, int64 of shape (B,).
+        seed: Seed for everything drawn at random in this step; the same on all processes and after a
+            resumption.
     """
 
     target: Tensor
@@ -82,13 +84,13 @@ class Batch:
 
 @dataclass(frozen=True)
 class Facts:
-    """What an objective knows of the training set.
+    """Properties of the training set that an objective may use.
 
     Attributes:
-        observed: labels as the user gave them (or as `observe` left them).
-        ids: one name per sample.
-        classes: class names.
-        mean_labels: mean labels per sample K, if the user stated it; never computed from hidden labels.
+        observed: Labels as the user gave them, or as hiding (`--data.observe`) left them.
+        ids: Name of each sample.
+        classes: Class names.
+        mean_labels: Mean labels per sample K if the user stated it; never computed from hidden labels.
     """
 
     observed: ObservedLabels
@@ -99,7 +101,12 @@ class Facts:
 
 @dataclass(frozen=True)
 class Progress:
-    """Where training stands: `epoch` of `epochs`, counted from 0."""
+    """Position in training.
+
+    Attributes:
+        epoch: Number of the epoch, counted from 0.
+        epochs: Number of epochs in all.
+    """
 
     epoch: int
     epochs: int
@@ -107,13 +114,13 @@ class Progress:
 
 @dataclass(frozen=True)
 class Needs:
-    """What an objective needs beyond a batch.
+    """Inputs that an objective needs in addition to logits and labels.
 
     Attributes:
         train_pass: `on_epoch_end` uses the model's predictions for the training set.
-        batch_coupled: a sample's loss depends on the rest of the batch, so that the outputs of all processes
+        batch_coupled: The loss of a sample depends on the rest of the batch, so the outputs of all processes
             are gathered before `forward`.
-        views: further views of each sample, augmented at random and each independently; every one costs a
+        views: Further views of each sample, each augmented at random and independently; every view costs a
             forward pass.
         class_maps: `extra_inputs` uses `Outputs.class_maps`.
         latent: `forward` uses `Outputs.latent`.
@@ -128,21 +135,21 @@ class Needs:
 
 @dataclass(frozen=True)
 class Card:
-    """What a reader wants to know of a method. Plain data.
+    """Description of a method as plain data.
 
     Attributes:
-        title: name of the method.
-        paper: authors, title, venue.
-        year: of the paper.
-        equations: which equations of the paper are implemented.
-        formula: the loss in plain characters: P = known positives, U = unknown labels, z = logit,
+        title: Name of the method.
+        paper: Authors, title and venue of the paper.
+        year: Year of the paper.
+        equations: Equations of the paper that are implemented.
+        formula: Loss in plain characters, with P = known positives, U = unknown labels, z = logit,
             p = sigmoid(z), l+ = -log p, l- = -log(1 - p).
-        state: what it keeps besides the model's weights; `none` if nothing.
-        head_bias: bias that the head starts with unless the user chooses, `zero` or `prior`.
-        head: kind of head unless the user chooses.
-        scores: what a model answers unless the user chooses, `logits` or `log_softmax`.
-        defaults: published hyper-parameters per benchmark.
-        deviations: where paper and released code differ, and which of the two is the default.
+        state: State that the method keeps in addition to the model's weights, or `none`.
+        head_bias: Default initial bias of the head, `zero` or `prior`.
+        head: Default kind of head.
+        scores: Default output of the model, `logits` or `log_softmax`.
+        defaults: Published hyper-parameters per benchmark.
+        deviations: Differences between paper and released code, and which of the two is the default.
     """
 
     title: str
@@ -161,20 +168,21 @@ class Card:
 class Objective(nn.Module):
     """Base class of all methods. Hyper-parameters are the keyword arguments of `__init__`.
 
-    A subclass defines `card` and `forward`; everything else has a default that does nothing.
+    A subclass defines `card` and `forward`. All other hooks do nothing by default.
     """
 
     card: ClassVar[Card]
     needs: Needs = Needs()
     warmup: int = 0
-    """Epochs without what the method infers from its own predictions; if there are no more, it never does."""
+    """Epochs before the method starts to use labels inferred from its own predictions. If training is not
+    longer than this, it never does."""
 
     @property
     def remembers(self) -> bool:
-        """Whether a loss depends on earlier steps or epochs, apart from a schedule.
+        """Whether the loss depends on earlier steps or epochs, apart from a schedule.
 
-        True of every subclass that writes to a memory in `after_step` or `on_epoch_end`, unless it says
-        otherwise for its hyper-parameters.
+        True of every subclass that overrides `after_step` or `on_epoch_end`. A subclass overrides this
+        property where the answer depends on its hyper-parameters.
         """
         cls = type(self)
         return any(
@@ -182,48 +190,48 @@ class Objective(nn.Module):
         )
 
     def param_groups(self) -> list[dict[str, Any]]:
-        """Parameters of the method's own, as `{"params": [...], "lr_factor": float}`."""
+        """Return the method's own parameters as `{"params": [...], "lr_factor": float}`."""
         own = list(self.parameters())
         return [{"params": own, "lr_factor": 1.0}] if own else []
 
     def on_fit_start(self, facts: Facts) -> None:
-        """Check that the data suits the method, allocate buffers.
+        """Check that the data suits the method and allocate buffers.
 
         Raises:
-            InputError: the data or what the user stated does not suit; the message says what to do.
+            InputError: The data or the stated mean labels do not suit the method.
         """
 
     def on_epoch_start(self, progress: Progress) -> None:
-        """Set what is scheduled. A function of `progress` alone, so that a resumed run has the same."""
+        """Update scheduled values, from `progress` alone, so that a resumed run gets the same values."""
 
     def extra_inputs(self, inputs: Tensor, outputs: Outputs, batch: Batch) -> Extra | None:
-        """Inputs for one further forward pass of this step, if any; called without gradient.
+        """Return inputs for one further forward pass of this step, or None. Called without gradient.
 
-        What is random must follow from `batch.seed`. With `needs.batch_coupled` it is given the whole batch
-        of all processes.
+        Random draws must follow from `batch.seed`. With `needs.batch_coupled` the arguments hold the whole
+        batch of all processes.
 
         Args:
-            inputs: of the batch: uint8 images (B, channels, H, W) or float features (B, D).
-            outputs: of these inputs.
-            batch: their labels.
+            inputs: Inputs of the batch: uint8 images (B, channels, H, W) or float features (B, D).
+            outputs: Outputs of the model for these inputs.
+            batch: Labels of these inputs.
         """
         return None
 
     def forward(self, outputs: Outputs, batch: Batch) -> dict[str, Tensor]:
-        """Named scalar terms whose sum is the loss, each a mean over the samples of the batch.
+        """Return named scalar terms whose sum is the loss, each a mean over the samples of the batch.
 
-        Has no side effects. An empty batch gives zero.
+        Has no side effects. An empty batch has loss zero.
         """
         raise NotImplementedError
 
     def after_step(self, outputs: Outputs, batch: Batch) -> None:
-        """Write to the method's memory after a step; called without gradient."""
+        """Write to the method's memory after a step. Called without gradient."""
 
     def on_epoch_end(self, progress: Progress, train_pass: Callable[[], Tensor] | None) -> None:
-        """Update what changes between epochs.
+        """Update the method's state between epochs.
 
         Args:
-            progress: the epoch that has just ended.
-            train_pass: gives the logits (N, C) of all training samples in evaluation mode, on the CPU, when
-                called; None unless `needs.train_pass`.
+            progress: The epoch that has just ended.
+            train_pass: Function that computes the logits (N, C) of all training samples in evaluation mode
+                and returns them on the CPU; None unless `needs.train_pass`.
         """

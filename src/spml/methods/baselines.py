@@ -1,4 +1,4 @@
-"""Baselines: binary cross-entropy on full labels (the ceiling), and simple views of what is unknown."""
+"""Baselines: binary cross-entropy on full labels (the ceiling), and simple treatments of unknown labels."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class FullLabels(Objective):
     """Binary cross-entropy on fully labelled data: the ceiling that other methods are measured against.
 
     Args:
-        swap: label smoothing, the weight of the opposite label, in [0, 0.5). 0.1 is BCE-LS.
+        swap: Label smoothing: the weight of the opposite label, in [0, 0.5). 0.1 is BCE-LS.
     """
 
     card = Card(
@@ -59,9 +59,9 @@ class FullLabels(Objective):
     def on_fit_start(self, facts: Facts) -> None:
         if not facts.observed.full:
             raise InputError(
-                "method 'bce' is the ceiling on full labels, but these data have unknown labels. If a label "
-                "that is not listed is absent in your data, say --data.unlisted negative and do not hide "
-                "labels (--data.observe none); otherwise choose another method."
+                "method 'bce' is the ceiling on full labels, but this data has unknown labels. If every "
+                "label that is not listed is absent, pass --data.unlisted negative and do not hide labels "
+                "(--data.observe none); otherwise choose another method."
             )
 
     def forward(self, outputs: Outputs, batch: Batch) -> dict[str, Tensor]:
@@ -73,7 +73,7 @@ class LabelSmoothing(Objective):
     """Every unknown label counts as a negative, and all labels are smoothed.
 
     Args:
-        swap: weight of the opposite label, in [0, 0.5).
+        swap: Weight of the opposite label, in [0, 0.5).
     """
 
     card = Card(
@@ -104,7 +104,7 @@ class NegativeLabelSmoothing(Objective):
     """Every unknown label counts as a negative, and only these are smoothed.
 
     Args:
-        swap: weight of the opposite label, in [0, 0.5).
+        swap: Weight of the opposite label, in [0, 0.5).
     """
 
     card = Card(
@@ -114,7 +114,7 @@ class NegativeLabelSmoothing(Objective):
         equations="the compared method N-LS",
         formula="L = mean over B C of [l+ on P, (1 - e) l- + e l+ on U], e = swap",
         head_bias="prior",
-        deviations=("the size of the smoothing is not published; default: swap = 0.1, as in AN-LS",),
+        deviations=("the amount of smoothing is not published; default: swap = 0.1, as in AN-LS",),
     )
 
     def __init__(self, *, swap: float = 0.1) -> None:
@@ -130,7 +130,7 @@ class WeakAssumeNegative(Objective):
     """Every unknown label counts as a negative with a small weight.
 
     Args:
-        weight: of an assumed negative, > 0; None = 1 / (C - 1).
+        weight: Weight of an assumed negative, > 0; None = 1 / (C - 1).
     """
 
     card = Card(
@@ -162,15 +162,15 @@ class IgnoreUnknown(Objective):
         year=2021,
         equations="the loss called IU",
         formula="L = mean over B C of [l+ on P, 0 on U, l- on known negatives]",
-        deviations=(_EPS, "as the released code, it refuses data without a known negative"),
+        deviations=(_EPS, "like the released code, it refuses data without a known negative"),
     )
 
     def on_fit_start(self, facts: Facts) -> None:
         if not facts.observed.negatives_per_class().any():
             raise InputError(
-                "methods 'iu' and 'iun' learn from known labels alone, but these data have no known "
-                "negative: a model that says yes to everything would be perfect. Give known negatives, or "
-                "choose another method, for example 'an' or 'em'."
+                "methods 'iu' and 'iun' learn from known labels alone, but this data has no known negative: "
+                "a model that predicts every label would be perfect. Provide known negatives, or choose "
+                "another method, for example 'an' or 'em'."
             )
 
     def forward(self, outputs: Outputs, batch: Batch) -> dict[str, Tensor]:
@@ -181,7 +181,7 @@ class IgnoreUnknown(Objective):
 class TrueNegatives(IgnoreUnknown):
     """IU where all true negatives are known and positives may be unknown: an oracle, not a method for users.
 
-    It shows what hidden positives cost when no negative is wrong.
+    It shows the cost of hidden positives when no negative is wrong.
     """
 
     card = Card(
@@ -194,7 +194,7 @@ class TrueNegatives(IgnoreUnknown):
             "oracle: the true negatives must be given as known negatives, which single-positive data never "
             "have",
             "the code released by Cole et al. compares {0, 1} labels with -1, so that no negative is left; "
-            "default: what was meant, as in the code of Zhou et al.",
+            "default: the evident intention, as in the code of Zhou et al.",
             _EPS,
         ),
     )

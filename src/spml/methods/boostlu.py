@@ -9,13 +9,14 @@ from .registry import register
 
 @register("boostlu")
 class BoostedLargeLossRejection(LargeLossRejection):
-    """Large loss rejection with a head that multiplies positive class activations by 5, in training and in
-    prediction.
+    """Large loss rejection with a head that multiplies positive class activations by 5, both in training and
+    in prediction.
 
-    Images only: the head works on the feature map.
+    For images only: the head operates on the feature map.
 
     Args:
-        percent: Delta, by how many per cent of the batch's labels their number grows per epoch, in (0, 100].
+        percent: Delta, percentage of the batch's labels by which the number of rejected labels grows per
+            epoch, in (0, 100].
     """
 
     card = Card(
@@ -25,12 +26,12 @@ class BoostedLargeLossRejection(LargeLossRejection):
         year=2023,
         equations="the function called BoostLU",
         formula=f"{LargeLossRejection.card.formula}\n"
-        "z = mean over places of (5 a where a > 0, else a), a = activation of the class at a place",
+        "z = mean over positions of (5 a where a > 0, else a), a = activation of the class at a position",
         head_bias="prior",
         head="boosted_cam",
         deviations=(
-            "the method is the head: --model.head boosted_cam with --method ll_ct or ll_cp gives the other "
-            "rows of the paper; its factor is 5 everywhere",
+            "the method is the head: --model.head boosted_cam with --method ll_ct or ll_cp reproduces the "
+            "other rows of the paper; its factor is always 5",
             *LargeLossRejection.card.deviations,
         ),
     )

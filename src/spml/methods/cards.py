@@ -1,4 +1,4 @@
-"""What a method's card and docstring say, in pieces that the terminal and the documentation show."""
+"""Cards and docstrings of methods, split into the pieces that the terminal and the documentation display."""
 
 from __future__ import annotations
 
@@ -15,16 +15,22 @@ NOTATION = (
     "z logit, p = sigmoid(z), l+ = -log p, l- = -log(1 - p)",
     "B samples in a batch of C classes, N samples and E epochs of training",
 )
-"""What the letters of `Card.formula` mean."""
+"""Meaning of the letters in `Card.formula`."""
+
+SUMMED = (
+    "the released code sums over batch and classes; the default sums over classes and averages over samples, "
+    "which differs by a factor B, to which Adam is invariant"
+)
+"""Deviation that several cards have in common."""
 
 
 class Argument(NamedTuple):
-    """Hyper-parameters that a docstring explains together.
+    """Hyper-parameters that a docstring explains in one entry.
 
     Attributes:
-        names: as the user writes them.
-        defaults: one for each name.
-        meaning: one paragraph.
+        names: Names of the hyper-parameters.
+        defaults: Default of each.
+        meaning: Explanation, in one paragraph.
     """
 
     names: tuple[str, ...]
@@ -33,26 +39,26 @@ class Argument(NamedTuple):
 
 
 def summary(cls: type[Objective]) -> str:
-    """The docstring of a method without its `Args`."""
-    return _halves(cls)[0]
+    """Return the docstring of a method without its `Args`."""
+    return _split(cls)[0]
 
 
 def arguments(cls: type[Objective]) -> list[Argument]:
-    """The hyper-parameters of a method with the meaning that the `Args` of its docstring give."""
-    known = hyper_parameters(cls)
-    found: list[Argument] = []
-    for line in _halves(cls)[1].splitlines():
+    """Return the hyper-parameters of a method, explained as in the `Args` of its docstring."""
+    defaults = hyper_parameters(cls)
+    entries: list[Argument] = []
+    for line in _split(cls)[1].splitlines():
         start = re.fullmatch(r" {4}(\w+(?:, \w+)*): (.+)", line)
         if start:
             names = tuple(start[1].split(", "))
-            found.append(Argument(names, tuple(known[name] for name in names), start[2]))
-        elif found:
-            found[-1] = found[-1]._replace(meaning=f"{found[-1].meaning} {line.strip()}".rstrip())
-    return found
+            entries.append(Argument(names, tuple(defaults[name] for name in names), start[2]))
+        elif entries:
+            entries[-1] = entries[-1]._replace(meaning=f"{entries[-1].meaning} {line.strip()}".rstrip())
+    return entries
 
 
 def readable(value: Any) -> str:
-    """A value as a user writes it in a configuration file, except for None: the docstrings say None.
+    """Format a value as in a configuration file, except that None stays None, as in the docstrings.
 
     Example:
         >>> readable((0.0, 2.0)), readable({"an": 1.0}), readable(False), readable(None)
@@ -69,6 +75,7 @@ def readable(value: Any) -> str:
     return str(value)
 
 
-def _halves(cls: type[Objective]) -> tuple[str, str]:
+def _split(cls: type[Objective]) -> tuple[str, str]:
+    """Return the parts of a docstring before and after the line `Args:`."""
     before, _, after = f"{inspect.getdoc(cls) or ''}\n".partition("\nArgs:\n")
     return before.strip(), after

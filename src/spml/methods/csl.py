@@ -8,22 +8,24 @@ from torch import Tensor
 from ..losses import csl_loss
 from ..losses._core.domains import check_non_negative
 from ..losses.csl import MODES, Unlabelled
-from ._shared import SUMMED, stated_mean_labels
 from .base import Batch, Card, Facts, Needs, Objective, Outputs
+from .cards import SUMMED
 from .registry import register
+from .validation import check_choice, stated_mean_labels
 
 
 @register("csl")
 class ClassAwareSelective(Objective):
-    """Unknown labels count as negatives, except the most probable ones and those of frequent classes.
+    """Unknown labels are treated as negatives, except the most probable ones and those of frequent classes.
 
     Args:
-        mode: what happens to unknown labels: `selective`, `ignore`, `ignore_normalize_classes`, `negative`.
-        topk: of `selective`: unknown labels left out per sample, the most probable ones of the whole batch.
-        prior_threshold: of `selective`: unknown labels of classes that a larger share of samples have are
-            left out; None = of no class. Needs the mean labels per sample.
-        gamma_pos, gamma_neg, gamma_unknown: focusing exponents, >= 0.
-        clip: shift of the negatives' probability, in [0, 1).
+        mode: Treatment of unknown labels: `selective`, `ignore`, `ignore_normalize_classes` or `negative`.
+        topk: For `selective`: number of unknown labels left out per sample, chosen as the most probable ones
+            of the whole batch.
+        prior_threshold: For `selective`: share of samples above which the unknown labels of a class are left
+            out; None = no class is left out. Needs the mean labels per sample.
+        gamma_pos, gamma_neg, gamma_unknown: Focusing exponents, >= 0.
+        clip: Shift of the negatives' probability, in [0, 1).
     """
 
     card = Card(
@@ -60,8 +62,7 @@ class ClassAwareSelective(Objective):
         clip: float = 0.0,
     ) -> None:
         super().__init__()
-        if mode not in MODES:
-            raise ValueError(f"mode must be one of {', '.join(MODES)}, got {mode!r}")
+        check_choice("mode", mode, MODES)
         if not 0 <= clip < 1:
             raise ValueError(f"clip must lie in [0, 1), got {clip}")
         check_non_negative(topk=topk, prior_threshold=prior_threshold or 0.0)

@@ -1,4 +1,4 @@
-"""EM loss (Zhou et al. 2022), and its opposite, EntMin."""
+"""EM loss (Zhou et al. 2022) and its opposite, EntMin."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class EntropyMaximisation(Objective):
     """Unknown labels are pulled towards maximal entropy.
 
     Args:
-        alpha: weight of the entropy of unknown labels.
+        alpha: Weight of the entropy of unknown labels, > 0.
     """
 
     card = Card(
@@ -50,10 +50,10 @@ class EntropyMaximisation(Objective):
 
 @register("entmin")
 class EntropyMinimisation(Objective):
-    """Unknown labels are pulled to certainty, whichever side is nearer. Collapses; for comparison.
+    """Unknown labels are pulled towards certainty, to the nearer side. Collapses; for comparison only.
 
     Args:
-        alpha: weight of the entropy of unknown labels.
+        alpha: Weight of the entropy of unknown labels, > 0.
     """
 
     card = Card(

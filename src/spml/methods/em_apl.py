@@ -9,23 +9,23 @@ from torch import Tensor
 
 from ..losses import em_apl_loss
 from ..losses._core.domains import check_positive
-from ._memories import LowestScores
 from .base import Batch, Card, Facts, Objective, Outputs, Progress
+from .inference_rules import LowestScores
 from .registry import register
 
 
 @register("em_apl")
 class AsymmetricPseudoLabelling(Objective):
-    """EM, and after each epoch the unknown labels with the lowest scores become soft pseudo-negatives.
+    """EM loss; after each epoch the unknown labels with the lowest scores become soft pseudo-negatives.
 
     Args:
-        alpha: weight of the entropy of unknown labels, > 0.
-        beta: weight of pseudo-negatives, > 0.
-        warmup: epochs before the first pseudo-negatives, >= 0.
-        proportion: share of each class's unknown labels that are pseudo-negatives in the last epoch, in
+        alpha: Weight of the entropy of unknown labels, > 0.
+        beta: Weight of pseudo-negatives, > 0.
+        warmup: Number of epochs before the first pseudo-negatives, >= 0.
+        proportion: Share of each class's unknown labels that are pseudo-negatives in the last epoch, in
             [0, 1].
-        predictions: where scores come from. `pass`: an evaluation pass after the epoch (paper). `training`:
-            what the model said of each sample during the epoch, which saves the pass.
+        predictions: Source of the scores. `pass`: an evaluation pass after the epoch (paper). `training`: the
+            predictions made for each sample during the epoch, which saves the pass.
     """
 
     card = Card(
@@ -38,7 +38,7 @@ class AsymmetricPseudoLabelling(Objective):
         "H = -p log p - (1 - p) log(1 - p), M = beta (q l+ + (1 - q) l-)\n"
         "after each of the epochs warmup ... E - 1, in each class, the int(proportion U_c / (E - warmup))\n"
         "lowest p of the rest become pseudo-negatives with q = p; U_c = size of U in the class",
-        state="soft pseudo-negatives (float, N x C); with predictions=training also the last logits",
+        state="soft pseudo-negatives (float, N x C); with predictions=training also the latest logits",
         defaults={
             "voc": {"alpha": 0.2, "beta": 0.02, "warmup": 5},
             "coco": {"alpha": 0.1, "beta": 0.9, "warmup": 5},
@@ -46,8 +46,8 @@ class AsymmetricPseudoLabelling(Objective):
             "cub": {"alpha": 0.01, "beta": 0.4, "warmup": 3},
         },
         deviations=(
-            "the released pass sees augmented samples; here it sees them as they are",
-            "the released code makes a last pass that no training follows; here there is none",
+            "the released evaluation pass uses augmented samples; here they are not augmented",
+            "the released code makes a last pass that no training follows; here it is left out",
             "the released code adds 1e-5 inside logarithms (em_apl_loss(eps=1e-5)); the default has none",
             "the released code stops at the first epoch without a better validation mAP; here: --patience",
         ),

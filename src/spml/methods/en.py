@@ -7,20 +7,22 @@ from collections.abc import Callable
 from torch import Tensor
 
 from ..losses import iu_loss
-from ._memories import LowestAverages
-from ._shared import stated_mean_labels
 from .base import Batch, Card, Facts, Objective, Outputs, Progress
+from .inference_rules import LowestAverages
 from .registry import register
+from .validation import stated_mean_labels
 
 
 @register("en")
 class ExpectedNegatives(Objective):
-    """As many negatives per class as are expected, where averaged predictions are lowest; others are ignored.
+    """The labels with the lowest averaged predictions of each class are negatives, as many as are expected;
+    the other unknown labels are ignored.
 
     Needs the mean labels per sample.
 
     Args:
-        decay: of the average of a sample's predictions over epochs, in [0, 1]; 0 = the last prediction alone.
+        decay: Weight of the previous value in the average of a sample's predictions over epochs, in [0, 1];
+            0 = the last prediction alone.
     """
 
     card = Card(
@@ -31,7 +33,7 @@ class ExpectedNegatives(Objective):
         equations="the EN loss, as described in Chen et al. 2024 (GR), Eq. 20 and Appendix B",
         formula="L = mean over B C of [l+ on P, l- on expected negatives, 0 on the rest of U]\n"
         "expected negatives: in the first epoch U, then those of U with the lowest a after the last epoch,\n"
-        "so many that a class has N - N_c with its known ones; a = decay a + (1 - decay) p in each step\n"
+        "until a class has N - N_c with its known ones; a = decay a + (1 - decay) p in each step\n"
         "N_c = round(K N known positives of the class / all known positives), K = mean labels per sample",
         state="average prediction (float, N x C) and expected negatives (bool, N x C)",
         head_bias="prior",
@@ -39,7 +41,7 @@ class ExpectedNegatives(Objective):
             "no released code. The decay is not published; default: 0.5, an average over about two epochs",
             "how the expected number of positives of a class is estimated is not published; here K x known "
             "positives of the class x N / known positives, with K the mean labels per sample",
-            "in the first epoch, when nothing has been predicted yet, every unknown label is a negative",
+            "in the first epoch, before there are predictions, every unknown label is a negative",
             "the spatial consistency loss (SCL) of the paper is left out",
         ),
     )

@@ -8,9 +8,9 @@ from torch import Tensor
 
 from ..losses import epr_loss
 from ..losses._core.domains import check_non_negative
-from ._shared import one_of, stated_mean_labels
 from .base import Batch, Card, Facts, Needs, Objective, Outputs
 from .registry import register
+from .validation import check_choice, stated_mean_labels
 
 
 @register("epr")
@@ -20,9 +20,8 @@ class ExpectedPositiveRegularisation(Objective):
     Needs the mean labels per sample.
 
     Args:
-        weight: lambda, of the regulariser, >= 0.
-        norm: known labels are summed and divided by B * C (`elements`, released code) or by B (`samples`,
-            paper).
+        weight: lambda, weight of the regulariser, >= 0.
+        norm: Divisor of the sum over known labels: B * C (`elements`, released code) or B (`samples`, paper).
     """
 
     card = Card(
@@ -37,7 +36,8 @@ class ExpectedPositiveRegularisation(Objective):
             "the paper divides known positives by B and has a weight lambda, the released code divides by "
             "B * C and has weight 1; default: the released code",
             "the released code adds 1e-5 inside logarithms (epr_loss(eps=1e-5)); the default has none",
-            "the mean labels per sample come from the user, the released code has those of the true labels",
+            "the mean labels per sample are stated by the user; the released code takes them from the true "
+            "labels",
         ),
     )
     needs = Needs(batch_coupled=True)
@@ -45,7 +45,7 @@ class ExpectedPositiveRegularisation(Objective):
     def __init__(self, *, weight: float = 1.0, norm: Literal["elements", "samples"] = "elements") -> None:
         super().__init__()
         check_non_negative(weight=weight)
-        one_of("norm", norm, ("elements", "samples"))
+        check_choice("norm", norm, ("elements", "samples"))
         self.weight, self.norm = weight, norm
         self.mean_labels = 1.0
 

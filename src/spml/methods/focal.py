@@ -6,8 +6,8 @@ from torch import Tensor
 
 from ..losses import asl_loss, focal_loss
 from ..losses._core.domains import check_non_negative
-from ._shared import SUMMED
 from .base import Batch, Card, Objective, Outputs
+from .cards import SUMMED
 from .registry import register
 
 _CLAMP = "the released code clamps the arguments of logarithms to 1e-8 (eps=1e-8 of the loss); default: exact"
@@ -15,12 +15,12 @@ _CLAMP = "the released code clamps the arguments of logarithms to 1e-8 (eps=1e-8
 
 @register("focal")
 class Focal(Objective):
-    """Assume negative, with easy labels turned down.
+    """Assume negative, with less weight on easy labels.
 
     Args:
-        gamma: focusing exponent, >= 0.
-        margin: by how much the logit of a known positive is shifted, >= 0; > 0 is the focal margin loss.
-        detach_weights: hold the focusing factors constant in the derivative.
+        gamma: Focusing exponent, >= 0.
+        margin: Shift of the logit of a known positive, >= 0; > 0 is the focal margin loss.
+        detach_weights: Whether the focusing factors are held constant in the derivative.
     """
 
     card = Card(
@@ -33,7 +33,7 @@ class Focal(Objective):
         head_bias="prior",
         deviations=(
             "mean over batch and classes, as in single-positive comparisons; the code released with ASL sums",
-            "that code detaches the focusing factors when training; default: the gradient flows through them",
+            "that code detaches the focusing factors in training; default: the gradient flows through them",
             _CLAMP,
         ),
     )
@@ -56,12 +56,12 @@ class Focal(Objective):
 
 @register("asl")
 class Asymmetric(Objective):
-    """Assume negative, with easy negatives turned down more than easy positives, or left out.
+    """Assume negative, with less weight on easy negatives than on easy positives, or none.
 
     Args:
-        gamma_pos, gamma_neg: focusing exponents, >= 0.
-        clip: shift of the negatives' probability, in [0, 1); 0 is ASL without probability shifting.
-        detach_weights: hold the focusing factors constant in the derivative.
+        gamma_pos, gamma_neg: Focusing exponents, >= 0.
+        clip: Shift of the negatives' probability, in [0, 1); 0 is ASL without probability shifting.
+        detach_weights: Whether the focusing factors are held constant in the derivative.
     """
 
     card = Card(

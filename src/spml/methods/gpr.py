@@ -9,31 +9,32 @@ from torch import Tensor
 
 from ..losses import epr_regulariser_loss, gpr_loss
 from ..losses._core.domains import check_non_negative, check_share
-from ._pseudo_labels import read_pseudo_labels
-from ._shared import stated_mean_labels
 from .base import Batch, Card, Facts, Needs, Outputs
 from .gr import GeneralizedRobust
+from .pseudo_labels import read_pseudo_labels
 from .registry import register
 from .schedules import Scheduled
+from .validation import stated_mean_labels
 
 _GR = GeneralizedRobust.card.defaults
 
 
 @register("gpr")
 class GeneralizedPseudoLabelRobust(GeneralizedRobust):
-    """GR, with pseudo-labels from a file where there are any, and a regulariser on the number of positives.
+    """GR with pseudo-labels from a file, where given, and a regulariser on the number of positives.
 
     Needs the mean labels per sample unless reg is 0. A scheduled hyper-parameter is a number or [start, end].
 
     Args:
-        pseudo_labels: .npz file with `ids`, `classes` and `labels` in {-1, 0, 1}; None = no pseudo-labels.
-        lam1, lam2: upper and lower end of the weight of a positive pseudo-label, 0 <= lam2 <= lam1 <= 1.
-        rho: share of -log p in a positive pseudo-label, in [0, 1].
-        reg: weight of the regulariser, >= 0.
-        w, b: of the soft pseudo-label k, scheduled.
-        mu, sigma: of the instance weight v, scheduled.
-        q2, q3: exponents of L2 and L3, scheduled.
-        schedule, timing: as of `gr`.
+        pseudo_labels: File in .npz format with `ids`, `classes` and `labels` in {-1, 0, 1}; None = no
+            pseudo-labels.
+        lam1, lam2: Upper and lower bound of the weight of a positive pseudo-label, 0 <= lam2 <= lam1 <= 1.
+        rho: Share of -log p in the loss of a positive pseudo-label, in [0, 1].
+        reg: Weight of the regulariser, >= 0.
+        w, b: Slope and offset of the soft pseudo-label k, scheduled.
+        mu, sigma: Mean and width of the instance weight v, scheduled.
+        q2, q3: Exponents of L2 and L3, scheduled.
+        schedule, timing: Shape and timing of the schedules, as in `gr`.
     """
 
     card = Card(
@@ -57,9 +58,11 @@ class GeneralizedPseudoLabelRobust(GeneralizedRobust):
         },
         deviations=(
             "the released code adds 1e-7 inside logarithms (gpr_loss(eps=1e-7)); the default has none",
-            "the released generator makes no negative pseudo-labels; a file may hold some",
-            "pseudo-labels are made outside, once: the paper makes new ones with CLIP in every epoch",
-            "the mean labels per sample come from the user, the released code has those of the true labels",
+            "the released generator makes no negative pseudo-labels; a file may contain some",
+            "pseudo-labels are made once, outside this library; the paper makes new ones with CLIP in every "
+            "epoch",
+            "the mean labels per sample are stated by the user; the released code takes them from the true "
+            "labels",
         ),
     )
     pseudo: Tensor | None

@@ -10,10 +10,10 @@ from torch import Tensor, nn
 
 from ..errors import InputError
 from ..losses import gr_loss
-from ._shared import one_of
 from .base import Batch, Card, Facts, Objective, Outputs, Progress
 from .registry import register
 from .schedules import SHAPES, Scheduled, at, ends
+from .validation import check_choice
 
 _VOC = {"w": [0, 2], "b": [-2, -2], "mu": [0.5, 0.8], "sigma": [2, 0.5], "q2": 0.01, "q3": 1}
 _COCO = {**_VOC, "w": [0, 10], "b": [-2, -8]}
@@ -26,18 +26,19 @@ class GeneralizedRobust(Objective):
     A scheduled hyper-parameter is a number or [start, end].
 
     Args:
-        k: `logistic` (paper), `scar` (needs mean_labels), `step` at tau, `constant` share, or `learned`: one
-            (w, b) per class by gradient, starting at the start values.
-        v: `gaussian` (paper), `one`, or `learned`: one (mu, sigma) per class by gradient.
-        w, b: of k, scheduled.
-        mu, sigma: of v, scheduled.
-        tau: of `step`, scheduled.
-        share: of `constant`, scheduled.
-        q1, q2, q3: exponents of L1, L2, L3, scheduled; 0 = log loss.
-        schedule: `linear` (paper), `constant` (end values), `cosine`, `exponential`.
-        timing: fraction of the schedule in epoch e = 1 ... E. `released`: (e - 1) / E for w and b, e / E for
-            the rest, as the released code; `paper`: (e - 1) / (E - 1) for all.
-        lr_factor: learning rate of what is learned, relative to that of the model.
+        k: Form of k(p): `logistic` (paper), `scar` (needs mean_labels), `step` at tau, `constant` share, or
+            `learned`: one (w, b) per class, trained by gradient from the start values.
+        v: Form of v(p): `gaussian` (paper), `one`, or `learned`: one (mu, sigma) per class, trained by
+            gradient.
+        w, b: Slope and offset of k, scheduled.
+        mu, sigma: Mean and width of v, scheduled.
+        tau: Threshold of `step`, scheduled.
+        share: Value of `constant`, scheduled.
+        q1, q2, q3: Exponents of L1, L2, L3, scheduled; 0 = log loss.
+        schedule: Shape of the schedules: `linear` (paper), `constant` (end values), `cosine`, `exponential`.
+        timing: Fraction of the schedule in epoch e = 1 ... E. `released`: (e - 1) / E for w and b, e / E for
+            the rest, as in the released code; `paper`: (e - 1) / (E - 1) for all.
+        lr_factor: Learning rate of the learned parameters, relative to that of the model.
     """
 
     card = Card(
@@ -53,9 +54,9 @@ class GeneralizedRobust(Objective):
         head_bias="prior",
         defaults={"voc": _VOC, "coco": _COCO, "nus": _COCO, "cub": {**_COCO, "q3": 1.5}},
         deviations=(
-            "L1: the paper has q1 = 0.01, the released code -log(p + 1e-7); default q1 = 0, the exact log",
+            "L1: the paper uses q1 = 0.01, the released code -log(p + 1e-7); default: q1 = 0, the exact log",
             "the paper sums over classes, the released code averages over batch and classes; default: mean",
-            "schedules: in the released code w and b never reach their end value; default timing: released",
+            "schedules: in the released code w and b never reach their end values; default timing: released",
         ),
     )
 
@@ -78,16 +79,16 @@ class GeneralizedRobust(Objective):
         lr_factor: float = 1.0,
     ) -> None:
         super().__init__()
-        one_of("k", k, ("logistic", "scar", "step", "constant", "learned"))
-        one_of("v", v, ("gaussian", "one", "learned"))
-        one_of("schedule", schedule, SHAPES)
-        one_of("timing", timing, ("released", "paper"))
+        check_choice("k", k, ("logistic", "scar", "step", "constant", "learned"))
+        check_choice("v", v, ("gaussian", "one", "learned"))
+        check_choice("schedule", schedule, SHAPES)
+        check_choice("timing", timing, ("released", "paper"))
         self.k, self.v, self.schedule, self.timing, self.lr_factor = k, v, schedule, timing, lr_factor
         scheduled = {"w": w, "b": b, "mu": mu, "sigma": sigma, "tau": tau, "share": share}
         scheduled |= {"q1": q1, "q2": q2, "q3": q3}
         self.ends = {name: ends(name, value) for name, value in scheduled.items()}
-        for name, allowed in _DOMAINS.items():
-            if not all(allowed(end) for end in self.ends[name]):
+        for name, is_valid in _DOMAINS.items():
+            if not all(is_valid(end) for end in self.ends[name]):
                 raise ValueError(f"{name} is outside its domain: {scheduled[name]}")
         self.now: dict[str, Any] = {}
         self.a = 0.5
@@ -110,14 +111,14 @@ class GeneralizedRobust(Objective):
         return [{"params": own, "lr_factor": self.lr_factor}] if own else []
 
     def on_epoch_start(self, progress: Progress) -> None:
-        done, epochs = progress.epoch, progress.epochs
+        epoch, epochs = progress.epoch, progress.epochs
         for name, (start, end) in self.ends.items():
             if name in self._learned():
                 continue
             if self.timing == "paper":
-                fraction = done / max(epochs - 1, 1)
+                fraction = epoch / max(epochs - 1, 1)
             else:
-                fraction = (done if name in ("w", "b") else done + 1) / epochs
+                fraction = (epoch if name in ("w", "b") else epoch + 1) / epochs
             self.now[name] = at(start, end, fraction, self.schedule)
 
     def forward(self, outputs: Outputs, batch: Batch) -> dict[str, Tensor]:
@@ -127,10 +128,10 @@ class GeneralizedRobust(Objective):
         return {"gr": gr_loss(outputs.logits, batch.target, k=k, v=v, a=self.a, **self.now, **learned)}
 
     def _learned(self) -> list[str]:
-        return [
-            *(["w", "b"] if self.k == "learned" else []),
-            *(["mu", "sigma"] if self.v == "learned" else []),
-        ]
+        """Return the names of the hyper-parameters that are trained."""
+        k = ["w", "b"] if self.k == "learned" else []
+        v = ["mu", "sigma"] if self.v == "learned" else []
+        return k + v
 
 
 _DOMAINS: dict[str, Callable[[float], bool]] = {

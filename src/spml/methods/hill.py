@@ -6,9 +6,10 @@ from torch import Tensor
 
 from ..losses import focal_loss, hill_loss, splc_loss
 from ..losses._core.domains import check_non_negative, check_share
-from ._shared import SUMMED, check_epochs
 from .base import Batch, Card, Objective, Outputs, Progress
+from .cards import SUMMED
 from .registry import register
+from .validation import check_epochs
 
 _PAPER = (
     "Zhang et al., Simple and Robust Loss Design for Multi-Label Learning with Missing Labels, "
@@ -18,12 +19,12 @@ _PAPER = (
 
 @register("hill")
 class Hill(Objective):
-    """Unknown labels of high probability are turned down; focal margin loss on known positives.
+    """Unknown labels of high probability have less weight; focal margin loss on known positives.
 
     Args:
-        lam: of (lam - p) p^2, >= 1.5.
-        margin: by how much the logit of a known positive is shifted, >= 0.
-        gamma: focusing exponent of known positives, >= 0; margin = gamma = 0 is -log p.
+        lam: Constant in (lam - p) p^2, >= 1.5.
+        margin: Shift of the logit of a known positive, >= 0.
+        gamma: Focusing exponent of known positives, >= 0; margin = gamma = 0 is -log p.
     """
 
     card = Card(
@@ -36,8 +37,8 @@ class Hill(Objective):
         head_bias="prior",
         deviations=(
             SUMMED,
-            "the GR paper compares with -log p on positives (margin = gamma = 0) and the mean; default: the "
-            "released class, margin 1 and gamma 2",
+            "the comparison in the GR paper uses -log p on positives (margin = gamma = 0) and the mean; "
+            "default: the released class, margin 1 and gamma 2",
         ),
     )
 
@@ -55,13 +56,13 @@ class Hill(Objective):
 
 @register("splc")
 class SelfPacedCorrection(Objective):
-    """Unknown labels with p > tau count as positives, after a warm-up with the focal margin loss.
+    """Unknown labels with p > tau are treated as positives, after a warm-up with the focal margin loss.
 
     Args:
-        tau: threshold, in [0, 1].
-        margin: by how much the logit of a known positive is shifted, >= 0.
-        gamma: focusing exponent, >= 0.
-        warmup: epochs without correction, >= 0.
+        tau: Threshold, in [0, 1].
+        margin: Shift of the logit of a known positive, >= 0.
+        gamma: Focusing exponent, >= 0.
+        warmup: Number of epochs without correction, >= 0.
     """
 
     card = Card(
@@ -75,7 +76,7 @@ class SelfPacedCorrection(Objective):
         head_bias="prior",
         deviations=(
             SUMMED,
-            "unknown labels get the focal loss as in the released class; the GR paper's table has Hill there",
+            "unknown labels have the focal loss as in the released class; the GR paper's table uses Hill",
         ),
     )
 

@@ -9,26 +9,26 @@ from torch.nn import functional
 from ..losses import ignore_loss
 from ..losses._core.domains import check_non_negative, check_share
 from ..losses._core.rows import by_label
-from ._shared import check_epochs
 from .base import Batch, Card, Extra, Facts, Needs, Objective, Outputs, Progress
 from .registry import register
+from .validation import check_epochs
 
 
 @register("ignore")
 class InformationGapRejection(Objective):
-    """Unknown labels are assumed negatives, but for those that lose as much as the observed class does when
-    what it was seen by is hidden: likely false negatives, which are left out.
+    """Unknown labels are assumed negatives, except likely false negatives, which are left out: those whose
+    logit changes as much as that of the observed class when the image region of that class is masked.
 
-    Images only.
+    For images only.
 
     Args:
-        weight_pos: of known positives in the ordinary view, >= 0.
-        weight_an: of the assume-negative loss in the strong view, >= 0.
-        weight_views: of the squared difference of both views' logits, >= 0.
-        threshold: where the class activation map of the observed class, from 0 to 1, is higher, the image is
-            hidden, in [0, 1].
-        decay: of the running means, per step, in [0, 1].
-        warmup: epochs in which nothing is left out, >= 0.
+        weight_pos: Weight of known positives in the ordinary view, >= 0.
+        weight_an: Weight of the assume-negative loss in the strong view, >= 0.
+        weight_views: Weight of the squared difference between the logits of both views, >= 0.
+        threshold: Value of the class activation map of the observed class, scaled to [0, 1], above which the
+            image is masked.
+        decay: Decay of the running means per step, in [0, 1].
+        warmup: Number of epochs in which no label is left out, >= 0.
     """
 
     card = Card(
@@ -38,20 +38,20 @@ class InformationGapRejection(Objective):
         year=2024,
         equations="the loss of the released code",
         formula="L = weight_pos (mean over P of l+) + weight_views (mean over B C of (z - z')^2)\n"
-        "+ weight_an (mean, over what is not rejected, of [-log p' on P, -log(1 - p') on U])\n"
+        "+ weight_an (mean, over labels not rejected, of [-log p' on P, -log(1 - p') on U])\n"
         "p', z' of the strong view; after warmup epochs U is rejected where d > G and z > A\n"
         "d = |z - z of the masked image|, constant in the derivative; running means: G of d on P, A of z per "
         "class",
         state="running means: the gap at known positives (1), the logits of each class (C)",
         head_bias="prior",
         deviations=(
-            "the running means start at 0 without a correction of that, as in the released code, so that "
-            "they are small at first, which the warm-up is for; they are updated after the step",
+            "the running means start at 0 without bias correction, as in the released code, so that they are "
+            "small at first, which is the reason for the warm-up; they are updated after the step",
             "the released code scales class activation maps over the batch and divides by their maximum; "
-            "here each map is scaled to 0 ... 1 by itself, after it was enlarged to the image",
-            "what is hidden gets the mean colour of its image; several known positives: the largest of their "
-            "maps counts; an image without any is not masked",
-            "the mean over known positives, or over labels that are kept, is that of the whole batch",
+            "here each map is scaled to 0 ... 1 on its own, after it is enlarged to the size of the image",
+            "the masked region gets the mean colour of its image; with several known positives the largest "
+            "of their maps is used; an image without one is not masked",
+            "the mean over known positives, or over labels not rejected, is that of the whole batch",
             "the released code adds 1e-5 inside logarithms (ignore_loss(eps=1e-5)); the default has none",
             "weight_pos is 0.5 for Query2Label. Published recipe: 25 epochs, learning rate of the head x 10",
         ),
@@ -88,8 +88,8 @@ class InformationGapRejection(Objective):
     def extra_inputs(self, inputs: Tensor, outputs: Outputs, batch: Batch) -> Extra | None:
         assert outputs.class_maps is not None
         colour = inputs.mean((2, 3), keepdim=True, dtype=torch.float32).round().to(inputs.dtype)
-        hidden = _seen(outputs.class_maps, batch.target, inputs.shape[2:]) > self.threshold
-        return Extra(torch.where(hidden, colour, inputs))
+        masked = _activation(outputs.class_maps, batch.target, inputs.shape[2:]) > self.threshold
+        return Extra(torch.where(masked, colour, inputs))
 
     def forward(self, outputs: Outputs, batch: Batch) -> dict[str, Tensor]:
         (strong,) = outputs.views
@@ -109,27 +109,27 @@ class InformationGapRejection(Objective):
 
     def after_step(self, outputs: Outputs, batch: Batch) -> None:
         assert outputs.extra is not None
-        nowhere = torch.zeros_like(outputs.logits, dtype=torch.bool)
-        known = by_label(batch.target, positive=True, unknown=nowhere, negative=False)
+        no_label = torch.zeros_like(outputs.logits, dtype=torch.bool)
+        known = by_label(batch.target, positive=True, unknown=no_label, negative=False)
         gap = (outputs.logits - outputs.extra).abs().where(known, 0).sum() / known.sum()
-        # A batch without a known positive leaves the gap as it is.
+        # A batch without a known positive leaves the gap unchanged.
         gap = gap.to(self.gap_threshold.dtype).where(known.any(), self.gap_threshold)
         self.gap_threshold.lerp_(gap, 1 - self.decay)
         self.mean_logits.lerp_(outputs.logits.mean(0).to(self.mean_logits.dtype), 1 - self.decay)
 
 
-def _seen(class_maps: Tensor, target: Tensor, size: torch.Size) -> Tensor:
-    """How strongly known positives are seen at each place of an image, (B, 1, *size): 0 ... 1, or all 0."""
+def _activation(class_maps: Tensor, target: Tensor, size: torch.Size) -> Tensor:
+    """Return the activation of the known positives at each pixel, (B, 1, *size), from 0 to 1, or all 0."""
     if target.ndim == 1:
-        place = target[:, None, None, None].expand(-1, -1, *class_maps.shape[2:])
-        maps = _scaled(class_maps.gather(1, place))
+        index = target[:, None, None, None].expand(-1, -1, *class_maps.shape[2:])
+        maps = _scaled(class_maps.gather(1, index))
     else:
         maps = _scaled(class_maps).where((target == 1)[:, :, None, None], 0).amax(1, keepdim=True)
     return _scaled(functional.interpolate(maps, size=list(size), mode="bilinear"))
 
 
 def _scaled(maps: Tensor) -> Tensor:
-    """Each map from its lowest value, which becomes 0, to its highest, 1; a constant one becomes 0."""
+    """Scale each map to the range from 0 to 1; a constant map becomes 0."""
     maps = maps.float()
     low, high = maps.amin((2, 3), keepdim=True), maps.amax((2, 3), keepdim=True)
     return (maps - low) / (high - low).clamp(min=torch.finfo(maps.dtype).tiny)

@@ -7,10 +7,10 @@ from typing import Literal
 from torch import Tensor
 
 from ..losses import ll_loss
-from ._memories import LargeLosses
-from ._shared import check_percent
 from .base import Batch, Card, Facts, Needs, Objective, Outputs, Progress
+from .inference_rules import LargeLosses
 from .registry import register
+from .validation import check_percent
 
 _PAPER = "Kim et al., Large Loss Matters in Weakly Supervised Multi-Label Classification, CVPR 2022"
 _K = (
@@ -21,6 +21,8 @@ _STOP = "the released code stops when validation mAP falls 3 points below its be
 
 
 class _LargeLoss(Objective):
+    """Common part of the three methods: a rate of large losses that grows from epoch to epoch."""
+
     treatment: Literal["reject", "correct"]
     needs = Needs(batch_coupled=True)
 
@@ -45,7 +47,8 @@ class LargeLossRejection(_LargeLoss):
     """The largest losses of unknown labels in a batch are left out, more of them in each epoch.
 
     Args:
-        percent: Delta, by how many per cent of the batch's labels their number grows per epoch, in (0, 100].
+        percent: Delta, percentage of the batch's labels by which the number of rejected labels grows per
+            epoch, in (0, 100].
     """
 
     card = Card(
@@ -66,10 +69,11 @@ class LargeLossRejection(_LargeLoss):
 
 @register("ll_ct")
 class LargeLossTemporaryCorrection(_LargeLoss):
-    """The largest losses of unknown labels in a batch become those of positives, for this step.
+    """The unknown labels with the largest losses in a batch are treated as positives in this step.
 
     Args:
-        percent: Delta, by how many per cent of the batch's labels their number grows per epoch, in (0, 100].
+        percent: Delta, percentage of the batch's labels by which the number of corrected labels grows per
+            epoch, in (0, 100].
     """
 
     card = Card(
@@ -90,11 +94,11 @@ class LargeLossTemporaryCorrection(_LargeLoss):
 
 @register("ll_cp")
 class LargeLossPermanentCorrection(_LargeLoss):
-    """The largest losses of unknown labels in a batch become those of positives, for good.
+    """The unknown labels with the largest losses in a batch become positives permanently.
 
     Args:
-        percent: Delta, how many per cent of the batch's labels are corrected in a step, in (0, 100].
-        strict: the k-th largest loss itself is corrected for this step only.
+        percent: Delta, percentage of the batch's labels that are corrected in a step, in (0, 100].
+        strict: Whether the label with the k-th largest loss itself is corrected in this step only.
     """
 
     card = Card(
@@ -104,14 +108,14 @@ class LargeLossPermanentCorrection(_LargeLoss):
         equations="LL-Cp",
         formula="L = mean over B C of [l+ on P, l+ on U where l- >= R, l- on the rest of U]\n"
         "R = k-th largest l- on U in the batch, k = ceil(B C percent / 100), 0 in the first epoch\n"
-        "after each step the labels where l- >= R leave U for P for good",
+        "after each step the labels where l- >= R move from U to P permanently",
         state="corrected labels (int8, N x C)",
         head_bias="prior",
         deviations=(
             "run from its command line, the released code of LL-Cp does LL-Ct, because it compares strings "
-            "by identity; default: what was meant, as in the later code of BoostLU",
-            "permanent are losses greater than the k-th in the released code, at least the k-th in that of "
-            "BoostLU; default: BoostLU (strict=False)",
+            "by identity; default: the evident intention, as in the later code of BoostLU",
+            "the released code corrects permanently where the loss is greater than the k-th, that of BoostLU "
+            "where it is at least the k-th; default: BoostLU (strict=False)",
             _STOP,
         ),
     )

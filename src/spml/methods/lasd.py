@@ -6,25 +6,26 @@ from torch import Tensor
 
 from ..losses import balanced_weight, consistency_loss, las_loss, lasd_loss
 from ..losses._core.domains import check_non_negative, check_share
-from ._shared import stated_mean_labels
 from .base import Batch, Card, Facts, Needs, Objective, Outputs
 from .registry import register
+from .validation import stated_mean_labels
 
 
 @register("lasd")
 class LeveragedAsymmetric(Objective):
-    """Assumed negatives with a small weight, confident unknown labels as positives with another, and three
-    views of a sample that must agree.
+    """Assumed negatives with a small weight, confident unknown labels as positives with another weight, and
+    consistency between three views of a sample.
 
     Needs the mean labels per sample, unless weight_neg is given or leverage is off.
 
     Args:
         weight_pos: lambda+, weight of an unknown label with p > tau, >= 0.
         weight_neg: lambda-, weight of other unknown labels, >= 0; None = balanced, Theorem 5.4.
-        tau: threshold of the disambiguation, in [0, 1].
-        gamma_pos, gamma_neg: focusing exponents, >= 0.
-        leverage: False = both weights are 1.
-        disambiguation: False = all unknown labels are assumed negatives: LAS.
+        tau: Threshold of the disambiguation, in [0, 1].
+        gamma_pos, gamma_neg: Focusing exponents, >= 0.
+        leverage: Whether the weights are used; False = both weights are 1.
+        disambiguation: Whether confident unknown labels are positives; False = all unknown labels are assumed
+            negatives (LAS).
         consistency: alpha, weight of the squared differences between three views, >= 0; 0 = the ordinary view
             alone, which saves two forward passes.
     """
@@ -50,8 +51,8 @@ class LeveragedAsymmetric(Objective):
             "no released code. Readings: sum over classes, mean over samples; the number of labels in "
             "Theorem 5.4 is the mean over the data set; without leverage both weights are 1",
             "how views are made and where the gradient flows is not published. Readings: the ordinary view, "
-            "a weakly and a strongly augmented one; labels are learnt from the ordinary view alone; the "
-            "consistency has gradient in all three",
+            "a weakly and a strongly augmented one; labels are learned from the ordinary view alone; the "
+            "consistency term has a gradient in all three",
         ),
     )
 

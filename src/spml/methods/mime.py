@@ -8,20 +8,20 @@ from torch import Tensor
 
 from ..losses import mime_loss
 from ..losses._core.domains import check_non_negative
-from ._memories import ConfidentPositives
 from .base import Batch, Card, Facts, Needs, Objective, Outputs, Progress
+from .inference_rules import ConfidentPositives
 from .registry import register
 
 
 @register("mime")
 class VariationalPseudoLabels(Objective):
-    """Unknown labels are assumed negatives until the model is sure that they are positives, on features with
+    """Unknown labels are assumed negatives until the model predicts them with high probability; the head has
     a random code.
 
     Args:
-        beta: weight of the divergence of the code from a standard normal distribution, >= 0.
-        theta: probability above which an unknown label becomes a positive for good, in [0, 1].
-        warmup: epochs before the first pseudo-labels, >= 0.
+        beta: Weight of the divergence of the code from a standard normal distribution, >= 0.
+        theta: Probability above which an unknown label becomes a positive permanently, in [0, 1].
+        warmup: Number of epochs before the first pseudo-labels, >= 0.
     """
 
     card = Card(
@@ -31,17 +31,18 @@ class VariationalPseudoLabels(Objective):
         equations="the loss and the pseudo-labels of the released code",
         formula="L = mean over B C of [l+ on P, l- on U] + beta M\n"
         "M = mean over B and code of [(m^2 + s^2 - 1) / 2 - log s], m, s = its mean and deviation\n"
-        "after each of the epochs warmup ... E - 1, the labels of U with p > theta leave U for P for good",
+        "after each of the epochs warmup ... E - 1, labels of U with p > theta move from U to P permanently",
         state="pseudo-labels (int8, N x C)",
         head="gaussian",
         defaults={"voc": {"warmup": 2}, "coco": {"warmup": 2}, "nus": {"warmup": 2}, "cub": {"warmup": 5}},
         deviations=(
             "the paper's network is not included: a transformer decoder with one query, one code and one "
-            "output per class. Here one code per sample, made of the backbone's features, for all classes, "
-            "so that numbers can't be compared with the paper's",
-            "the released objective is poorer than the paper's mutual label enhancement; here: the released",
-            "which epoch warmup counts from is not known. Reading: the first pseudo-labels follow the "
-            "warmup-th epoch; none follow the last, after which there is no training",
+            "output per class. Here there is one code per sample for all classes, computed from the "
+            "backbone's features, so numbers can't be compared with the paper's",
+            "the released objective is simpler than the paper's mutual label enhancement; here: the released "
+            "one",
+            "the epoch from which warmup is counted is not known. Reading: the first pseudo-labels follow "
+            "the warmup-th epoch; none follow the last, after which there is no training",
             "the released code adds 1e-5 inside logarithms (mime_loss(eps=1e-5)); the default has none",
         ),
     )

@@ -12,18 +12,18 @@ from torch import Tensor
 from ..losses import high_rank_loss, opml_loss, soft_opml_loss
 from ..losses._core.domains import check_non_negative, check_positive, check_share
 from ..metrics import average_precision
-from ._memories import HighestScores
-from ._shared import one_of
 from .base import Batch, Card, Facts, Needs, Objective, Outputs, Progress
+from .inference_rules import HighestScores
 from .registry import register
+from .validation import check_choice
 
 _PAPER = (
     "Li et al., Pushing One Pair of Labels Apart Each Time in Multi-Label Learning: From Single Positive to "
     "Full Labels, arXiv 2302.14695"
 )
 _ALPHA = (
-    "the paper draws alpha and beta from (0, 1) through a formula that is lost; here they are given as they "
-    "are in the loss, and might be exchanged there"
+    "the paper draws alpha and beta from (0, 1) through a formula that is lost; here they are the constants "
+    "of the loss itself, where their roles might be exchanged"
 )
 
 
@@ -32,8 +32,8 @@ class OnePairApart(Objective):
     """One pair of labels is pushed apart at a time: ZLPR with two constants.
 
     Args:
-        alpha: in the sum over positives, > 0.
-        beta: in the sum over everything else, > 0.
+        alpha: Constant in the sum over positives, > 0.
+        beta: Constant in the sum over all other labels, > 0.
     """
 
     card = Card(
@@ -62,30 +62,30 @@ class OnePairApartSinglePositive(Objective):
     An interpretation: the published formulas of all three are lost.
 
     Args:
-        alpha: in the sum over positives, > 0.
-        beta: in the sum over everything else, > 0.
-        smoothing: share of an unknown label that is positive: `product` (p AP)^gamma, `score` p AP^gamma,
-            `constant`, or `none`. AP is that of the class on the training set against observed labels, after
-            the last epoch; 0 in the first.
-        share: of `constant`, in [0, 1].
-        gamma: of `product` and `score`, > 0.
-        rank_weight: lambda, of the high-rank term, >= 0; 0 = off.
-        rank: of the high-rank term, `determinant` or `singular`.
-        delta: of `singular`, > 0.
-        correction: r, in [0, 1]; 0 = off. After each epoch, int(r N (1 - AP)) unknown labels of a class,
-            those with the highest scores, become positives for good.
+        alpha: Constant in the sum over positives, > 0.
+        beta: Constant in the sum over all other labels, > 0.
+        smoothing: Share of an unknown label that is positive: `product` (p AP)^gamma, `score` p AP^gamma,
+            `constant`, or `none`. AP is the average precision of the class on the training set against
+            observed labels, after the last epoch; 0 in the first epoch.
+        share: Share in `constant`, in [0, 1].
+        gamma: Exponent in `product` and `score`, > 0.
+        rank_weight: lambda, weight of the high-rank term, >= 0; 0 = off.
+        rank: Form of the high-rank term, `determinant` or `singular`.
+        delta: Constant in `singular`, > 0.
+        correction: Factor r in [0, 1]; 0 = off. After each epoch, int(r N (1 - AP)) unknown labels of a
+            class, those with the highest scores, become positives permanently.
     """
 
     card = Card(
         title="OPML for single positives (OPML-SP), an interpretation",
         paper=_PAPER,
         year=2023,
-        equations="Eq. 6, 10 and 11 and the label correction, as far as they are known",
+        equations="Eq. 6, 10 and 11 and the label correction, as far as known",
         formula="L = mean over B of [log(alpha + sum over P of e^-z + sum over U of s e^-z) + log(beta\n"
         "+ sum over U of (1 - s) e^z + sum over known negatives of e^z)] - rank_weight log det(I + Q'Q)\n"
         "s = (p AP)^gamma, constant in the derivative; AP of the class on the training set, at first 0\n"
         "Q = p of the batch, B x C; after each epoch but the last, the int(correction N (1 - AP)) highest p\n"
-        "in U of each class leave U for P for good",
+        "in U of each class move from U to P permanently",
         state="average precision per class; corrected labels (int8, N x C)",
         deviations=(
             "mean over samples",
@@ -117,8 +117,8 @@ class OnePairApartSinglePositive(Objective):
         check_positive(alpha=alpha, beta=beta, gamma=gamma, delta=delta)
         check_non_negative(rank_weight=rank_weight)
         check_share(share=share, correction=correction)
-        one_of("smoothing", smoothing, ("product", "score", "constant", "none"))
-        one_of("rank", rank, ("determinant", "singular"))
+        check_choice("smoothing", smoothing, ("product", "score", "constant", "none"))
+        check_choice("rank", rank, ("determinant", "singular"))
         self.alpha, self.beta, self.smoothing, self.share, self.gamma = alpha, beta, smoothing, share, gamma
         self.rank_weight, self.rank, self.delta = rank_weight, rank, delta
         self.memory = HighestScores(rate=correction) if correction else None

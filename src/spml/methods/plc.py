@@ -12,12 +12,13 @@ from .registry import register
 
 @register("plc")
 class PseudoLabelConsistency(Objective):
-    """A strongly augmented view must have the labels that the model is sure of on the ordinary one, on which
+    """A strongly augmented view is trained on the confident predictions for the ordinary view, on which
     unknown labels are assumed negatives.
 
     Args:
-        weight: of the strong view, > 0.
-        tau: an unknown label is taken for positive from p = tau on, for negative below 1 - tau, in [0.5, 1].
+        weight: Weight of the strong view, > 0.
+        tau: Threshold in [0.5, 1]: an unknown label is treated as positive where p >= tau and as negative
+            where p < 1 - tau.
     """
 
     card = Card(
@@ -35,7 +36,7 @@ class PseudoLabelConsistency(Objective):
             "training recipe (AdamW, one-cycle learning rate, average of weights) are not included",
             "the ordinary view is the weak one",
             "the weight of the strong view is not known; default: 1. tau is that of the first stage; the "
-            "second has 0.9",
+            "second stage uses 0.9",
         ),
     )
     needs = Needs(batch_coupled=True, views=("strong",))

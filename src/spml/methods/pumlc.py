@@ -13,18 +13,18 @@ from .base import Batch, Card, Extra, Needs, Objective, Outputs
 from .registry import register
 
 _MIXING = 0.3
-"""Both parameters of the Beta distribution that shares are drawn from, as in Chen et al. 2020."""
+"""Both parameters of the Beta distribution of the shares, as in Chen et al. 2020."""
 
 
 @register("pumlc")
 class PositiveUnlabelled(Objective):
-    """Each class is learnt from its known positives and from the batch as a whole, without any negative; a
-    mixture of two samples must have the mixture of their labels.
+    """Each class is learned from its known positives and from the batch as a whole, without any negative; the
+    prediction for a mixture of two samples is trained towards the mixture of their labels.
 
     Args:
-        gamma: exponent of the factor on the unlabelled part, >= 0.
-        alpha: of the temperature min(alpha * standard deviation, 1), > 0.
-        mix: weight of the mixed samples, >= 0; 0 = none are made, which saves a forward pass.
+        gamma: Exponent of the factor on the unlabelled part, >= 0.
+        alpha: Factor in the temperature min(alpha * standard deviation, 1), > 0.
+        mix: Weight of the mixed samples, >= 0; 0 = no mixing, which saves a forward pass.
     """
 
     card = Card(
@@ -44,8 +44,8 @@ class PositiveUnlabelled(Objective):
             "sample of a batch is mixed with another one, shares are drawn from Beta(0.3, 0.3), targets are "
             "constant in the derivative, no temperature",
             "the weight of the mixed samples is not known; default: 1",
-            "a known negative counts as unknown in a mixture, because the logarithm of 0 is infinite; with "
-            "1e-10 in its place, fully labelled digits were not learnt",
+            "a known negative is treated as unknown in a mixture, because the logarithm of 0 is infinite; "
+            "with 1e-10 in its place, fully labelled digits were not learned",
             "sum over classes as in the released code, which adds 1e-10 inside logarithms; the default has "
             "none",
             "a class that is constant over the batch makes the released code NaN; here it has temperature 1",
@@ -64,10 +64,10 @@ class PositiveUnlabelled(Objective):
             return None
         # Drawn on the CPU, so that all processes and devices agree.
         generator = np.random.Generator(np.random.PCG64(batch.seed))
-        share = _onto(inputs.device, generator.beta(_MIXING, _MIXING, len(inputs)).astype(np.float32))
-        partner = _onto(inputs.device, generator.permutation(len(inputs)))
-        of_each = share.reshape(-1, *[1] * (inputs.ndim - 1))
-        mixed = of_each * inputs.float() + (1 - of_each) * inputs[partner].float()
+        share = _to_device(inputs.device, generator.beta(_MIXING, _MIXING, len(inputs)).astype(np.float32))
+        partner = _to_device(inputs.device, generator.permutation(len(inputs)))
+        factor = share.reshape(-1, *[1] * (inputs.ndim - 1))
+        mixed = factor * inputs.float() + (1 - factor) * inputs[partner].float()
         return Extra(mixed, mixed_log_target(outputs.logits, batch.target, partner, share))
 
     def forward(self, outputs: Outputs, batch: Batch) -> dict[str, Tensor]:
@@ -77,5 +77,5 @@ class PositiveUnlabelled(Objective):
         return terms
 
 
-def _onto(device: torch.device, drawn: npt.NDArray[np.generic]) -> Tensor:
-    return torch.from_numpy(drawn).to(device, non_blocking=True)
+def _to_device(device: torch.device, values: npt.NDArray[np.generic]) -> Tensor:
+    return torch.from_numpy(values).to(device, non_blocking=True)

@@ -1,4 +1,4 @@
-"""Registered methods by name. A module in this folder registers itself by being imported."""
+"""Registry of methods by name. The modules in this folder register their methods when they are imported."""
 
 from __future__ import annotations
 
@@ -8,26 +8,31 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import Any, TypeVar
 
+from torch import nn
+
 from ..errors import InputError, nearest
 from .base import Objective
 
 _REGISTRY: dict[str, type[Objective]] = {}
 _OBJECTIVE = TypeVar("_OBJECTIVE", bound=type[Objective])
+_MODULE = TypeVar("_MODULE", bound=nn.Module)
 ENTRY_POINTS = "spml.methods"
 
 
 def register(name: str) -> Callable[[_OBJECTIVE], _OBJECTIVE]:
-    """Class decorator that makes an objective known as `name`.
+    """Register an objective under a name (class decorator).
 
-    A package of your own registers by being imported: name its module in the entry-point group
-    `spml.methods`.
+    To register a method from your own package, list its module in the entry-point group `spml.methods`.
+
+    Raises:
+        ValueError: Another class is already registered under this name.
     """
 
     def add(cls: _OBJECTIVE) -> _OBJECTIVE:
         known = _REGISTRY.get(name)
         if known is not None and known.__qualname__ != cls.__qualname__:
             raise ValueError(
-                f"method {name!r} is registered already: {known.__module__}.{known.__qualname__}"
+                f"method {name!r} is already registered: {known.__module__}.{known.__qualname__}"
             )
         _REGISTRY[name] = cls
         return cls
@@ -36,14 +41,17 @@ def register(name: str) -> Callable[[_OBJECTIVE], _OBJECTIVE]:
 
 
 def methods() -> dict[str, type[Objective]]:
-    """All registered methods by name, those of installed packages included."""
+    """Return all registered methods by name, including those of installed packages."""
     _import_all()
     return dict(sorted(_REGISTRY.items()))
 
 
 @cache
 def _import_all() -> None:
-    """Once: looking through all installed packages takes 7 ms, and runs of a comparison may last 300."""
+    """Import all modules with methods.
+
+    Done once: searching all installed packages takes 7 ms, and runs of a comparison may last only 300 ms.
+    """
     import importlib
     import pkgutil
     from importlib.metadata import entry_points
@@ -54,15 +62,15 @@ def _import_all() -> None:
     for point in entry_points(group=ENTRY_POINTS):
         try:
             point.load()
-        except Exception as error:  # whatever a foreign package raises must not stop the program
+        except Exception as error:  # a broken foreign package must not stop the program
             warnings.warn(f"{ENTRY_POINTS}: {point.value} can't be imported ({error})", stacklevel=2)
 
 
 def find(name: str) -> type[Objective]:
-    """The objective class registered as `name`.
+    """Return the objective class registered under a name.
 
     Raises:
-        InputError: no such method; names the nearest.
+        InputError: There is no such method; the message names the nearest.
     """
     known = methods()
     if name not in known:
@@ -70,24 +78,38 @@ def find(name: str) -> type[Objective]:
     return known[name]
 
 
-def hyper_parameters(cls: type[Objective]) -> dict[str, Any]:
-    """Names and defaults of a method's hyper-parameters, from the signature of `__init__`."""
+def hyper_parameters(cls: type[nn.Module]) -> dict[str, Any]:
+    """Return names and defaults of the hyper-parameters of a method, from the signature of `__init__`."""
     parameters: Iterable[inspect.Parameter] = inspect.signature(cls).parameters.values()
     return {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY}
 
 
 def create(name: str, hp: Mapping[str, Any] | None = None) -> Objective:
-    """An objective with these hyper-parameters; the rest have their defaults.
+    """Create an objective; hyper-parameters that are not given have their defaults.
 
     Raises:
-        InputError: unknown method, unknown hyper-parameter, or a value outside its domain.
+        InputError: The method or a hyper-parameter is unknown, or a value is outside its domain.
     """
-    cls = find(name)
+    return instantiate(find(name), hp or {}, f"method {name!r}", "hyper-parameter")
+
+
+def instantiate(cls: type[_MODULE], settings: Mapping[str, Any], owner: str, kind: str) -> _MODULE:
+    """Create a module from keyword arguments that a user gave.
+
+    Args:
+        cls: Class with keyword-only arguments.
+        settings: Keyword arguments.
+        owner: Kind and quoted name of the module, for messages.
+        kind: Kind of the settings, for messages.
+
+    Raises:
+        InputError: A setting is unknown (the message names the nearest), or a value is outside its domain.
+    """
     known = hyper_parameters(cls)
-    for key in hp or {}:
+    for key in settings:
         if key not in known:
-            raise InputError(f"method {name!r} has no hyper-parameter {key!r}. {nearest(key, known)}")
+            raise InputError(f"{owner} has no {kind} {key!r}. {nearest(key, known)}")
     try:
-        return cls(**(hp or {}))
+        return cls(**settings)
     except (ValueError, TypeError) as error:
-        raise InputError(f"method {name!r}: {error}") from error
+        raise InputError(f"{owner}: {error}") from error

@@ -11,23 +11,23 @@ from torch import Tensor, nn
 
 from ..losses import role_loss
 from ..losses._core.domains import check_non_negative, check_positive
-from ._shared import stated_mean_labels
 from .base import Batch, Card, Facts, Needs, Objective, Outputs
 from .registry import register
+from .validation import stated_mean_labels
 
 _UNKNOWN, _KNOWN = math.log(0.6 / 0.4), math.log(0.995 / 0.005)
-"""Logits of the estimates at the start: known labels at 0.995 or 0.005, unknown ones in 0.4 ... 0.6."""
+"""Initial logits of the estimates: known labels at 0.995 or 0.005, unknown ones between 0.4 and 0.6."""
 
 
 @register("role")
 class OnlineLabelEstimation(Objective):
-    """The labels of all training samples are parameters that learn together with the classifier.
+    """The labels of all training samples are parameters, trained together with the classifier.
 
     Needs the mean labels per sample.
 
     Args:
-        weight: of the regulariser on the expected number of positives, >= 0.
-        lr_factor: learning rate of the estimated labels, relative to that of the model, > 0.
+        weight: Weight of the regulariser on the expected number of positives, >= 0.
+        lr_factor: Learning rate of the estimated labels, relative to that of the model, > 0.
     """
 
     card = Card(
@@ -42,8 +42,9 @@ class OnlineLabelEstimation(Objective):
         head_bias="prior",
         deviations=(
             "the released code adds 1e-5 inside logarithms (role_loss(eps=1e-5)); the default has none",
-            "the mean labels per sample come from the user, the released code has those of the true labels",
-            "the linear initialisation of ROLE+LI is a run of its own on frozen features",
+            "the mean labels per sample are stated by the user; the released code takes them from the true "
+            "labels",
+            "the linear initialisation of ROLE+LI is a separate run on frozen features",
         ),
     )
     needs = Needs(batch_coupled=True)
@@ -61,7 +62,7 @@ class OnlineLabelEstimation(Objective):
         known = torch.from_numpy(facts.observed.to_ternary())
         start = torch.empty(known.shape)
         for column, name in enumerate(facts.classes):
-            # By name, so that the order of classes does not matter.
+            # Seeded by name, so that the order of classes does not matter.
             seed = hashlib.sha256(f"{torch.initial_seed()} {name}".encode()).digest()[:8]
             generator = torch.Generator().manual_seed(int.from_bytes(seed, "little"))
             start[:, column].uniform_(-_UNKNOWN, _UNKNOWN, generator=generator)

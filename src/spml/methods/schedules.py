@@ -12,10 +12,10 @@ SHAPES = ("linear", "constant", "cosine", "exponential")
 
 
 def ends(name: str, value: Scheduled) -> tuple[float, float]:
-    """Start and end of a hyper-parameter: a number stays, a pair [start, end] moves.
+    """Return the first and the last value of a hyper-parameter, given as a number or as [start, end].
 
     Raises:
-        ValueError: neither a number nor two numbers.
+        ValueError: The value is neither a number nor two numbers.
     """
     pair = [value, value] if isinstance(value, (int, float)) else value
     if isinstance(pair, str) or len(pair) != 2 or not all(isinstance(end, (int, float)) for end in pair):
@@ -24,13 +24,17 @@ def ends(name: str, value: Scheduled) -> tuple[float, float]:
 
 
 def at(start: float, end: float, fraction: float, shape: str) -> float:
-    """The value at `fraction` (0 ... 1) of the way from `start` to `end`.
+    """Return the value of a schedule.
 
-    `linear`; `constant` = the end value throughout; `cosine` = half a cosine, slow at both ends;
-    `exponential` = fast at first, 1 - exp(-5 f) scaled to end at 1.
+    Args:
+        start: First value.
+        end: Last value.
+        fraction: Position in the schedule, from 0 to 1.
+        shape: `linear`; `constant`, the end value throughout; `cosine`, half a cosine, slow at both ends;
+            `exponential`, fast at first, 1 - exp(-5 f) scaled to end at 1.
 
     Raises:
-        ValueError: unknown shape.
+        ValueError: The shape is unknown.
     """
     if shape == "constant":
         return end

@@ -1,4 +1,4 @@
-"""SHOW: the likelihood of the label that was shown."""
+"""SHOW: the likelihood of the observed label."""
 
 from __future__ import annotations
 
@@ -7,23 +7,24 @@ from torch import Tensor
 
 from ..losses import expected_labels, show_loss
 from ..losses._core.domains import check_non_negative, check_positive, check_share
-from ._shared import stated_mean_labels
 from .base import Batch, Card, Facts, Needs, Objective, Outputs
 from .registry import register
+from .validation import stated_mean_labels
 
 
 @register("show")
 class ShownLabel(Objective):
-    """The likelihood that just the observed label was shown of all true ones, whose number is held near the
-    stated mean.
+    """The likelihood that, of all true labels, the observed one was shown; the number of true labels is held
+    near the stated mean.
 
     Needs the mean labels per sample.
 
     Args:
-        rho: how far the draw of the shown label counts, in [0, 1]; 1 is exact for a uniform draw.
-        weight: lambda, of the number of labels, >= 0. Where it varies much, (rho, weight) = (1, 1).
-        momentum: share of the batch in the running mean of the number of labels, in (0, 1]; 1 = the batch
-            alone. In small batches, 0.1 with a smaller weight.
+        rho: Weight of the draw of the shown label, in [0, 1]; 1 is exact for a uniform draw.
+        weight: lambda, weight of the term on the number of labels, >= 0. Where this number varies widely, use
+            (rho, weight) = (1, 1).
+        momentum: Share of the batch in the running mean of the number of labels, in (0, 1]; 1 = the batch
+            alone. For small batches, use 0.1 with a smaller weight.
     """
 
     card = Card(
@@ -37,8 +38,8 @@ class ShownLabel(Objective):
         state="running mean of the number of labels",
         head_bias="prior",
         deviations=(
-            "the formula adds logit(K / C) to the logits; here the bias of the head starts there, which is "
-            "the same",
+            "the formula adds logit(K / C) to the logits; here the bias of the head starts at this value, "
+            "which is equivalent",
         ),
     )
     needs = Needs(batch_coupled=True)
@@ -75,6 +76,6 @@ class ShownLabel(Objective):
         }
 
     def after_step(self, outputs: Outputs, batch: Batch) -> None:
-        now = expected_labels(outputs.logits, batch.target, mean_labels=self.mean_labels, shifted=False)
-        now = now.to(self.running.dtype).where(now.isfinite(), self.running)
-        self.running.lerp_(now, self.momentum)
+        count = expected_labels(outputs.logits, batch.target, mean_labels=self.mean_labels, shifted=False)
+        count = count.to(self.running.dtype).where(count.isfinite(), self.running)
+        self.running.lerp_(count, self.momentum)

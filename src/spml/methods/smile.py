@@ -6,21 +6,22 @@ from torch import Tensor
 
 from ..losses import smile_loss
 from ..losses._core.domains import check_non_negative, check_share
-from ._memories import RunningAverage
 from .base import Batch, Card, Facts, Objective, Outputs
+from .memory import RunningAverage
 from .registry import register
 
 
 @register("smile")
 class WeightedLabelEnhancement(Objective):
-    """Unknown labels have a soft label: partly a constant prior, partly the model's averaged predictions.
+    """Unknown labels have soft targets: a mixture of a constant prior and the model's averaged predictions.
 
     Args:
-        prior: soft label of an unknown label at the start, in [0, 1].
-        mu: share of the averaged predictions in the soft label, in [0, 1]; 0 = none.
-        rate: weight of unknown labels, >= 0.
-        bias: the weight of unknown labels is 1 / (C - 1) instead.
-        decay: of the average of a sample's predictions over epochs, in [0, 1]; 0 = the last prediction alone.
+        prior: Initial soft target of an unknown label, in [0, 1].
+        mu: Share of the averaged predictions in the soft target, in [0, 1]; 0 = none.
+        rate: Weight of unknown labels, >= 0.
+        bias: Whether the weight of unknown labels is 1 / (C - 1) instead.
+        decay: Weight of the previous value in the average of a sample's predictions over epochs, in [0, 1];
+            0 = the last prediction alone.
     """
 
     card = Card(
@@ -35,7 +36,7 @@ class WeightedLabelEnhancement(Objective):
         deviations=(
             "in the paper D comes from a variational autoencoder on a graph of similar samples, which is "
             "trained together with the classifier. It is not included. Here D is a running average of the "
-            "classifier's own predictions, a reading of ours",
+            "classifier's own predictions, which is our reading",
             "the paper's d is mu D + (1 - mu) on known positives, but its released loss is l+ there",
             "the released values (prior .001-.1, mu .01-.9, rate .1-.7) are for tables, not for images; the "
             "defaults lie within these ranges and were tried on the embedded digits only",
@@ -63,7 +64,7 @@ class WeightedLabelEnhancement(Objective):
     def forward(self, outputs: Outputs, batch: Batch) -> dict[str, Tensor]:
         soft = self.averages.rows(batch.index, self.prior).mul(self.mu).add((1 - self.mu) * self.prior)
         weight = 1 / max(soft.shape[1] - 1, 1) if self.bias else self.rate
-        # Rounding may lead beyond 1.
+        # Rounding may exceed 1.
         return {"smile": smile_loss(outputs.logits, batch.target, soft.clamp(max=1), unknown_weight=weight)}
 
     def after_step(self, outputs: Outputs, batch: Batch) -> None:

@@ -12,11 +12,11 @@ from .registry import register
 
 @register("softmax")
 class SoftmaxCrossEntropy(Objective):
-    """The observed label as if it were the only one: multi-class logistic regression.
+    """Multi-class logistic regression, as if the observed label were the only one.
 
-    The loss compares the classes of a sample and says nothing of how the logits of two samples lie to each
-    other. So the model answers log-probabilities (`--model.scores log_softmax`), which can be compared; they
-    are no log-odds, so a threshold has to be found from data.
+    The loss compares the classes of one sample and does not constrain the logits of different samples
+    relative to each other. The model therefore outputs log-probabilities (`--model.scores log_softmax`),
+    which can be compared; they are not log-odds, so a threshold has to be chosen from data.
     """
 
     card = Card(
@@ -25,7 +25,7 @@ class SoftmaxCrossEntropy(Objective):
         year=1958,
         equations="-log softmax",
         formula="L = mean over B of the mean over i in P of -log(e^z_i / (e^z_i + sum over U of e^z))\n"
-        "known negatives have no part in it",
+        "known negatives are left out",
         scores="log_softmax",
         deviations=("mean over samples; several known positives of a sample don't compete",),
     )
@@ -33,7 +33,7 @@ class SoftmaxCrossEntropy(Objective):
     def on_fit_start(self, facts: Facts) -> None:
         if facts.observed.full:
             raise InputError(
-                "method 'softmax' sets the observed label against unknown ones, but these data have no "
+                "method 'softmax' contrasts the observed label with unknown ones, but this data has no "
                 "unknown label. Choose 'bce', or hide labels (--data.observe single)."
             )
 

@@ -7,20 +7,21 @@ from torch import Tensor
 
 from ..losses import vlpl_loss
 from ..losses._core.domains import check_non_negative, check_positive, check_share
-from ._pseudo_labels import read_pseudo_labels
 from .base import Batch, Card, Facts, Objective, Outputs
+from .pseudo_labels import read_pseudo_labels
 from .registry import register
 
 
 @register("vlpl")
 class VisionLanguagePseudoLabels(Objective):
-    """Entropy maximisation, with pseudo-labels from a file where there are any. Without a file it is EM.
+    """Entropy maximisation with pseudo-labels from a file, where given. Without a file it is EM.
 
     Args:
-        pseudo_labels: .npz file with `ids`, `classes` and `labels` in {-1, 0, 1}; None = no pseudo-labels.
-        alpha: weight of the entropy of unknown labels without a pseudo-label.
-        beta_pos, beta_neg: weights of positive and negative pseudo-labels, >= 0.
-        smoothing: weight of the opposite label in a positive pseudo-label, in [0, 1].
+        pseudo_labels: File in .npz format with `ids`, `classes` and `labels` in {-1, 0, 1}; None = no
+            pseudo-labels.
+        alpha: Weight of the entropy of unknown labels without a pseudo-label, > 0.
+        beta_pos, beta_neg: Weights of positive and negative pseudo-labels, >= 0.
+        smoothing: Weight of the opposite label in a positive pseudo-label, in [0, 1].
     """
 
     card = Card(
@@ -42,8 +43,8 @@ class VisionLanguagePseudoLabels(Objective):
         deviations=(
             "negative pseudo-labels have no loss in the released code; default: the same, beta_neg = 0",
             "the released code adds 1e-5 inside logarithms (vlpl_loss(eps=1e-5)); the default has none",
-            "pseudo-labels are made outside: the paper has CLIP ViT-L/14, softmax over classes at "
-            "temperature 0.01, positive above 0.3",
+            "pseudo-labels are made outside this library; the paper uses CLIP ViT-L/14, softmax over classes "
+            "at temperature 0.01, positive above 0.3",
         ),
     )
     pseudo: Tensor | None

@@ -11,7 +11,7 @@ from .registry import register
 
 @register("zlpr")
 class ZeroBoundedRanking(Objective):
-    """Positives are pushed above zero and everything else below it, by logarithms of sums."""
+    """Positives are pushed above zero and all other labels below zero, by logarithms of sums."""
 
     card = Card(
         title="Zero-bounded log-sum-exp pairwise ranking (ZLPR)",

@@ -1,15 +1,7 @@
-"""Models: a backbone that turns samples into features, and a top that turns features into logits."""
+"""Models: a backbone that maps samples to features, and a top that maps features to logits."""
 
 from .backbones import Backbone, build_backbone
-from .classifier import (
-    LOG_SOFTMAX,
-    Classifier,
-    Standardise,
-    Top,
-    load_classifier,
-    save_classifier,
-    start_bias,
-)
+from .classifier import Classifier, load_classifier, save_classifier
 from .closed_form import (
     CLOSED_FORM,
     PENALTIES,
@@ -22,6 +14,7 @@ from .closed_form import (
 )
 from .heads import BOOSTED_CAM, GAUSSIAN, LINEAR
 from .spec import BackboneSpec, describe_backbone
+from .top import LOG_SOFTMAX, Standardise, Top, start_bias
 
 __all__ = [
     "BOOSTED_CAM",

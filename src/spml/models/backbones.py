@@ -1,4 +1,4 @@
-"""Backbones: timm models, a small network for small images, or nothing at all for feature vectors."""
+"""Backbones: timm models, a small network for small images, or the identity for feature vectors."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from ..config import ModelConfig
 from ..errors import InputError, nearest
 from .spec import NONE, SMALL_CNN, BackboneSpec
 
-_SHOWN = 3
+_EXAMPLES = 3  # names of weights in a message
 
 
 class Backbone(nn.Module):
-    """Samples to features (B, D).
+    """Network that maps samples to features (B, D).
 
-    Images are uint8 (B, channels, H, W); they are normalised here, on the device, so that few bytes travel. A
-    grey image goes into all channels of a network that takes colour, a coloured one is averaged for a network
-    that takes grey. Feature vectors pass through unchanged.
+    Images are uint8 of shape (B, channels, H, W). They are normalised here, on the device, so that few bytes
+    are transferred. A grey image is copied to all channels of a network for colour images; a colour image is
+    averaged for a network for grey images. Feature vectors are returned unchanged.
 
     Attributes:
-        spec: how it was built.
-        num_features: D.
+        spec: Description from which the network was built.
+        num_features: Number of features D.
     """
 
     _mean: Tensor
@@ -37,60 +37,63 @@ class Backbone(nn.Module):
 
     def __init__(self, spec: BackboneSpec, network: nn.Module, num_features: int) -> None:
         super().__init__()
-        # Weights laid out so make convolutions a quarter to a third faster on a processor.
+        # This memory layout makes convolutions a quarter to a third faster on CPU.
         self.network = network.to(memory_format=torch.channels_last)
         self.spec, self.num_features = spec, num_features
-        # Not persistent: they follow from the spec.
+        # Not persistent, because they follow from the spec.
         shape = (1, -1, 1, 1)
         self.register_buffer("_mean", torch.tensor(spec.mean).mul(255).reshape(shape), persistent=False)
         self.register_buffer("_std", torch.tensor(spec.std).mul(255).reshape(shape), persistent=False)
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Features, float (B, D) (half precision under autocast)."""
+        """Return features, float of shape (B, D) (half precision under autocast)."""
         if self.spec.name == NONE:
             return inputs
         features: Tensor = self.network(self._normalised(inputs))
         return features
 
     def maps(self, inputs: Tensor) -> Tensor:
-        """The last feature map, float (B, D, h, w); `pool` of it is what `forward` gives, bit by bit.
+        """Return the last feature map, float of shape (B, D, h, w).
+
+        `pool` of it equals `forward` to the bit.
 
         Raises:
-            InputError: the backbone has no such map: it is a transformer of tokens, or further layers follow
-                on pooling, or the inputs are feature vectors.
+            InputError: The backbone has no such map: it is a transformer of tokens, or pooling is followed by
+                further layers, or the inputs are feature vectors.
         """
-        found: Any = None
+        maps: Any = None
         if self.spec.name != NONE:
-            found = self.network.forward_features(self._normalised(inputs))  # type: ignore[operator]
-        if not isinstance(found, Tensor) or found.ndim != 4 or found.shape[1] != self.num_features:
+            maps = self.network.forward_features(self._normalised(inputs))  # type: ignore[operator]
+        if not isinstance(maps, Tensor) or maps.ndim != 4 or maps.shape[1] != self.num_features:
+            shape = f", but values of shape {tuple(maps.shape[1:])}" if isinstance(maps, Tensor) else ""
             raise InputError(
                 f"backbone {self.spec.name} has no feature map of {self.num_features} channels x height x "
-                f"width{_but(found)}: choose a convolutional backbone such as resnet50 (--model.backbone "
+                f"width{shape}: choose a convolutional backbone such as resnet50 (--model.backbone "
                 "resnet50), and do not freeze it (--model.frozen no)."
             )
-        return found
+        return maps
 
     def pool(self, maps: Tensor) -> Tensor:
-        """Features (B, D) of maps (B, D, h, w)."""
+        """Return the features (B, D) of maps (B, D, h, w)."""
         features: Tensor = self.network.forward_head(maps)  # type: ignore[operator]
         return features
 
-    def at_places(self, maps: Tensor) -> Tensor:
-        """The features that `pool` gives for each place of maps alone, the same shape.
+    def features_by_position(self, maps: Tensor) -> Tensor:
+        """Apply `pool` to each position of the maps separately; the result has the same shape.
 
-        The maps themselves where pooling is all that follows on them. Some networks (ConvNeXt) normalise
-        after pooling: a head that was trained on their features would make nothing of the maps themselves.
+        This is the identity where the network ends with pooling. Some networks (ConvNeXt) normalise after
+        pooling, so a head trained on their features can't be applied to the maps themselves.
         """
         rows, _, height, width = maps.shape
-        places = self.pool(maps.permute(0, 2, 3, 1).flatten(0, 2)[..., None, None])
-        return places.reshape(rows, height, width, self.num_features).permute(0, 3, 1, 2)
+        features = self.pool(maps.permute(0, 2, 3, 1).flatten(0, 2)[..., None, None])
+        return features.reshape(rows, height, width, self.num_features).permute(0, 3, 1, 2)
 
     @torch.no_grad()
     def check_maps(self) -> None:
-        """Find out by one black image whether there are feature maps.
+        """Check with one black image that the backbone has feature maps.
 
         Raises:
-            InputError: there are none.
+            InputError: It has none.
         """
         was_training = self.training
         self.eval()
@@ -99,7 +102,7 @@ class Backbone(nn.Module):
         self.train(was_training)
 
     def key(self) -> str:
-        """SHA-256 over everything that its features depend on apart from the samples."""
+        """Return the SHA-256 of everything that the features depend on, apart from the samples."""
         digest = hashlib.sha256(json.dumps(asdict(self.spec), sort_keys=True).encode())
         for name, tensor in sorted(self.state_dict().items()):
             digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
@@ -107,7 +110,7 @@ class Backbone(nn.Module):
         return digest.hexdigest()
 
     def _normalised(self, inputs: Tensor) -> Tensor:
-        # One copy, then in place: on a processor fresh memory costs more than the arithmetic.
+        # One copy, then in place: on CPU, allocating memory takes longer than the arithmetic.
         pixels = inputs.to(torch.float32, copy=True)
         if len(self.spec.mean) == 1:
             pixels = pixels.mean(1, keepdim=True)
@@ -117,11 +120,12 @@ class Backbone(nn.Module):
 
 
 class SmallCNN(nn.Module):
-    """A network for small images that one processor core trains in seconds: (B, channels, H, W) to (B, 64).
+    """Network for small images, (B, channels, H, W) to (B, 64), that one CPU core trains in seconds.
 
-    Max pooling stands before batch normalisation and ReLU, which then have a quarter of the work. The pooling
-    over the image is a generalised mean with exponent 3 (GeM; Radenović, Tolias, Chum, TPAMI 2019): between
-    mean and maximum, so that something small is not averaged away, and yet its surroundings learn.
+    Max pooling precedes batch normalisation and ReLU, which then process a quarter of the values. The pooling
+    over the image is a generalised mean with exponent 3 (GeM; Radenović, Tolias, Chum, TPAMI 2019). It lies
+    between mean and maximum, so that small objects are not averaged away, but their surroundings still
+    receive gradient.
     """
 
     num_features = 64
@@ -143,16 +147,16 @@ class SmallCNN(nn.Module):
         )
 
     def forward(self, images: Tensor) -> Tensor:
-        """Features, float32 (B, 64)."""
+        """Return features, float32 of shape (B, 64)."""
         return self.forward_head(self.forward_features(images))
 
     def forward_features(self, images: Tensor) -> Tensor:
-        """The feature map, float32 (B, 64, h, w). Named as in timm's models, as the next is."""
+        """Return the feature map, float32 of shape (B, 64, h, w). Named as in timm's models."""
         maps: Tensor = self.layers(images).float()
         return maps
 
     def forward_head(self, maps: Tensor) -> Tensor:
-        """Maps pooled, (B, 64)."""
+        """Pool feature maps to features (B, 64). Named as in timm's models."""
         pooled: Tensor = torch.linalg.vector_norm(maps, 3, dim=(2, 3)) / math.prod(maps.shape[2:]) ** (1 / 3)
         return pooled
 
@@ -160,19 +164,19 @@ class SmallCNN(nn.Module):
 def build_backbone(
     spec: BackboneSpec, config: ModelConfig, *, report: Callable[[str], None] = lambda line: None
 ) -> Backbone:
-    """The backbone with the weights that it starts from, on the CPU.
+    """Build a backbone with its initial weights, on the CPU.
 
-    Random weights come from torch's global random state. Weights of a file must fit exactly; only those of
-    its classifier are left out. Pretrained weights are timm's own, as safetensors files.
+    Random weights are drawn from torch's global random state. Weights of a file must fit exactly; only those
+    of its classifier are left out. Pretrained weights are timm's own, as safetensors files.
 
     Args:
-        spec: from `describe_backbone`.
-        config: says where the file of weights is.
-        report: told where weights come from, before a download starts.
+        spec: Description from `describe_backbone`.
+        config: Settings of the model, with the path of the weights file.
+        report: Callback for a line about the origin of the weights, called before a download starts.
 
     Raises:
-        InputError: weights that can't be downloaded, are damaged or do not fit; a size that the backbone
-            does not take.
+        InputError: The weights can't be downloaded, are damaged or do not fit, or the backbone does not
+            accept images of this size.
     """
     if spec.weights == "pretrained":
         report(f"weights: {spec.name}, pretrained; timm downloads them once (Hugging Face cache)")
@@ -180,10 +184,11 @@ def build_backbone(
     if spec.weights != "file":
         return create_backbone(spec)
     path = Path(config.weights)
-    told = "as its JSON says" if path.with_suffix(".json").is_file() else "timm's defaults, no JSON beside it"
+    sidecar = path.with_suffix(".json")
+    origin = f"as in {sidecar.name}" if sidecar.is_file() else f"timm's defaults, no {sidecar.name}"
     report(
-        f"weights: {path} for {spec.name}; images ({told}): {spec.size} pixels, {spec.interpolation}, mean "
-        f"{_short(spec.mean)}, std {_short(spec.std)}"
+        f"weights: {path} for {spec.name}; images ({origin}): {spec.size} pixels, {spec.interpolation}, mean "
+        f"{_rounded(spec.mean)}, std {_rounded(spec.std)}"
     )
     model = _create_timm(spec)
     _fill(model, spec, path)
@@ -191,25 +196,27 @@ def build_backbone(
 
 
 def create_backbone(spec: BackboneSpec) -> Backbone:
-    """The backbone with random weights, on the CPU; needs no network and no file.
+    """Build a backbone with random weights, on the CPU. Needs no network access and no file.
 
     Raises:
-        InputError: timm does not know the model, or options or size do not suit it.
+        InputError: timm does not know the model, or the model does not accept the options or the size.
     """
     if spec.name == NONE:
         return Backbone(spec, nn.Identity(), spec.width)
     if spec.name == SMALL_CNN:
         if spec.size < 8:
-            raise InputError(f"small_cnn halves thrice: --data.size must be at least 8, got {spec.size}.")
+            raise InputError(
+                f"small_cnn halves images three times: --data.size must be at least 8, got {spec.size}."
+            )
         return Backbone(spec, SmallCNN(len(spec.mean)), SmallCNN.num_features)
     return _with_size(spec, _create_timm(spec))
 
 
 def _create_timm(spec: BackboneSpec) -> Any:
-    """A timm model without its classifier, for images of the size it was trained with."""
+    """Create a timm model without its classifier, for images of the size it was trained with."""
     import timm
 
-    # Without the tag, which a later timm may not know. A name such as hf-hub:... would use the network.
+    # Without the tag, which a later timm may not know. A name such as hf-hub:... would access the network.
     name = spec.name.split(".")[0]
     known = timm.list_models()
     if name not in known:
@@ -217,13 +224,15 @@ def _create_timm(spec: BackboneSpec) -> Any:
     try:
         model = timm.create_model(name, pretrained=False, **spec.options)
     except (TypeError, ValueError, KeyError) as error:
-        raise InputError(f"backbone {name}: does not take options {dict(spec.options)} ({error})") from error
+        raise InputError(
+            f"backbone {name} does not accept the options {dict(spec.options)} ({error})"
+        ) from error
     model.reset_classifier(0)
     return model
 
 
 def _with_size(spec: BackboneSpec, model: Any) -> Backbone:
-    """A timm model that takes images of the size of the spec; most take any."""
+    """Set the input size of a timm model. Most models accept any size."""
     default = model.pretrained_cfg["input_size"][-1]
     if model.pretrained_cfg.get("fixed_input_size") and spec.size != default:
         try:
@@ -241,10 +250,10 @@ def _pretrained(spec: BackboneSpec) -> Any:
     from huggingface_hub import hf_hub_download
 
     known = timm.get_pretrained_cfg(spec.name)
-    advice = "Give a file (--model.weights FILE.safetensors), or say --model.weights random."
+    advice = "Pass a file (--model.weights FILE.safetensors), or pass --model.weights random."
     if not known.hf_hub_id:
         raise InputError(f"timm has no pretrained weights for {spec.name}. {advice}")
-    # Left alone, timm falls back to a pickle, and leaves out layers whose shape differs.
+    # By default timm falls back to a pickle, and leaves out layers whose shape differs.
     file = (known.hf_hub_filename or "pytorch_model.bin").replace("pytorch_model.bin", "model.safetensors")
     try:
         path = hf_hub_download(known.hf_hub_id, file)
@@ -252,52 +261,60 @@ def _pretrained(spec: BackboneSpec) -> Any:
         model = timm.create_model(spec.name, pretrained=True, pretrained_cfg_overlay=overlay)
         model.reset_classifier(0)
         return model
-    except Exception as error:  # the hub's client lets through whatever its HTTP library raises
-        first = str(error).strip().split("\n")[0]
+    except Exception as error:  # the hub's client passes on all exceptions of its HTTP library
+        first_line = str(error).strip().split("\n")[0]
         raise InputError(
             f"pretrained weights of {spec.name} could not be downloaded or loaded "
-            f"({type(error).__name__}: {first}). Check the connection. {advice}"
+            f"({type(error).__name__}: {first_line}). Check the connection. {advice}"
         ) from error
 
 
 def _fill(model: Any, spec: BackboneSpec, path: Path) -> None:
-    """Load weights of a file into a timm model without classifier, strictly."""
+    """Load the weights of a file into a timm model without classifier; all must fit."""
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
     try:
-        found = load_file(path)
+        weights = load_file(path)
     except (OSError, SafetensorError) as error:
-        raise InputError(f"{path}: not a readable .safetensors file ({error}). Get it again.") from error
+        raise InputError(
+            f"{path}: not a readable .safetensors file ({error}). Download or copy it again."
+        ) from error
     classifiers = model.pretrained_cfg.get("classifier") or ()
     classifiers = (classifiers,) if isinstance(classifiers, str) else classifiers
     expected = model.state_dict()
-    found = {
+    weights = {
         name: tensor
-        for name, tensor in found.items()
+        for name, tensor in weights.items()
         if name in expected or not name.startswith(tuple(f"{prefix}." for prefix in classifiers))
     }
-    advice = "Give weights that were made for this model."
-    check_fit(expected, found, f"{path}: these weights do not fit {spec.name}", advice)
-    model.load_state_dict(found)
+    advice = "Pass weights that were made for this model."
+    check_fit(expected, weights, f"{path}: these weights do not fit {spec.name}", advice)
+    model.load_state_dict(weights)
 
 
-def check_fit(expected: Mapping[str, Tensor], found: Mapping[str, Tensor], what: str, advice: str) -> None:
-    """Refuse weights whose names or shapes differ from those of the model.
+def check_fit(expected: Mapping[str, Tensor], weights: Mapping[str, Tensor], what: str, advice: str) -> None:
+    """Check that weights have the names and shapes that a model expects.
+
+    Args:
+        expected: State of the model.
+        weights: Weights to be loaded.
+        what: First part of the message.
+        advice: Last sentence of the message.
 
     Raises:
-        InputError: `what`, then the first names that differ and how many there are, then `advice`.
+        InputError: Names or shapes differ; the message counts them and names the first.
     """
-    # Files of other programs may lack these counters, which nothing here reads.
-    missing = [n for n in expected if n not in found and not n.endswith("num_batches_tracked")]
-    unexpected = [name for name in found if name not in expected]
+    # Files of other programs may lack these counters, which are never used.
+    missing = [n for n in expected if n not in weights and not n.endswith("num_batches_tracked")]
+    unexpected = [name for name in weights if name not in expected]
     shapes = [
-        f"{name} {tuple(found[name].shape)} instead of {tuple(expected[name].shape)}"
+        f"{name} {tuple(weights[name].shape)} instead of {tuple(expected[name].shape)}"
         for name in expected
-        if name in found and found[name].shape != expected[name].shape
+        if name in weights and weights[name].shape != expected[name].shape
     ]
     parts = [
-        f"{len(names)} {label}: {', '.join(names[:_SHOWN])}{', ...' if len(names) > _SHOWN else ''}"
+        f"{len(names)} {label}: {', '.join(names[:_EXAMPLES])}{', ...' if len(names) > _EXAMPLES else ''}"
         for label, names in (("missing", missing), ("unexpected", unexpected), ("of another shape", shapes))
         if names
     ]
@@ -305,9 +322,5 @@ def check_fit(expected: Mapping[str, Tensor], found: Mapping[str, Tensor], what:
         raise InputError(f"{what} ({'; '.join(parts)}). {advice}")
 
 
-def _but(found: Any) -> str:
-    return f", but values of shape {tuple(found.shape[1:])}" if isinstance(found, Tensor) else ""
-
-
-def _short(values: tuple[float, ...]) -> str:
+def _rounded(values: tuple[float, ...]) -> str:
     return "/".join(f"{value:.3g}" for value in values)

@@ -1,24 +1,27 @@
-"""Which backbone a run means, and how it wants its inputs: everything about it but weights."""
+"""Description of a backbone and of how its inputs are prepared: everything about it except its weights."""
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypeVar
+
+import msgspec
 
 from ..config import ModelConfig
-from ..data.dataset import Dataset
+from ..data.dataset import Kind
 from ..data.images import INTERPOLATIONS
 from ..errors import InputError, nearest
 from ..files import sha256_file
 
 NONE, SMALL_CNN = "none", "small_cnn"
-# Options that change what a timm model computes from the same weights. Others are not taken from a file: some
-# of them make timm open further files.
+# Options that change what a timm model computes from the same weights. Others are not accepted from a file,
+# because some of them make timm open further files.
 TIMM_OPTIONS = ("pad_type", "act_layer", "norm_layer", "bn_eps")
+_LARGEST_SIZE, _LARGEST_WIDTH = 8192, 1 << 24
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -26,22 +29,23 @@ class BackboneSpec:
     """All that is needed to build a backbone again, apart from its weights, and to prepare its inputs.
 
     Attributes:
-        name: `none`, `small_cnn`, or a timm model.
-        options: further arguments of the timm model.
-        size: side of the images it takes, in pixels; 0 for feature vectors.
-        mean, std: per channel, of pixels scaled to [0, 1]; what is subtracted, and what is then divided by.
-        interpolation: how images are resized.
-        weights: where the weights came from: `none`, `random`, `pretrained` (timm) or `file`.
-        file: name of the file of weights; empty if there is none.
-        sha256: of that file.
-        width: length of feature vectors; 0 for images.
+        name: `none`, `small_cnn`, or the name of a timm model.
+        options: Further arguments of the timm model.
+        size: Side of its input images in pixels; 0 for feature vectors.
+        mean: Mean of each channel, subtracted from pixels scaled to [0, 1].
+        std: Standard deviation of each channel, by which the difference is divided.
+        interpolation: Interpolation with which images are resized.
+        weights: Origin of the weights: `none`, `random`, `pretrained` (timm) or `file`.
+        file: Name of the weights file; empty if there is none.
+        sha256: SHA-256 of that file.
+        width: Length of feature vectors; 0 for images.
 
     Raises:
-        ValueError: a value that no backbone can have.
+        ValueError: A value is impossible for any backbone.
     """
 
     name: str
-    options: Mapping[str, str | float] = field(default_factory=dict)
+    options: Mapping[str, str | int | float] = field(default_factory=dict)
     size: int = 0
     mean: tuple[float, ...] = ()
     std: tuple[float, ...] = ()
@@ -54,23 +58,19 @@ class BackboneSpec:
     def __post_init__(self) -> None:
         for name in ("mean", "std"):
             object.__setattr__(self, name, tuple(float(value) for value in getattr(self, name)))
-        for name in ("name", "interpolation", "weights", "file", "sha256"):
-            if not isinstance(getattr(self, name), str):
-                raise ValueError(f"{name} must be a string, got {getattr(self, name)!r}")
         image = self.name != NONE
-        for name, least, most in (("size", image, 8192 * image), ("width", not image, 1 << 24)):
+        limits = {"size": (image, _LARGEST_SIZE * image), "width": (not image, _LARGEST_WIDTH)}
+        for name, (lowest, highest) in limits.items():
             value = getattr(self, name)
-            if type(value) is not int or not least <= value <= most:
-                raise ValueError(f"{name} must be a whole number from {int(least)} to {most}, got {value!r}")
+            if not lowest <= value <= highest:
+                raise ValueError(f"{name} must be from {int(lowest)} to {highest}, got {value}")
         if self.interpolation not in INTERPOLATIONS:
             raise ValueError(
                 f"interpolation must be one of {', '.join(INTERPOLATIONS)}, got {self.interpolation!r}"
             )
-        for name, value in self.options.items():
-            if name not in TIMM_OPTIONS or not isinstance(value, str | float | int):
-                raise ValueError(
-                    f"option {name!r} = {value!r} is not one of {', '.join(TIMM_OPTIONS)} with a plain value"
-                )
+        for name in self.options:
+            if name not in TIMM_OPTIONS:
+                raise ValueError(f"option {name!r} is not one of {', '.join(TIMM_OPTIONS)}")
         channels = {NONE: 0, SMALL_CNN: max(len(self.mean), 1)}.get(self.name, 3)
         if not len(self.mean) == len(self.std) == channels:
             raise ValueError(f"mean and std must have {channels} numbers, got {self.mean} and {self.std}")
@@ -78,63 +78,123 @@ class BackboneSpec:
             raise ValueError(f"mean and std must be finite and std positive, got {self.mean} and {self.std}")
 
 
-def describe_backbone(config: ModelConfig, data: Dataset, *, size: int = 0) -> BackboneSpec:
-    """The backbone that `config` means for this data. Nothing is downloaded, no weights are read.
+class _Sidecar(msgspec.Struct):
+    """JSON file next to a weights file. What it leaves out is timm's default for the model."""
 
-    `auto` is `none` for feature vectors, `small_cnn` for small grey images, `resnet50` for photographs. A
-    JSON beside a file of weights (same name) may give `timm_model` (what `auto` then is), `timm_kwargs`,
-    `input_size`, `mean`, `std` and `interpolation`; what it does not give is timm's default for the model.
+    timm_model: str | None = None
+    timm_kwargs: dict[str, str | int | float] = {}
+    input_size: Annotated[list[int], msgspec.Meta(min_length=1)] | None = None
+    mean: tuple[float, ...] | None = None
+    std: tuple[float, ...] | None = None
+    interpolation: str | None = None
+
+
+def describe_backbone(
+    config: ModelConfig, kind: Kind, width: int, *, size: int = 0, source: str = "the data"
+) -> BackboneSpec:
+    """Determine the backbone that `config` chooses for data of this kind.
+
+    Downloads no weights and reads none. `auto` is `none` for feature vectors, `small_cnn` for grey images and
+    `resnet50` for colour images. A JSON file next to a weights file, with the same name, may contain
+    `timm_model` (the meaning of `auto`), `timm_kwargs`, `input_size`, `mean`, `std` and `interpolation`.
 
     Args:
-        config: what the user chose.
-        data: what is to be classified.
-        size: side of the images in pixels if the user chose it; 0 = what the backbone was trained with.
+        config: Settings of the user.
+        kind: Kind of the samples.
+        width: Length of the feature vectors, or number of colour channels of the images (3 for image files).
+        size: Side of the images in pixels if the user chose it; 0 = the size the backbone was trained with.
+        source: Name of the data in messages.
 
     Raises:
-        InputError: an unknown backbone, one that does not suit the data, or a damaged JSON.
+        InputError: The backbone is unknown or does not suit the data, the size is too large, or the JSON file
+            is damaged.
     """
-    inputs = next(iter(data.splits.values())).inputs
-    width = int(inputs.fetch([0], None).shape[1])
+    if size > _LARGEST_SIZE:
+        raise InputError(f"--data.size must be at most {_LARGEST_SIZE} pixels, got {size}.")
     name = config.backbone
-    if data.kind == "feature":
+    if kind == "feature":
         if name not in ("auto", NONE):
             raise InputError(
-                f"backbone {name!r} takes images, but {data.name} holds feature vectors: leave out "
-                "--model.backbone, or say none."
+                f"backbone {name!r} takes images, but {source} holds feature vectors: leave out "
+                "--model.backbone, or pass --model.backbone none."
             )
         return BackboneSpec(NONE, width=width)
     if name == NONE:
         raise InputError(
-            f"backbone none takes feature vectors, but {data.name} holds images: leave out --model.backbone, "
-            "or name a timm model."
+            f"backbone none takes feature vectors, but {source} holds images: leave out --model.backbone, "
+            "or pass the name of a timm model."
         )
     weights = None if config.weights in ("pretrained", "random") else Path(config.weights)
     if name == SMALL_CNN or (name == "auto" and width == 1 and weights is None):
         if weights is not None:
             raise InputError(
                 f"small_cnn starts from random weights only, but --model.weights is {weights}: leave it out, "
-                "or name the backbone that these weights belong to."
+                "or pass the backbone of these weights to --model.backbone."
             )
         return BackboneSpec(SMALL_CNN, {}, size or 40, (0.25,) * width, (0.25,) * width, weights="random")
     if weights is None:
-        return _timm_spec("resnet50" if name == "auto" else name, {}, "", size, config.weights)
-    _check_suffix(weights)
-    sidecar = weights.with_suffix(".json")
-    given = _read_sidecar(sidecar) if sidecar.is_file() else {}
-    named = str(given.get("timm_model") or "resnet50")
-    if name == "auto":
-        name = named
-    elif "timm_model" in given and name.split(".")[0] != named.split(".")[0]:
+        return _timm_spec("resnet50" if name == "auto" else name, config.weights, size)
+    return _spec_of_file(name, weights, size)
+
+
+def read_json(path: Path, content: type[T], advice: str) -> T:
+    """Read a JSON file of a known structure.
+
+    Args:
+        path: File to read.
+        content: Type of its content, as msgspec understands it.
+        advice: Last sentence of the message if the file can't be read.
+
+    Raises:
+        InputError: The file can't be read, is not JSON, or has another structure.
+    """
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=content)
+    except msgspec.ValidationError as error:
+        raise InputError(f"{path}: {error}. {advice}") from error
+    except (OSError, ValueError, RecursionError) as error:
+        raise InputError(f"{path}: not readable as JSON ({error}). {advice}") from error
+
+
+def _spec_of_file(name: str, weights: Path, size: int) -> BackboneSpec:
+    """Describe a timm model with the weights of a file and, if there is one, the JSON file next to it."""
+    if weights.suffix != ".safetensors":
         raise InputError(
-            f"{weights}: these are weights of {named} (says {sidecar.name}), not of {name}: leave out "
-            "--model.backbone, or give other weights."
+            f"--model.weights must be pretrained, random, or a .safetensors file, got {str(weights)!r}. "
+            "Other formats are not opened, because they can contain programs."
         )
-    spec = _timm_spec(name, given, str(sidecar), size, "file")
-    return replace(spec, file=weights.name, sha256=_sha256(weights))
+    path = weights.with_suffix(".json")
+    sidecar = _Sidecar()
+    if path.is_file():
+        sidecar = read_json(path, _Sidecar, "Correct the file, or remove it.")
+    if name == "auto":
+        name = sidecar.timm_model or "resnet50"
+    elif sidecar.timm_model and name.split(".")[0] != sidecar.timm_model.split(".")[0]:
+        raise InputError(
+            f"{weights}: according to {path.name} these are weights of {sidecar.timm_model}, not of {name}: "
+            "leave out --model.backbone, or pass other weights."
+        )
+    try:
+        spec = _timm_spec(name, "file", size, sidecar)
+    except InputError:
+        raise
+    except ValueError as error:
+        raise InputError(f"{path}: {error}. Correct the file, or remove it.") from error
+    try:
+        return replace(spec, file=weights.name, sha256=sha256_file(weights))
+    except OSError as error:
+        raise InputError(
+            f"{weights}: can't be read ({error.strerror or error}): check --model.weights."
+        ) from error
 
 
-def _timm_spec(name: str, given: Mapping[str, Any], where: str, size: int, weights: str) -> BackboneSpec:
-    """A timm model with inputs as timm prepares them, or as `given` (read from file `where`) says."""
+def _timm_spec(name: str, weights: str, size: int, sidecar: _Sidecar | None = None) -> BackboneSpec:
+    """Describe a timm model, with inputs prepared as in timm unless the sidecar says otherwise.
+
+    Raises:
+        InputError: timm does not know the model or its weights.
+        ValueError: A value of the sidecar is impossible.
+    """
     import timm
 
     architecture, _, tag = name.partition(".")
@@ -146,49 +206,18 @@ def _timm_spec(name: str, given: Mapping[str, Any], where: str, size: int, weigh
     tagged = timm.list_pretrained(f"{architecture}.*")
     if tag and name not in tagged:
         raise InputError(f"timm has no weights {name!r} for {architecture}. {nearest(name, tagged)}")
-    defaults = timm.get_pretrained_cfg(name)
+    defaults: Any = timm.get_pretrained_cfg(name)
     if weights == "pretrained" and f"{architecture}.{defaults.tag}" in tagged:
         name = f"{architecture}.{defaults.tag}"
+    prepared = msgspec.structs.asdict(sidecar) if sidecar else {}
+    prepared = {key: value for key, value in prepared.items() if value is not None}
     resize = defaults.interpolation if defaults.interpolation in INTERPOLATIONS else "bicubic"
-    try:
-        return BackboneSpec(
-            name,
-            dict(given.get("timm_kwargs", {})),
-            size or given.get("input_size", defaults.input_size)[-1],
-            given.get("mean", defaults.mean),
-            given.get("std", defaults.std),
-            given.get("interpolation", resize),
-            weights,
-        )
-    except (ValueError, TypeError, LookupError) as error:
-        raise InputError(
-            f"{where}: can't be understood ({error}). It may give timm_model, timm_kwargs, input_size, mean, "
-            "std and interpolation."
-        ) from error
-
-
-def _read_sidecar(path: Path) -> dict[str, Any]:
-    try:
-        given = json.loads(path.read_bytes())
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path}: not readable as JSON ({error}). Repair it, or remove it.") from error
-    if not isinstance(given, dict):
-        raise InputError(f"{path}: expected a JSON object, got {type(given).__name__}. Repair or remove it.")
-    return given
-
-
-def _check_suffix(path: Path) -> None:
-    if path.suffix != ".safetensors":
-        raise InputError(
-            f"--model.weights must be pretrained, random, or a .safetensors file, got {str(path)!r}. Other "
-            "formats are not opened, since they can hold programs."
-        )
-
-
-def _sha256(path: Path) -> str:
-    try:
-        return sha256_file(path)
-    except OSError as error:
-        raise InputError(
-            f"{path}: can't be read ({error.strerror or error}): check --model.weights."
-        ) from error
+    return BackboneSpec(
+        name,
+        prepared.get("timm_kwargs", {}),
+        size or prepared.get("input_size", defaults.input_size)[-1],
+        prepared.get("mean", defaults.mean),
+        prepared.get("std", defaults.std),
+        prepared.get("interpolation", resize),
+        weights,
+    )

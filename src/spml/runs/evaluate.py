@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeVar
 
@@ -11,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..config import DataConfig
-from ..data import Samples, open_dataset
+from ..data import Dataset, Samples, start_opening
 from ..decisions.selection import default_mean_labels
 from ..errors import InputError
 from ..files import write_json, write_rows
@@ -101,7 +102,13 @@ def evaluate(
     first = next(iter(runs.values()))
     _check_classes(runs)
     check_mean_labels(mean_labels, len(first.classes))
-    dataset = open_dataset(config, purpose="evaluate", report=report)
+    opening = start_opening(config, purpose="evaluate", report=report)
+
+    @cache
+    def finish(size: int, interpolation: str) -> Dataset:
+        return opening.finish(size=config.size or size, interpolation=interpolation)
+
+    dataset = finish(first.spec.size, first.spec.interpolation)
     if split not in dataset.splits:
         raise InputError(f"{config.path}: has no {split!r} split, but {', '.join(dataset.splits)} (--split).")
     columns = first.columns(config.path, dataset.classes)
@@ -109,7 +116,7 @@ def evaluate(
     def logits(run: _Trained) -> Logits:
         """Logits of a run in the order of the classes of the first run."""
         column_of = {name: column for column, name in enumerate(run.classes)}
-        samples = dataset.resized(config.size or run.spec.size, run.spec.interpolation).splits[split]
+        samples = finish(run.spec.size, run.spec.interpolation).splits[split]
         return predict(run, samples)[:, [column_of[name] for name in first.classes]]
 
     truth, labels = dataset.truth.get(split), dataset.splits[split].observed

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from .. import models
 from ..config import ModelConfig
-from ..data import Dataset, Samples
+from ..data import Opening, Samples
 from ..errors import InputError
 from ..files import write_bytes
 from ..methods.base import Objective
@@ -92,7 +92,7 @@ class Start:
         backbone.load_state_dict(weights)
         return backbone
 
-    def check(self, data: Dataset) -> None:
+    def check(self, data: Opening) -> None:
         """Refuse data that the model was not made for.
 
         Raises:
@@ -113,11 +113,10 @@ class Start:
                 f"{data.kind}s. Start from a run on {data.kind}s; one on images may keep its backbone frozen "
                 "(--model.frozen yes)."
             )
-        width = int(data.splits["train"].inputs.fetch([0], None).shape[1])
-        if not spec.size and width != spec.width:
+        if not spec.size and data.width != spec.width:
             raise InputError(
                 f"the model of {self.folder} (--init_from) takes {spec.width} features per sample, but "
-                f"{data.name} has {width}. Give features made in the same way."
+                f"{data.name} has {data.width}. Give features made in the same way."
             )
 
     def carry(self, objective: Objective, method: str, train: Samples) -> str:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from .. import models
 from ..config import LBFGS, Config, DataConfig, ModelConfig, OptimConfig, check
-from ..data import Dataset, open_dataset
+from ..data import Dataset, start_opening
 from ..errors import InputError
 from ..methods.base import Needs, Objective
 from ..methods.registry import create, find
@@ -99,13 +99,15 @@ def open_for_backbone(
     Raises:
         InputError: The data can't be opened, or the backbone does not suit it.
     """
-    data = open_dataset(config.data, report=report)
+    opening = start_opening(config.data, report=report)
     if start:
-        start.check(data)
+        start.check(opening)
         spec = start.spec(config.data.size)
     else:
-        spec = models.describe_backbone(config.model, data, size=config.data.size)
-    return data.resized(config.data.size or spec.size, spec.interpolation), spec
+        spec = models.describe_backbone(
+            config.model, opening.kind, opening.width, size=config.data.size, source=opening.name
+        )
+    return opening.finish(size=config.data.size or spec.size, interpolation=spec.interpolation), spec
 
 
 def run_folder(config: Config) -> Path:

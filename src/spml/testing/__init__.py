@@ -1,42 +1,112 @@
-"""The suite that every method passes. Run it on your own: `spml.check_objective(MyMethod)`.
+"""The contract of methods: checks of the rules that the engine, checkpoints and several processes rely on.
 
-Each check is a function of a `Case` and raises AssertionError with a sentence that says what does not hold.
+Every registered method passes them. Run them on your own method with `spml.check_objective(MyMethod)`, or as
+one pytest test each with `parametrize_with_checks`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..methods.base import Objective
 from ..methods.registry import create
-from . import losses, memories
+from . import loss_checks, memory_checks
 from .cases import Case, make_case
 
+if TYPE_CHECKING:
+    import pytest
 
-def check_objective(method: str | type[Objective], **hp: Any) -> None:
-    """Check that a method keeps the rules that the engine, checkpoints and several processes rely on.
+Method: TypeAlias = str | type[Objective]
+"""Registered name or class of a method."""
+
+MethodWithHyperParameters: TypeAlias = tuple[Method, Mapping[str, Any]]
+
+
+def check_objective(method: Method, **hp: Any) -> None:
+    """Check that a method fulfils the contract.
 
     Args:
-        method: a registered name, or a class.
-        hp: hyper-parameters; defaults where not given.
+        method: Registered name or class of the method.
+        hp: Hyper-parameters; defaults where not given.
 
     Raises:
-        AssertionError: a rule is broken; the message says which and how.
+        AssertionError: A check failed; the message says which one and how.
+
+    Example:
+        >>> check_objective("gr", q2=0.5)
     """
     for name, check in checks(method, **hp):
         try:
             check()
         except AssertionError as error:
-            raise AssertionError(f"{method}: {name}: {error}") from error
+            raise AssertionError(f"{_name(method)}: {name}: {error}") from error
 
 
-def checks(method: str | type[Objective], **hp: Any) -> Iterator[tuple[str, Callable[[], None]]]:
-    """The checks of a method by name, for a test runner that reports them one by one."""
-    make = (lambda: create(method, hp)) if isinstance(method, str) else (lambda: method(**hp))
-    case = make_case(make)
-    for check in (*losses.CHECKS, *memories.CHECKS):
-        yield check.__name__.removeprefix("_").replace("_", " "), lambda check=check: check(case)  # type: ignore[misc]
+def checks(method: Method, **hp: Any) -> Iterator[tuple[str, Callable[[], None]]]:
+    """Yield the name and function of each check of a method, for test runners other than pytest."""
+    for name, check in _CHECKS.items():
+        yield name, lambda check=check: check((method, hp))  # type: ignore[misc]
 
 
-__all__ = ["Case", "check_objective", "checks"]
+def parametrize_with_checks(
+    objectives: Iterable[Method | MethodWithHyperParameters],
+) -> pytest.MarkDecorator:
+    """Make one pytest test for each objective and check.
+
+    Args:
+        objectives: Registered names or classes, or pairs of these and hyper-parameters.
+
+    Returns:
+        Decorator of a test function with the arguments `objective` and `check`.
+
+    Raises:
+        ImportError: pytest is not installed.
+
+    Example:
+        >>> @parametrize_with_checks(["gr", ("gr", {"q2": 0.5})])
+        ... def test_contract(objective, check):
+        ...     check(objective)
+    """
+    try:
+        import pytest
+    except ImportError as error:
+        raise ImportError("parametrize_with_checks needs pytest: pip install pytest") from error
+    return pytest.mark.parametrize(
+        ("objective", "check"),
+        [
+            pytest.param(objective, check, id=f"{_identifier(objective)}-{name}")
+            for objective in objectives
+            for name, check in _CHECKS.items()
+        ],
+    )
+
+
+def _with_case(
+    check: Callable[[Case], None],
+) -> Callable[[Method | MethodWithHyperParameters], None]:
+    """Turn a check of a case into a check of a method, each time on data of its own."""
+
+    def run(objective: Method | MethodWithHyperParameters) -> None:
+        method, hp = objective if isinstance(objective, tuple) else (objective, {})
+        check(make_case(lambda: create(method, hp) if isinstance(method, str) else method(**hp)))
+
+    return run
+
+
+def _name(method: Method) -> str:
+    return method if isinstance(method, str) else method.__qualname__
+
+
+def _identifier(objective: Method | MethodWithHyperParameters) -> str:
+    method, hp = objective if isinstance(objective, tuple) else (objective, {})
+    settings = ", ".join(f"{key}={value}" for key, value in hp.items())
+    return f"{_name(method)}({settings})" if settings else _name(method)
+
+
+_CHECKS = {
+    check.__name__.removeprefix("_").replace("_", " "): _with_case(check)
+    for check in (*loss_checks.CHECKS, *memory_checks.CHECKS)
+}
+
+__all__ = ["Case", "check_objective", "checks", "parametrize_with_checks"]

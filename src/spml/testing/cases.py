@@ -1,4 +1,4 @@
-"""What the checks are made of: a method with data that it accepts, outputs, losses with their gradients."""
+"""Building blocks of the checks: a method with data that it accepts, outputs, losses and their gradients."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ class Case:
     """A method with hyper-parameters, and data that it accepts.
 
     Attributes:
-        make: a fresh objective.
-        facts: single-positive labels, or full ones if the method accepts no others.
+        make: Function that creates an objective.
+        facts: Facts with single-positive labels, or with full ones if the method accepts no others.
     """
 
     make: Callable[[], Objective]
     facts: Facts
 
     def started(self) -> Objective:
-        """An objective in the middle of training, in float64."""
+        """Return an objective in the middle of training, in float64."""
         objective = self.make()
         objective.on_fit_start(self.facts)
         objective.double()
@@ -38,19 +38,19 @@ class Case:
         return objective
 
     def batch(self) -> Batch:
-        """The first samples, in an order that is not that of the data set."""
+        """Return a batch of `ROWS` samples, in another order than in the data set."""
         return self.batch_of(np.random.default_rng(1).permutation(SAMPLES)[:ROWS])
 
     def batch_of(self, rows: IntArray) -> Batch:
-        """The samples at int64 `rows`, with a seed of their own."""
+        """Return a batch of the samples at int64 `rows`, with its own seed."""
         return Batch(self.facts.observed.target(rows), torch.from_numpy(rows), int(rows.sum()))
 
     def labelled(self, observed: ObservedLabels) -> Case:
-        """The same method on other labels of the samples."""
+        """Return the same case with other labels of the samples."""
         return replace(self, facts=replace(self.facts, observed=observed))
 
     def accepts(self) -> bool:
-        """Whether the method takes these labels."""
+        """Return whether the method accepts these labels."""
         try:
             self.make().on_fit_start(self.facts)
         except InputError:
@@ -58,14 +58,14 @@ class Case:
         return True
 
     def with_partial_labels(self) -> list[Case]:
-        """This case, and one with positives, negatives and unknown labels if the method takes those."""
-        partial = np.random.default_rng(5).choice([-1, 0, 1], (SAMPLES, CLASSES), p=[0.2, 0.6, 0.2])
-        other = self.labelled(ObservedLabels.from_ternary(partial))
-        return [self, other] if other.accepts() else [self]
+        """Return this case, and one with positive, negative and unknown labels if these are accepted."""
+        ternary = np.random.default_rng(5).choice([-1, 0, 1], (SAMPLES, CLASSES), p=[0.2, 0.6, 0.2])
+        partial = self.labelled(ObservedLabels.from_ternary(ternary))
+        return [self, partial] if partial.accepts() else [self]
 
 
 def make_case(make: Callable[[], Objective]) -> Case:
-    """Data that the method accepts."""
+    """Return a case with data that the method accepts."""
     generator = np.random.default_rng(0)
     single = ObservedLabels.from_index(generator.integers(0, CLASSES, SAMPLES), CLASSES)
     full = ObservedLabels.from_ternary(np.where(generator.random((SAMPLES, CLASSES)) < 0.4, 1, -1))
@@ -76,77 +76,79 @@ def make_case(make: Callable[[], Objective]) -> Case:
 
 
 def logits_and_features(rows: int = ROWS, dtype: torch.dtype = torch.float64) -> Outputs:
-    """What every model gives, at random."""
+    """Return random logits and features, which every model outputs."""
     generator = torch.Generator().manual_seed(2)
     logits = 3 * torch.randn(rows, CLASSES, generator=generator, dtype=torch.float64)
     features = torch.randn(rows, WIDTH, generator=generator, dtype=torch.float64)
     return Outputs(logits.to(dtype), features.to(dtype))
 
 
-def complete(objective: Objective, given: Outputs, batch: Batch) -> Outputs:
-    """Logits and features with all else that the objective needs, as the engine gives it to `forward`.
+def complete(objective: Objective, outputs: Outputs, batch: Batch) -> Outputs:
+    """Add all further outputs that the objective needs, as the engine passes them to `forward`.
 
-    Everything follows from logits and features element by element, so that a change of them, such as another
-    order, is also one of the rest.
+    They are computed from logits and features element by element, so that a change of those, such as another
+    order, changes the further outputs in the same way.
     """
-    logits, needs = given.logits, objective.needs
+    logits, needs = outputs.logits, objective.needs
     views = tuple(logits + torch.sin((2 + view) * logits) for view in range(len(needs.views)))
-    latent = (given.features, torch.exp(given.features / 2)) if needs.latent else None
-    given = given._replace(views=views, latent=latent)
-    extra = further_inputs(objective, given, batch)
+    latent = (outputs.features, torch.exp(outputs.features / 2)) if needs.latent else None
+    outputs = outputs._replace(views=views, latent=latent)
+    extra = further_inputs(objective, outputs, batch)
     if extra is None:
-        return given
-    return given._replace(extra=logits - torch.sin(5 * logits), extra_target=extra.target)
+        return outputs
+    return outputs._replace(extra=logits - torch.sin(5 * logits), extra_target=extra.target)
 
 
-def further_inputs(objective: Objective, given: Outputs, batch: Batch) -> Extra | None:
-    """What `extra_inputs` makes of uint8 images if it needs class maps, of features if not."""
-    rows, inputs = len(given.logits), given.features.float()
+def further_inputs(objective: Objective, outputs: Outputs, batch: Batch) -> Extra | None:
+    """Call `extra_inputs` on uint8 images if the objective needs class maps, else on features."""
+    rows, inputs = len(outputs.logits), outputs.features.float()
     if objective.needs.class_maps:
         generator = torch.Generator().manual_seed(3)
         inputs = torch.randint(0, 256, (rows, 3, 8, 8), generator=generator, dtype=torch.uint8)
-        places = torch.arange(1, 5, dtype=given.logits.dtype).reshape(2, 2)
-        given = given._replace(class_maps=torch.sin(given.logits[:, :, None, None] * places))
+        factors = torch.arange(1, 5, dtype=outputs.logits.dtype).reshape(2, 2)
+        outputs = outputs._replace(class_maps=torch.sin(outputs.logits[:, :, None, None] * factors))
     with torch.no_grad():
-        extra = objective.extra_inputs(inputs, given.map(Tensor.detach), batch)
+        extra = objective.extra_inputs(inputs, outputs.map(Tensor.detach), batch)
     assert extra is None or extra.inputs.shape == inputs.shape, "extra_inputs changed the shape of the inputs"
     return extra
 
 
 def in_agreement(outputs: Outputs) -> Outputs:
-    """All views and the further pass say what the logits say, so that nothing draws them together."""
+    """Replace all views and the further pass by the logits, so that consistency terms have no effect."""
     views = tuple(outputs.logits for _ in outputs.views)
     return outputs._replace(views=views, extra=None if outputs.extra is None else outputs.logits)
 
 
 def total(objective: Objective, outputs: Outputs, batch: Batch) -> Tensor:
-    """The loss."""
+    """Return the loss: the sum of all terms."""
     return torch.stack(list(objective(outputs, batch).values())).sum()
 
 
 def parts(outputs: Outputs) -> dict[str, Tensor]:
-    """All outputs that have a gradient, by name."""
-    found = {"logits": outputs.logits, "features": outputs.features}
-    found |= {f"view {number}": view for number, view in enumerate(outputs.views, start=1)}
+    """Return all outputs that have a gradient, by name."""
+    tensors = {"logits": outputs.logits, "features": outputs.features}
+    tensors |= {f"view {number}": view for number, view in enumerate(outputs.views, start=1)}
     if outputs.latent is not None:
-        found |= {"latent mean": outputs.latent[0], "latent deviation": outputs.latent[1]}
-    return found if outputs.extra is None else found | {"extra": outputs.extra}
+        tensors |= {"latent mean": outputs.latent[0], "latent deviation": outputs.latent[1]}
+    return tensors if outputs.extra is None else tensors | {"extra": outputs.extra}
 
 
 def loss_and_gradients(
     objective: Objective, outputs: Outputs, batch: Batch
 ) -> tuple[Tensor, dict[str, Tensor]]:
-    """The loss, and its gradient with respect to each of `parts`."""
+    """Return the loss, and its gradient with respect to each of `parts`."""
     leaves = outputs._replace(extra_target=None).map(lambda part: part.detach().clone().requires_grad_())
     leaves = leaves._replace(extra_target=outputs.extra_target)
-    loss, wanted = total(objective, leaves, batch), parts(leaves)
-    found = torch.autograd.grad(loss, list(wanted.values()), allow_unused=True, materialize_grads=True)
-    return loss.detach(), dict(zip(wanted, found, strict=True))
+    loss, tensors = total(objective, leaves, batch), parts(leaves)
+    gradients = torch.autograd.grad(loss, list(tensors.values()), allow_unused=True, materialize_grads=True)
+    return loss.detach(), dict(zip(tensors, gradients, strict=True))
 
 
-def same(found: Tensor, expected: Tensor, what: str, tolerance: float = 1e-9) -> None:
-    """Fail where two tensors differ by more than `tolerance`, relative to the largest element."""
-    assert found.shape == expected.shape, f"{what}: shape {tuple(found.shape)}, not {tuple(expected.shape)}"
-    scale = expected.abs().max().clamp(min=1e-12) if expected.numel() else torch.ones(())
-    error = float(((found - expected).abs().max() if expected.numel() else torch.zeros(())) / scale)
+def assert_same(actual: Tensor, expected: Tensor, what: str, tolerance: float = 1e-9) -> None:
+    """Fail if two tensors differ by more than `tolerance`, relative to the largest element."""
+    assert actual.shape == expected.shape, f"{what}: shape {tuple(actual.shape)}, not {tuple(expected.shape)}"
+    if not expected.numel():
+        return
+    scale = expected.abs().max().clamp(min=1e-12)
+    error = float((actual - expected).abs().max() / scale)
     assert error <= tolerance, f"{what}: largest relative difference {error:.3g}, allowed {tolerance:g}"

@@ -1,4 +1,4 @@
-"""What methods with a memory, a schedule or parameters of their own do between and after steps."""
+"""Hooks of methods with a memory, a schedule or parameters of their own."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_the_mean_labels_must_be_stated(method, mean_labels):
         ("pumlc", {"alpha": 0}),
     ],
 )
-def test_wrong_values_are_refused_when_the_method_is_made(method, hp):
+def test_wrong_values_are_refused_when_the_method_is_created(method, hp):
     with pytest.raises(InputError, match=f"method '{method}': {next(iter(hp))} must"):
         create(method, hp)
 
@@ -136,7 +136,7 @@ def test_wrong_values_are_refused_when_the_method_is_made(method, hp):
 # -- ROLE ------------------------------------------------------------------------------------------------
 
 
-def test_role_starts_sure_of_what_is_known_and_unsure_of_the_rest():
+def test_role_starts_with_confident_known_and_uncertain_unknown_labels():
     ternary = np.zeros((N, C), np.int8)
     ternary[:, 0], ternary[:, 1] = 1, -1
     facts = Facts(ObservedLabels.from_ternary(ternary), FACTS.ids, FACTS.classes, 1.5)
@@ -160,15 +160,15 @@ def test_the_start_of_role_follows_the_seed_and_not_the_order_of_classes():
     assert torch.equal(estimates(1, Facts(turned, FACTS.ids, FACTS.classes[::-1], 1.5)), estimates(1).flip(1))
 
 
-def test_role_takes_the_estimates_of_its_samples_and_gives_them_ten_times_the_rate():
+def test_role_uses_the_estimates_of_its_samples_at_ten_times_the_learning_rate():
     objective = start("role", weight=0.5)
     rows = torch.tensor([7, 2, 5])
-    found = objective(outputs(Z[rows]), Batch(TARGET[rows], rows))["role"]
+    actual = objective(outputs(Z[rows]), Batch(TARGET[rows], rows))["role"]
     expected = role_loss(
         Z[rows], TARGET[rows], objective.estimates[rows].detach(), mean_labels=1.5, weight=0.5
     )
-    assert found.item() == pytest.approx(expected.item(), rel=1e-6)
-    found.backward()
+    assert actual.item() == pytest.approx(expected.item(), rel=1e-6)
+    actual.backward()
     touched = objective.estimates.grad.abs().sum(1) > 0
     assert touched.nonzero()[:, 0].tolist() == [2, 5, 7]
     (group,) = objective.param_groups()
@@ -182,8 +182,8 @@ def test_role_takes_the_estimates_of_its_samples_and_gives_them_ten_times_the_ra
 @pytest.mark.parametrize(("method", "treatment"), [("ll_r", "reject"), ("ll_ct", "correct")])
 def test_the_share_of_large_losses_grows_with_the_epochs(method, treatment):
     for epoch, rate in ((0, 0.0), (1, 0.1), (4, 0.4), (15, 1.0)):
-        found = loss(start(method, epoch=epoch, percent=10))
-        assert found == pytest.approx(ll_loss(Z, TARGET, rate=rate, treatment=treatment).item(), rel=1e-6)
+        actual = loss(start(method, epoch=epoch, percent=10))
+        assert actual == pytest.approx(ll_loss(Z, TARGET, rate=rate, treatment=treatment).item(), rel=1e-6)
 
 
 def test_the_clean_rate_is_counted_down_in_floating_point_as_released():
@@ -193,7 +193,7 @@ def test_the_clean_rate_is_counted_down_in_floating_point_as_released():
 
 
 @pytest.mark.parametrize("strict", [False, True])
-def test_ll_cp_corrects_for_good(strict):
+def test_ll_cp_corrects_permanently(strict):
     objective = start("ll_cp", epoch=1, percent=5, strict=strict)
     assert loss(objective) == pytest.approx(ll_loss(Z, TARGET, rate=0.05, treatment="correct").item())
     objective.after_step(outputs(Z), BATCH)
@@ -209,7 +209,7 @@ def test_ll_cp_corrects_for_good(strict):
     assert (objective.memory.labels.inferred == 1).sum() == 2 * marked.sum()
 
 
-def test_ll_cp_marks_the_samples_of_the_batch_and_nothing_in_the_first_epoch():
+def test_ll_cp_corrects_the_samples_of_the_batch_and_none_in_the_first_epoch():
     objective = start("ll_cp", percent=20)
     objective.after_step(outputs(Z), BATCH)
     assert (objective.memory.labels.inferred == -1).all()
@@ -257,7 +257,7 @@ def test_pseudo_negatives_are_the_lowest_scores_of_each_class(predictions):
     assert loss(objective) == pytest.approx(expected.item(), rel=1e-6)
 
 
-def test_known_negatives_are_no_pseudo_negatives():
+def test_known_negatives_are_not_pseudo_negatives():
     ternary = OBSERVED.to_ternary().copy()
     ternary[:8, 4] = -1
     facts = Facts(ObservedLabels.from_ternary(ternary), FACTS.ids, FACTS.classes)
@@ -279,12 +279,12 @@ def test_opml_sp_with_everything_off_is_opml():
     assert loss(objective) == pytest.approx(opml_loss(Z, TARGET, alpha=0.5).item(), rel=1e-6)
 
 
-def test_opml_sp_adds_what_is_on():
-    found = loss(
+def test_opml_sp_adds_the_enabled_terms():
+    actual = loss(
         start("opml_sp", smoothing="constant", share=0.3, rank_weight=0.2, rank="singular", delta=0.5)
     )
     expected = soft_opml_loss(Z, TARGET, share=0.3) + 0.2 * high_rank_loss(Z, form="singular", delta=0.5)
-    assert found == pytest.approx(expected.item(), rel=1e-6)
+    assert actual == pytest.approx(expected.item(), rel=1e-6)
 
 
 @pytest.mark.parametrize("smoothing", ["product", "score"])
@@ -327,8 +327,8 @@ def test_show_keeps_a_running_number_of_labels():
     assert loss(objective) == pytest.approx(expected.item(), rel=1e-6)
     objective.after_step(outputs(Z), BATCH)
     assert objective.running.item() == pytest.approx(0.75 * 1.5 + 0.25 * now.item(), rel=1e-6)
-    nothing = Batch(torch.zeros(N, C, dtype=torch.int8), ROWS)
-    objective.after_step(outputs(Z), nothing)
+    unlabelled = Batch(torch.zeros(N, C, dtype=torch.int8), ROWS)
+    objective.after_step(outputs(Z), unlabelled)
     assert objective.running.item() == pytest.approx(0.75 * 1.5 + 0.25 * now.item(), rel=1e-6)
 
 

@@ -1,11 +1,10 @@
-"""Rules by which labels are inferred during training, apart from the loss that uses them.
+"""Rules that infer labels during training, independent of the loss that uses the labels.
 
-A published method has one of them as a part; `combine` puts any of them before any loss.
+A published method has such a rule as a part. `combine` puts any of them before any loss.
 """
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Literal
@@ -15,89 +14,55 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from ..errors import nearest
+from ..errors import InputError, nearest
 from ..labels import ObservedLabels
 from ..losses import large_loss_mask
 from ..losses._core.domains import check_share
 from ..metrics import average_precision
-from ._shared import check_epochs, check_percent, one_of, stated_mean_labels
 from .base import Batch, Facts, Needs, Outputs, Progress
-from .memory import LabelMemory, known_first, lowest
+from .memory import LabelMemory, RunningAverage, known_first, lowest
+from .registry import instantiate
+from .validation import check_choice, check_epochs, check_percent, stated_mean_labels
 
-_NOT_PREDICTED = 2.0
-"""In place of an average probability: larger than any, so that such a sample is ranked last."""
 
-
-class MemoryRule(nn.Module):
+class InferenceRule(nn.Module):
     """Base class of all rules. Settings are the keyword arguments of `__init__`.
 
-    The hooks are called as those of an objective, with the labels as the user gave them. What is inferred
-    never replaces a known label.
+    The hooks are called like those of an objective, with the labels that the user gave. Inferred labels never
+    replace known ones.
     """
 
     needs: Needs = Needs()
-    warmup: int = 0  # as of an objective
+    warmup: int = 0
+    """Epochs before the first inferred labels, as for an objective."""
 
     def on_fit_start(self, facts: Facts) -> None:
         """Allocate the memory."""
         raise NotImplementedError
 
     def on_epoch_start(self, progress: Progress) -> None:
-        """Set what is scheduled; a function of `progress` alone."""
+        """Update scheduled values; depends on `progress` alone."""
 
     def fill(self, batch: Batch) -> Batch:
-        """The batch with inferred labels in place of unknown ones; an int8 (B, C) target where any can be.
+        """Replace unknown labels by inferred ones, as an int8 target (B, C) wherever labels can be inferred.
 
         Args:
-            batch: with the labels as the user gave them, or as another rule filled them.
+            batch: Batch with the labels that the user gave, or with those that another rule has filled in.
         """
         raise NotImplementedError
 
     def after_step(self, outputs: Outputs, batch: Batch) -> None:
-        """Infer from a step; called without gradient."""
+        """Infer labels from a step. Called without gradient."""
 
     def on_epoch_end(self, progress: Progress, train_pass: Callable[[], Tensor] | None) -> None:
-        """Infer from an epoch; `train_pass` as for an objective."""
+        """Infer labels from an epoch. `train_pass` is the same as for an objective."""
 
 
-class RunningAverage(nn.Module):
-    """Each training sample's predicted probabilities, averaged over epochs.
-
-    Args:
-        observed: labels of the training set; their number of samples and classes counts here.
-        decay: of the average, in [0, 1]; 0 = the last prediction alone.
+class PermanentPositives(InferenceRule):
+    """Base class of rules that turn unknown labels into positives permanently.
 
     Attributes:
-        average: float32 (N, C), `_NOT_PREDICTED` where there is no prediction yet.
-    """
-
-    average: Tensor
-
-    def __init__(self, observed: ObservedLabels, decay: float) -> None:
-        super().__init__()
-        self.decay = decay
-        shape = (len(observed), observed.num_classes)
-        self.register_buffer("average", torch.full(shape, _NOT_PREDICTED))
-
-    def update(self, outputs: Outputs, batch: Batch) -> None:
-        """Add the predictions of a step."""
-        now = torch.sigmoid(outputs.logits).to(self.average.dtype)
-        before = self.average[batch.index]
-        self.average[batch.index] = torch.where(
-            before == _NOT_PREDICTED, now, self.decay * before + (1 - self.decay) * now
-        )
-
-    def rows(self, index: Tensor, otherwise: float) -> Tensor:
-        """Averages (B, C) of the samples at `index`, `otherwise` where there is no prediction yet."""
-        average = self.average[index]
-        return average.masked_fill(average == _NOT_PREDICTED, otherwise)
-
-
-class LastingPositives(MemoryRule):
-    """Base class of rules that make positives of unknown labels for good.
-
-    Attributes:
-        labels: positives so far.
+        labels: Memory of the inferred positives.
     """
 
     def on_fit_start(self, facts: Facts) -> None:
@@ -108,19 +73,19 @@ class LastingPositives(MemoryRule):
         return replace(batch, target=self.labels.fill(batch.target, batch.index))
 
 
-class LowestScores(MemoryRule):
+class LowestScores(InferenceRule):
     """Asymmetric pseudo-labels: after an epoch, the unknown labels with the lowest scores of each class
-    become pseudo-negatives for good, each with its score as soft target.
+    become permanent pseudo-negatives, each with its score as soft target.
 
     Args:
-        warmup: epochs before the first pseudo-negatives, >= 0.
-        proportion: share of each class's unknown labels that are pseudo-negatives in the last epoch, in
+        warmup: Number of epochs before the first pseudo-negatives, >= 0.
+        proportion: Share of each class's unknown labels that are pseudo-negatives in the last epoch, in
             [0, 1].
-        predictions: where scores come from. `pass`: an evaluation pass after the epoch. `training`: what the
-            model said of each sample during the epoch, which saves the pass.
+        predictions: Source of the scores. `pass`: an evaluation pass after the epoch. `training`: the
+            predictions made for each sample during the epoch, which saves the pass.
 
     Attributes:
-        labels: soft targets of the pseudo-negatives. `fill` makes hard negatives of them.
+        labels: Memory of the soft targets of the pseudo-negatives. `fill` makes hard negatives of them.
     """
 
     latest: Tensor | None
@@ -135,7 +100,7 @@ class LowestScores(MemoryRule):
         super().__init__()
         check_epochs(warmup=warmup)
         check_share(proportion=proportion)
-        one_of("predictions", predictions, ("pass", "training"))
+        check_choice("predictions", predictions, ("pass", "training"))
         self.warmup, self.proportion = warmup, proportion
         self.register_buffer("latest", None)
         self.from_training = predictions == "training"
@@ -157,27 +122,27 @@ class LowestScores(MemoryRule):
             self.latest[batch.index] = outputs.logits.to(self.latest.dtype)
 
     def on_epoch_end(self, progress: Progress, train_pass: Callable[[], Tensor] | None) -> None:
-        done = progress.epoch + 1
-        if not self.warmup <= done < progress.epochs:
+        completed = progress.epoch + 1
+        if not self.warmup <= completed < progress.epochs:
             return
-        logits = _predicted(train_pass) if self.latest is None else self.latest
+        logits = _train_logits(train_pass) if self.latest is None else self.latest
         scores = torch.sigmoid(logits.to(self.labels.inferred.device))
         steps = progress.epochs - self.warmup
         counts = [int(self.proportion * unknown / steps) for unknown in self.unknown.tolist()]
-        target, index = _everything(self.observed, scores.device)
+        target, index = _all_samples(self.observed, scores.device)
         where = lowest(scores, self.labels.free(target, index), counts)
         self.labels.write(target, index, where, scores)
 
 
-class LargeLosses(LastingPositives):
-    """The largest assumed-negative losses of a batch become positives for good, from the second epoch on.
+class LargeLosses(PermanentPositives):
+    """The largest assumed-negative losses of a batch become permanent positives, from the second epoch on.
 
     Args:
-        percent: Delta, how many per cent of the batch's labels become positives in a step, in (0, 100].
-        strict: the k-th largest loss itself does not.
+        percent: Delta, percentage of the batch's labels that become positives in a step, in (0, 100].
+        strict: Whether the k-th largest loss itself stays a negative.
 
     Attributes:
-        rate: share of the batch's labels in this epoch.
+        rate: Share of the batch's labels that become positives in this epoch.
     """
 
     def __init__(self, *, percent: float = 0.1, strict: bool = False) -> None:
@@ -196,13 +161,15 @@ class LargeLosses(LastingPositives):
             self.labels.write(batch.target, batch.index, large, 1)
 
 
-class HighestScores(LastingPositives):
-    """After an epoch, unknown labels with the highest scores of each class become positives for good:
-    int(rate N (1 - AP)) of them, with the AP of the class on the training set against observed labels. None
-    for a class without a known positive.
+class HighestScores(PermanentPositives):
+    """After an epoch, int(rate N (1 - AP)) unknown labels of each class, those with the highest scores,
+    become permanent positives.
+
+    AP is the average precision of the class on the training set against the observed labels. A class without
+    a known positive gets no positives.
 
     Args:
-        rate: r, in [0, 1].
+        rate: Factor r in [0, 1].
     """
 
     needs = Needs(train_pass=True)
@@ -214,24 +181,29 @@ class HighestScores(LastingPositives):
 
     def on_epoch_end(self, progress: Progress, train_pass: Callable[[], Tensor] | None) -> None:
         if progress.epoch + 1 < progress.epochs:
-            logits = _predicted(train_pass)
+            logits = _train_logits(train_pass)
             self.correct(logits, average_precision(logits, self.observed.to_multi_hot().astype(bool)))
 
     def correct(self, logits: Tensor, precision: npt.NDArray[np.float64]) -> None:
-        """Infer from the logits (N, C) of the training set and the AP (C,) of each class, NaN without one."""
+        """Infer positives.
+
+        Args:
+            logits: Logits (N, C) of the training set.
+            precision: Average precision (C,) of each class, NaN for a class without a known positive.
+        """
         flips = self.rate * len(logits) * (1 - np.nan_to_num(precision, nan=1.0))
         scores = logits.to(self.labels.inferred.device)
-        target, index = _everything(self.observed, scores.device)
+        target, index = _all_samples(self.observed, scores.device)
         where = lowest(-scores, self.labels.free(target, index), flips.astype(int).tolist())
         self.labels.write(target, index, where, 1)
 
 
-class ConfidentPositives(LastingPositives):
-    """After an epoch, unknown labels with a probability above a threshold become positives for good.
+class ConfidentPositives(PermanentPositives):
+    """After an epoch, unknown labels with a probability above a threshold become permanent positives.
 
     Args:
-        theta: the threshold, in [0, 1].
-        warmup: epochs before the first, >= 0.
+        theta: Threshold in [0, 1].
+        warmup: Number of epochs before the first positives, >= 0.
     """
 
     needs = Needs(train_pass=True)
@@ -244,23 +216,24 @@ class ConfidentPositives(LastingPositives):
 
     def on_epoch_end(self, progress: Progress, train_pass: Callable[[], Tensor] | None) -> None:
         if self.warmup <= progress.epoch + 1 < progress.epochs:
-            scores = torch.sigmoid(_predicted(train_pass).to(self.labels.inferred.device))
-            target, index = _everything(self.observed, scores.device)
+            scores = torch.sigmoid(_train_logits(train_pass).to(self.labels.inferred.device))
+            target, index = _all_samples(self.observed, scores.device)
             self.labels.write(target, index, scores > self.theta, 1)
 
 
-class LowestAverages(MemoryRule):
-    """As many negatives per class as are expected, where averaged predictions are lowest; chosen anew after
-    each epoch. In the first epoch every unknown label is a negative.
+class LowestAverages(InferenceRule):
+    """The labels with the lowest averaged predictions of each class are negatives, as many as are expected.
 
-    Needs the mean labels per sample.
+    They are selected again after each epoch. In the first epoch every unknown label is a negative. Needs the
+    mean labels per sample.
 
     Args:
-        decay: of the average of a sample's predictions over epochs, in [0, 1]; 0 = the last prediction alone.
+        decay: Weight of the previous value in the average of a sample's predictions over epochs, in [0, 1];
+            0 = the last prediction alone.
 
     Attributes:
-        averages: average predictions.
-        negatives: bool (N, C).
+        averages: Average predictions.
+        negatives: Mask of the negatives, bool of shape (N, C).
     """
 
     negatives: Tensor
@@ -275,9 +248,9 @@ class LowestAverages(MemoryRule):
         observed, count = facts.observed, len(facts.observed)
         positives = torch.from_numpy(observed.positives_per_class())
         expected = (mean_labels * count * positives / positives.sum().clamp(min=1)).round().long()
-        # Known negatives are among the expected ones already.
+        # The known negatives are among the expected ones.
         known = torch.from_numpy(observed.negatives_per_class())
-        self.wanted = (count - expected - known).clamp(min=0).tolist()
+        self.counts = (count - expected - known).clamp(min=0).tolist()
         self.observed = observed
         self.averages = RunningAverage(observed, self.decay)
         self.register_buffer("negatives", torch.ones((count, observed.num_classes), dtype=torch.bool))
@@ -294,22 +267,22 @@ class LowestAverages(MemoryRule):
         known = torch.from_numpy(self.observed.to_ternary() != 0).to(average.device)
         scores = average.masked_fill(known, torch.inf)
         self.negatives.fill_(False)
-        for column, wanted in enumerate(self.wanted):
-            self.negatives[scores[:, column].argsort(stable=True)[:wanted], column] = True
+        for column, count in enumerate(self.counts):
+            self.negatives[scores[:, column].argsort(stable=True)[:count], column] = True
 
 
-class AveragedPredictions(MemoryRule):
-    """Unknown labels whose averaged prediction is high are positives, those where it is low are negatives, as
-    long as it is.
+class AveragedPredictions(InferenceRule):
+    """Unknown labels are positives while their averaged prediction is high, and negatives while it is low.
 
     Args:
-        decay: of the average of a sample's predictions over epochs, in [0, 1]; 0 = the last prediction alone.
-        positive: an average of at least this is a positive, in [0, 1]; None = none are.
-        negative: an average of at most this is a negative, below `positive`; None = none are.
-        warmup: epochs before the first, >= 0.
+        decay: Weight of the previous value in the average of a sample's predictions over epochs, in [0, 1];
+            0 = the last prediction alone.
+        positive: Lowest average of a positive, in [0, 1]; None = no positives.
+        negative: Highest average of a negative, below `positive`; None = no negatives.
+        warmup: Number of epochs before the first inferred labels, >= 0.
 
     Attributes:
-        averages: average predictions.
+        averages: Average predictions.
     """
 
     def __init__(
@@ -323,10 +296,10 @@ class AveragedPredictions(MemoryRule):
         super().__init__()
         check_share(decay=decay)
         check_epochs(warmup=warmup)
-        given = {"positive": positive, "negative": negative}
-        check_share(**{name: value for name, value in given.items() if value is not None})
+        thresholds = {"positive": positive, "negative": negative}
+        check_share(**{name: value for name, value in thresholds.items() if value is not None})
         if positive is None and negative is None:
-            raise ValueError("positive or negative must be given: with both None nothing would be inferred")
+            raise ValueError("positive or negative must be given: with both None no label would be inferred")
         if positive is not None and negative is not None and not negative < positive:
             raise ValueError(f"negative must be less than positive, {positive}, got {negative}")
         self.decay, self.positive, self.negative, self.warmup = decay, positive, negative, warmup
@@ -341,7 +314,7 @@ class AveragedPredictions(MemoryRule):
     def fill(self, batch: Batch) -> Batch:
         if not self.active:
             return batch
-        # NaN, where there is no prediction yet, is on neither side of a threshold.
+        # NaN stands for a missing prediction and is on neither side of a threshold.
         average = self.averages.rows(batch.index, torch.nan)
         signs = torch.zeros_like(average, dtype=torch.int8)
         if self.positive is not None:
@@ -354,7 +327,7 @@ class AveragedPredictions(MemoryRule):
         self.averages.update(outputs, batch)
 
 
-RULES: Mapping[str, type[MemoryRule]] = {
+RULES: Mapping[str, type[InferenceRule]] = {
     "apl": LowestScores,
     "confident": ConfidentPositives,
     "correction": HighestScores,
@@ -362,35 +335,29 @@ RULES: Mapping[str, type[MemoryRule]] = {
     "expected_negatives": LowestAverages,
     "large_loss": LargeLosses,
 }
-"""The rules that a user can name."""
+"""Rules by the names that a user gives in `combine`."""
 
 
-def make_rule(name: str, settings: Mapping[str, Any] | None = None) -> MemoryRule:
-    """The rule `name` with these settings; the rest have their defaults.
+def make_rule(name: str, settings: Mapping[str, Any] | None = None) -> InferenceRule:
+    """Create a rule; settings that are not given have their defaults.
 
     Raises:
-        ValueError: unknown rule or setting (names the nearest), or a value outside its domain.
+        InputError: The rule or a setting is unknown (the message names the nearest), or a value is outside
+            its domain.
     """
     if name not in RULES:
-        raise ValueError(f"unknown memory {name!r}. {nearest(name, RULES)}")
+        raise InputError(f"unknown memory {name!r}. {nearest(name, RULES)}")
     if settings is not None and not isinstance(settings, Mapping):
-        raise ValueError(f"memory {name!r}: expected settings by name, got {settings!r}")
-    known = inspect.signature(RULES[name]).parameters
-    for key in settings or {}:
-        if key not in known:
-            raise ValueError(f"memory {name!r} has no setting {key!r}. {nearest(key, known)}")
-    try:
-        return RULES[name](**(settings or {}))
-    except (ValueError, TypeError) as error:
-        raise ValueError(f"memory {name!r}: {error}") from error
+        raise InputError(f"memory {name!r}: expected settings by name, got {settings!r}")
+    return instantiate(RULES[name], settings or {}, f"memory {name!r}", "setting")
 
 
-def _predicted(train_pass: Callable[[], Tensor] | None) -> Tensor:
+def _train_logits(train_pass: Callable[[], Tensor] | None) -> Tensor:
     assert train_pass is not None, "needs.train_pass"
     return train_pass()
 
 
-def _everything(observed: ObservedLabels, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Target and index of all training samples."""
+def _all_samples(observed: ObservedLabels, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Return target and index of all training samples."""
     count = len(observed)
     return observed.target(range(count)).to(device), torch.arange(count, device=device)

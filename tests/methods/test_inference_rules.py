@@ -1,4 +1,4 @@
-"""Rules that infer labels, apart from any loss: what they infer, when, and that known labels win."""
+"""Rules that infer labels, independent of any loss: which labels, when, and that known labels win."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from spml.labels import ObservedLabels
-from spml.methods._memories import RULES, make_rule
 from spml.methods.base import Batch, Facts, Outputs, Progress
+from spml.methods.inference_rules import RULES, make_rule
 
 # Four samples, three classes. The third sample has a known negative.
 KNOWN = torch.tensor([[1, 0, 0], [0, 1, 0], [1, 0, -1], [0, 0, 1]], dtype=torch.int8)
@@ -26,7 +26,7 @@ def start(name, facts=FACTS, **settings):
 
 
 def epoch(rule, number, p=P, epochs=4, batch=BATCH):
-    """One epoch in one step."""
+    """Train one epoch in one step."""
     rule.on_epoch_start(Progress(number, epochs))
     rule.after_step(Outputs(torch.logit(p), p), batch)
     rule.on_epoch_end(Progress(number, epochs), (lambda: torch.logit(p)) if rule.needs.train_pass else None)
@@ -50,7 +50,7 @@ def test_apl_makes_negatives_of_the_lowest_scores():
         assert filled(rule) == [[1, 0, 0], [0, 1, 0], [1, -1, -1], [0, -1, 1]]
 
 
-def test_apl_with_its_own_predictions_does_without_the_pass_that_others_have():
+def test_apl_with_training_predictions_needs_no_pass():
     rule = start("apl", warmup=1, proportion=1.0, predictions="training")
     rule.after_step(Outputs(torch.logit(P), P), BATCH)
     rule.on_epoch_end(Progress(0, 4), lambda: pytest.fail("no pass is needed"))
@@ -81,7 +81,7 @@ def test_correction_flips_more_where_the_average_precision_is_low():
     assert filled(last) == KNOWN.tolist()
 
 
-def test_confident_predictions_become_positives_for_good():
+def test_confident_predictions_become_positives_permanently():
     rule = start("confident", theta=0.9, warmup=2)
     epoch(rule, 0)
     assert filled(rule) == KNOWN.tolist()
@@ -97,7 +97,7 @@ def test_confident_predictions_become_positives_for_good():
     assert filled(last) == KNOWN.tolist()
 
 
-def test_averages_beyond_a_threshold_are_labels_as_long_as_they_are():
+def test_averages_are_labels_while_they_are_beyond_a_threshold():
     rule = start("ema", decay=0.5, positive=0.9, negative=0.1, warmup=1)
     rule.on_epoch_start(Progress(0, 4))
     assert rule.fill(BATCH) is BATCH
@@ -108,7 +108,7 @@ def test_averages_beyond_a_threshold_are_labels_as_long_as_they_are():
     epoch(rule, 1, torch.full_like(P, 0.5))
     assert filled(rule) == KNOWN.tolist()
     epoch(rule, 2, torch.zeros_like(P))
-    # Averages of P, 0.5 and 0, at weights 1/4, 1/4, 1/2: below 0.3 for all but nothing below 0.1.
+    # Averages of P, 0.5 and 0, at weights 1/4, 1/4, 1/2: all are below 0.3, but none is below 0.1.
     assert filled(rule) == KNOWN.tolist()
     for positive, negative, sign in ((0.5, None, 1), (None, 0.5, -1)):
         exact = start("ema", positive=positive, negative=negative, warmup=0)
@@ -119,7 +119,7 @@ def test_averages_beyond_a_threshold_are_labels_as_long_as_they_are():
     assert filled(rule) == [[1, 0, 0], [-1, 1, 0], [1, 0, -1], [0, 0, 1]]
 
 
-def test_one_threshold_is_enough_and_samples_without_a_prediction_stay_as_they_are():
+def test_one_threshold_is_enough_and_samples_without_a_prediction_do_not_change():
     for settings, expected in (
         ({"positive": 0.9}, [0, 0, 0]),
         ({"positive": None, "negative": 0.3}, [-1, 0, 0]),
@@ -127,9 +127,9 @@ def test_one_threshold_is_enough_and_samples_without_a_prediction_stay_as_they_a
         rule = start("ema", warmup=0, **settings)
         rule.on_epoch_start(Progress(0, 4))
         rule.after_step(Outputs(torch.logit(P[1:2]), P[1:2]), Batch(KNOWN[1:2], ROWS[1:2]))
-        found = filled(rule)
-        assert found[0] == KNOWN[0].tolist()
-        assert found[1] == [expected[0], 1, 1 if settings["positive"] else 0]
+        actual = filled(rule)
+        assert actual[0] == KNOWN[0].tolist()
+        assert actual[1] == [expected[0], 1, 1 if settings["positive"] else 0]
 
 
 def test_expected_negatives_are_the_lowest_averages():
@@ -142,7 +142,7 @@ def test_expected_negatives_are_the_lowest_averages():
 
 
 @pytest.mark.parametrize("name", RULES)
-def test_what_is_known_wins_in_either_form_and_the_rest_of_the_batch_stays(name):
+def test_known_labels_win_in_either_form_and_the_rest_of_the_batch_does_not_change(name):
     settings = {
         "apl": {"warmup": 1, "proportion": 1.0},
         "confident": {"theta": 0.0, "warmup": 0},
@@ -155,28 +155,28 @@ def test_what_is_known_wins_in_either_form_and_the_rest_of_the_batch_stays(name)
     rule = start(name, SINGLE, **settings)
     for number in range(3):
         epoch(rule, number, batch=single)
-    found = rule.fill(single)
+    actual = rule.fill(single)
     matrix = rule.fill(Batch(torch.from_numpy(SINGLE.observed.to_ternary()), ROWS))
-    assert torch.equal(found.target, matrix.target)
-    assert found.target.dtype == torch.int8
-    assert found.seed == 9
-    assert found.index is single.index
-    assert found.target[ROWS, single.target].tolist() == [1, 1, 1, 1]
-    assert (found.target != 0).sum() > 4, "nothing was inferred"
+    assert torch.equal(actual.target, matrix.target)
+    assert actual.target.dtype == torch.int8
+    assert actual.seed == 9
+    assert actual.index is single.index
+    assert actual.target[ROWS, single.target].tolist() == [1, 1, 1, 1]
+    assert (actual.target != 0).sum() > 4, "nothing was inferred"
     some = rule.fill(Batch(single.target[[3, 1]], torch.tensor([3, 1])))
-    assert torch.equal(some.target, found.target[[3, 1]])
+    assert torch.equal(some.target, actual.target[[3, 1]])
 
 
 @pytest.mark.parametrize("name", RULES)
 def test_a_memory_is_state(name):
-    rule, other = start(name), start(name)
+    rule, restored = start(name), start(name)
     assert list(rule.state_dict())
     epoch(rule, 0)
     epoch(rule, 1)
-    other.load_state_dict(rule.state_dict())
-    for one in (rule, other):
-        one.on_epoch_start(Progress(2, 4))
-    assert filled(other) == filled(rule)
+    restored.load_state_dict(rule.state_dict())
+    for each in (rule, restored):
+        each.on_epoch_start(Progress(2, 4))
+    assert filled(restored) == filled(rule)
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ GOOD = {
     "classes": np.array(["z", "x", "y"]),
     "labels": np.array([[1, 0, -1], [1, 1, 1], [0, 1, 1], [-1, 0, 0]]),
 }
-WANTED = torch.tensor([[1, 1, 0], [0, 0, -1], [0, -1, 1]], dtype=torch.int8)  # a b c by x y z
+EXPECTED = torch.tensor([[1, 1, 0], [0, 0, -1], [0, -1, 1]], dtype=torch.int8)  # a b c by x y z
 
 
 @pytest.fixture
@@ -33,20 +33,20 @@ def write(tmp_path):
 
 
 @pytest.mark.parametrize("method", ["vlpl", "gpr"])
-def test_rows_and_classes_are_found_by_name(method, write):
+def test_rows_and_classes_are_matched_by_name(method, write):
     objective = create(method, {"pseudo_labels": write()})
     objective.on_fit_start(FACTS)
-    assert torch.equal(objective.pseudo, WANTED)
-    assert torch.equal(objective.state_dict()["pseudo"], WANTED)
+    assert torch.equal(objective.pseudo, EXPECTED)
+    assert torch.equal(objective.state_dict()["pseudo"], EXPECTED)
 
 
 def test_vlpl_uses_the_rows_of_the_batch(write):
     objective = create("vlpl", {"pseudo_labels": write(), "beta_neg": 0.5, "alpha": 0.2})
     objective.on_fit_start(FACTS)
     z, rows = torch.randn(2, 3), torch.tensor([2, 0])
-    found = objective(Outputs(z, z), Batch(FACTS.observed.target(rows), rows))["vlpl"]
-    expected = vlpl_loss(z, torch.tensor([0, 0]), WANTED[rows], beta_neg=0.5, alpha=0.2)
-    assert found.item() == expected.item()
+    actual = objective(Outputs(z, z), Batch(FACTS.observed.target(rows), rows))["vlpl"]
+    expected = vlpl_loss(z, torch.tensor([0, 0]), EXPECTED[rows], beta_neg=0.5, alpha=0.2)
+    assert actual.item() == expected.item()
 
 
 def test_gpr_has_two_terms(write):
@@ -58,7 +58,7 @@ def test_gpr_has_two_terms(write):
     objective.on_fit_start(FACTS)
     z, rows = torch.randn(2, 3), torch.tensor([1, 2])
     terms = objective(Outputs(z, z), Batch(FACTS.observed.target(rows), rows))
-    assert terms["gpr"].item() == gpr_loss(z, torch.tensor([2, 0]), WANTED[rows]).item()
+    assert terms["gpr"].item() == gpr_loss(z, torch.tensor([2, 0]), EXPECTED[rows]).item()
     assert terms["regulariser"].item() == pytest.approx(
         0.3 * epr_regulariser_loss(z, mean_labels=1.5).item(), rel=1e-6
     )
@@ -80,13 +80,13 @@ def test_the_contract_holds_with_a_file(method, write):
     [
         ({"labels": None}, "labels is not a file"),
         ({"ids": np.array([1, 2, 3, 4])}, "ids and classes are int64"),
-        ({"ids": np.array(["a", "b", "c", "c"])}, "ids repeat a name"),
-        ({"ids": np.array(["a", "b", "d", "e"])}, "ids lack 1 of 3 .* 'c'"),
-        ({"classes": np.array(["x", "y", "w"])}, "classes lack 1 of 3 .* 'z'"),
+        ({"ids": np.array(["a", "b", "c", "c"])}, "ids contain a name twice"),
+        ({"ids": np.array(["a", "b", "d", "e"])}, "ids lack 1 of the 3 .* 'c'"),
+        ({"classes": np.array(["x", "y", "w"])}, "classes lack 1 of the 3 .* 'z'"),
         ({"labels": GOOD["labels"].astype(float)}, "labels are float64"),
         ({"labels": GOOD["labels"][:3]}, r"labels are int64 \(3, 3\), with 4 ids and 3 classes"),
         ({"labels": 2 * GOOD["labels"]}, "2 for sample 'a', class 'x'"),
-        ({"labels": np.array([["1"] * 3] * 4, dtype=object)}, "no pseudo-labels could be read"),
+        ({"labels": np.array([["1"] * 3] * 4, dtype=object)}, "pseudo-labels could not be read"),
     ],
 )
 def test_a_file_that_does_not_fit_is_refused(changes, message, write):
@@ -94,7 +94,7 @@ def test_a_file_that_does_not_fit_is_refused(changes, message, write):
         create("vlpl", {"pseudo_labels": write(**changes)}).on_fit_start(FACTS)
 
 
-def test_what_is_no_such_file_is_refused(tmp_path):
+def test_other_files_are_refused(tmp_path):
     wrong = tmp_path / "wrong.npz"
     for path, content in (
         (tmp_path / "missing.npz", None),
@@ -103,7 +103,7 @@ def test_what_is_no_such_file_is_refused(tmp_path):
     ):
         if content is not None:
             path.write_bytes(content)
-        with pytest.raises(InputError, match=f"{path.name}: no pseudo-labels could be read"):
+        with pytest.raises(InputError, match=f"{path.name}: pseudo-labels could not be read"):
             create("gpr", {"pseudo_labels": str(path)}).on_fit_start(FACTS)
 
 

@@ -1,4 +1,4 @@
-"""What several methods share."""
+"""Checks of hyper-parameters and of the training set that several methods share."""
 
 from __future__ import annotations
 
@@ -7,22 +7,17 @@ from collections.abc import Sequence
 from ..errors import InputError
 from .base import Facts
 
-SUMMED = (
-    "the released code sums over batch and classes; the default sums over classes and averages over samples, "
-    "a factor B that Adam does not see"
-)
-"""A deviation for cards."""
-
 
 def stated_mean_labels(facts: Facts, method: str) -> float:
-    """The mean labels per sample K that the user stated, at least 1 and less than the number of classes.
+    """Return the stated mean labels per sample K, at least 1 and less than the number of classes.
 
     Args:
-        facts: of the training set.
-        method: how the user named it (and the setting that asks for K), for the message.
+        facts: Facts about the training set.
+        method: Quoted name of the method, with the setting that requires K if it is not always required; used
+            in the message.
 
     Raises:
-        InputError: not stated, or outside this range.
+        InputError: K is not stated, or outside this range.
     """
     mean_labels, classes = facts.mean_labels, len(facts.classes)
     if mean_labels is None or not 1 <= mean_labels < classes:
@@ -34,10 +29,10 @@ def stated_mean_labels(facts: Facts, method: str) -> float:
 
 
 def check_epochs(**values: int) -> None:
-    """Refuse what is not a whole number of epochs, at least 0.
+    """Check that values are whole numbers of epochs, at least 0.
 
     Raises:
-        ValueError: names the first.
+        ValueError: A value is not; the message names the first such value.
     """
     for name, value in values.items():
         if value != int(value) or value < 0:
@@ -45,20 +40,20 @@ def check_epochs(**values: int) -> None:
 
 
 def check_percent(percent: float) -> None:
-    """Refuse a percentage outside (0, 100].
+    """Check that a percentage is greater than 0 and at most 100.
 
     Raises:
-        ValueError: says what was found.
+        ValueError: It is not.
     """
     if not 0 < percent <= 100:
         raise ValueError(f"percent must be greater than 0 and at most 100, got {percent}")
 
 
-def one_of(name: str, value: str, allowed: Sequence[str]) -> None:
-    """Refuse another value of a hyper-parameter.
+def check_choice(name: str, value: str, choices: Sequence[str]) -> None:
+    """Check that a hyper-parameter has one of its possible values.
 
     Raises:
-        ValueError: names the hyper-parameter and what it may be.
+        ValueError: It has another value; the message names the hyper-parameter and the possible values.
     """
-    if value not in allowed:
-        raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {value!r}")
+    if value not in choices:
+        raise ValueError(f"{name} must be one of {', '.join(choices)}, got {value!r}")

@@ -19,13 +19,13 @@ from .cases import (
     CLASSES,
     ROWS,
     Case,
+    assert_same,
     complete,
     further_inputs,
     in_agreement,
     logits_and_features,
     loss_and_gradients,
     parts,
-    same,
     total,
 )
 
@@ -55,13 +55,13 @@ def _unknown_hyper_parameters_are_refused(case: Case) -> None:
     raise AssertionError("an unknown hyper-parameter was accepted")
 
 
-def _forward_gives_named_finite_scalars(case: Case) -> None:
+def _forward_returns_named_finite_scalars(case: Case) -> None:
     objective, batch = case.started(), case.batch()
     terms = objective(complete(objective, logits_and_features(), batch), batch)
-    assert isinstance(terms, dict), f"forward gave a {type(terms).__name__}, not a dict"
-    assert terms, "forward gave no term"
+    assert isinstance(terms, dict), f"forward returned a {type(terms).__name__}, not a dict"
+    assert terms, "forward returned no term"
     for name, term in terms.items():
-        assert isinstance(name, str), f"a term's name is {name!r}"
+        assert isinstance(name, str), f"the name of a term is {name!r}, not a string"
         assert term.shape == (), f"term {name!r} has shape {tuple(term.shape)}, not ()"
         assert torch.isfinite(term), f"term {name!r} is {term}"
 
@@ -72,11 +72,12 @@ def _forward_has_no_side_effects(case: Case) -> None:
     before = {name: value.clone() for name, value in objective.state_dict().items()}
     states = torch.get_rng_state(), np.random.get_state()[1].copy(), random.getstate()  # type: ignore[index]  # noqa: NPY002
     extras = [further_inputs(objective, outputs, batch) for _ in range(2)]
-    for one, other in zip(*(extra or () for extra in extras), strict=True):
-        assert one is other is None or torch.equal(one, other), "extra_inputs gave two different ones"
+    for tensor, again in zip(*(extra or () for extra in extras), strict=True):
+        same = tensor is again is None or torch.equal(tensor, again)
+        assert same, "two calls of extra_inputs with the same batch returned different inputs"
     first = total(objective, outputs, batch).detach()
     second = total(objective, outputs, batch).detach()
-    assert torch.equal(first, second), "two calls with the same batch gave different losses"
+    assert torch.equal(first, second), "two calls with the same batch returned different losses"
     for name, value in objective.state_dict().items():
         assert torch.equal(value, before[name]), f"forward changed the state {name!r}"
     assert torch.equal(torch.get_rng_state(), states[0]), "forward used torch's global random state"
@@ -89,27 +90,24 @@ def _index_target_equals_matrix_target(case: Case) -> None:
     if batch.target.ndim == 2:
         return
     matrix = torch.zeros(ROWS, CLASSES, dtype=torch.int8).scatter_(1, batch.target[:, None], 1)
-    objective, found = case.started(), []
-    for given in (batch, Batch(matrix, batch.index, batch.seed)):
-        outputs = complete(objective, logits_and_features(), given)
-        found.append(loss_and_gradients(objective, outputs, given))
-    (loss, gradients), (loss2, gradients2) = found
-    same(loss2, loss, "loss of a matrix against indices")
-    for name, gradient in gradients.items():
-        same(gradients2[name], gradient, f"gradient ({name}) of a matrix against indices")
+    objective, results = case.started(), []
+    for labels in (batch, Batch(matrix, batch.index, batch.seed)):
+        outputs = complete(objective, logits_and_features(), labels)
+        results.append(loss_and_gradients(objective, outputs, labels))
+    _assert_same_results(results[0], results[1], "labels as a matrix against indices")
 
 
 def _known_labels_are_never_pushed_the_wrong_way(case: Case) -> None:
     target = torch.zeros(ROWS, CLASSES, dtype=torch.int8)
     target[:, 0], target[:, 1], target[: ROWS // 2, 2] = 1, -1, 1
     objective, batch = case.started(), Batch(target, case.batch().index)
-    # Views that differ are drawn together, whatever is known.
+    # Views that differ are pulled together, whatever the labels.
     outputs = in_agreement(complete(objective, logits_and_features(), batch))
     _, gradients = loss_and_gradients(objective, outputs, batch)
-    # Not where a right prediction is confident (p beyond .77): label smoothing rightly pulls it back.
-    open_ones = outputs.logits * target < 1.2
+    # Confident correct predictions (p beyond .77) are left out: label smoothing rightly pulls them back.
+    unsure = outputs.logits * target < 1.2
     for name in ("logits", *(name for name in gradients if name.startswith("view"))):
-        positive, negative = (gradients[name][:, c][open_ones[:, c]] for c in (0, 1))
+        positive, negative = (gradients[name][:, c][unsure[:, c]] for c in (0, 1))
         assert (positive <= 0).all(), f"the gradient ({name}) lowers the logit of a known positive"
         assert (negative >= 0).all(), f"the gradient ({name}) raises the logit of a known negative"
     assert gradients["logits"][:, 0].abs().max() > 0, "known positives have no gradient"
@@ -117,15 +115,15 @@ def _known_labels_are_never_pushed_the_wrong_way(case: Case) -> None:
 
 def _rows_without_a_known_label_and_small_batches_are_finite(case: Case) -> None:
     objective, outputs, batch = case.started(), logits_and_features(), case.batch()
-    nothing = torch.zeros(ROWS, CLASSES, dtype=torch.int8)
+    unknown = torch.zeros(ROWS, CLASSES, dtype=torch.int8)
     for what, rows, target in (
-        ("rows without a known label", ROWS, nothing),
+        ("rows without a known label", ROWS, unknown),
         ("a batch of one", 1, batch.target),
         ("an empty batch", 0, batch.target),
     ):
         labels = Batch(target[:rows], batch.index[:rows])
-        given = complete(objective, outputs.map(lambda part, rows=rows: part[:rows]), labels)  # type: ignore[misc]
-        loss, gradients = loss_and_gradients(objective, given, labels)
+        first = complete(objective, outputs.map(lambda part, rows=rows: part[:rows]), labels)  # type: ignore[misc]
+        loss, gradients = loss_and_gradients(objective, first, labels)
         assert torch.isfinite(loss), f"{what}: the loss is {loss}"
         for name, gradient in gradients.items():
             assert torch.isfinite(gradient).all(), f"{what}: the gradient ({name}) is not finite"
@@ -142,19 +140,16 @@ def _extreme_logits_and_half_precision_are_finite(case: Case) -> None:
             assert torch.isfinite(loss), f"{dtype}, logits of +-{size:g}: the loss is {loss}"
             for name, gradient in gradients.items():
                 finite = torch.isfinite(gradient).all()
-                assert finite, f"{dtype}, logits of +-{size:g}: gradient ({name}) not finite"
+                assert finite, f"{dtype}, logits of +-{size:g}: the gradient ({name}) is not finite"
 
 
 def _float32_agrees_with_float64(case: Case) -> None:
-    batch, found = case.batch(), []
+    batch, results = case.batch(), []
     for dtype in (torch.float64, torch.float32):
         objective = case.started().to(dtype)
         outputs = complete(objective, logits_and_features(dtype=dtype), batch)
-        found.append(loss_and_gradients(objective, outputs, batch))
-    (loss, gradients), (loss2, gradients2) = found
-    same(loss2.double(), loss, "loss in float32", 1e-5)
-    for name, gradient in gradients.items():
-        same(gradients2[name].double(), gradient, f"gradient ({name}) in float32", 1e-5)
+        results.append(loss_and_gradients(objective, outputs, batch))
+    _assert_same_results(results[0], results[1], "float32 against float64", 1e-5)
 
 
 def _order_of_samples_does_not_matter(case: Case) -> None:
@@ -164,10 +159,8 @@ def _order_of_samples_does_not_matter(case: Case) -> None:
     loss, gradients = loss_and_gradients(objective, outputs, batch)
     moved = outputs.map(lambda part: part[order])
     labels = Batch(batch.target[order], batch.index[order], batch.seed)
-    loss2, gradients2 = loss_and_gradients(objective, moved, labels)
-    same(loss2, loss, "loss of reordered samples")
-    for name, gradient in gradients.items():
-        same(gradients2[name], gradient[order], f"gradient ({name}) of reordered samples")
+    expected = {name: gradient[order] for name, gradient in gradients.items()}
+    _assert_same_results((loss, expected), loss_and_gradients(objective, moved, labels), "reordered samples")
 
 
 def _order_of_classes_does_not_matter(case: Case) -> None:
@@ -175,40 +168,40 @@ def _order_of_classes_does_not_matter(case: Case) -> None:
     matrix = torch.from_numpy(case.facts.observed.to_ternary())[:, order]
     names = tuple(case.facts.classes[column] for column in order.tolist())
     facts = Facts(ObservedLabels.from_ternary(matrix), case.facts.ids, names, case.facts.mean_labels)
-    found = []
-    for one, columns in ((case, torch.arange(CLASSES)), (Case(case.make, facts), order)):
-        objective, batch, outputs = one.started(), one.batch(), logits_and_features()
+    results = []
+    for variant, columns in ((case, torch.arange(CLASSES)), (Case(case.make, facts), order)):
+        objective, batch, outputs = variant.started(), variant.batch(), logits_and_features()
         outputs = complete(objective, outputs._replace(logits=outputs.logits[:, columns]), batch)
-        found.append(loss_and_gradients(objective, outputs, batch))
-    (loss, gradients), (loss2, gradients2) = found
-    same(loss2, loss, "loss of reordered classes")
-    for name, gradient in gradients.items():
-        of_classes = name in ("logits", "extra") or name.startswith("view")
-        expected = gradient[:, order] if of_classes else gradient
-        same(gradients2[name], expected, f"gradient ({name}) of reordered classes")
+        results.append(loss_and_gradients(objective, outputs, batch))
+    (loss, gradients), reordered = results
+    expected = {
+        name: gradient if name == "features" or name.startswith("latent") else gradient[:, order]
+        for name, gradient in gradients.items()
+    }
+    _assert_same_results((loss, expected), reordered, "reordered classes")
 
 
 class Frozen(TorchFunctionMode):
-    """Records what `detach()` gives, or gives what was recorded: the surrogate whose gradient is followed."""
+    """Record the results of `detach()`, or replay them, so that a numerical gradient holds them constant."""
 
     def __init__(self, tape: list[Tensor], replay: bool) -> None:
         super().__init__()
-        self.tape, self.replay, self.place = tape, replay, 0
+        self.tape, self.replay, self.calls = tape, replay, 0
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
         if func is not Tensor.detach:
             return result
-        self.place += 1
+        self.calls += 1
         if self.replay:
-            return self.tape[self.place - 1]
+            return self.tape[self.calls - 1]
         self.tape.append(result.clone())
         return result
 
 
-def _gradient_equals_numerical_one(case: Case) -> None:
+def _gradient_equals_numerical_gradient(case: Case) -> None:
     objective, batch, step = case.started(), case.batch(), 1e-5
-    # Copies, because one part may lie in the memory of another.
+    # Copies, because the parts may share storage.
     outputs = complete(objective, logits_and_features(), batch).map(Tensor.clone)
     tape: list[Tensor] = []
     with Frozen(tape, replay=False):
@@ -217,24 +210,36 @@ def _gradient_equals_numerical_one(case: Case) -> None:
     _, gradients = loss_and_gradients(objective, outputs, batch)
     for name, part in parts(outputs).items():
         numerical = torch.zeros_like(part)
-        for place in np.ndindex(*part.shape):
-            before, sides = part[place].clone(), []
+        for position in np.ndindex(*part.shape):
+            before, sides = part[position].clone(), []
             for sign in (1, -1):
-                part[place] = before + sign * step
+                part[position] = before + sign * step
                 with Frozen(tape, replay=True), torch.no_grad():
                     sides.append(total(objective, outputs, batch))
-            part[place] = before
-            numerical[place] = (sides[0] - sides[1]) / (2 * step)
-        what = f"gradient ({name}) against a numerical one (what is detached is held constant)"
-        # Differences of losses are rounded; that shows where a part has next to no weight.
+            part[position] = before
+            numerical[position] = (sides[0] - sides[1]) / (2 * step)
+        what = f"gradient ({name}) against a numerical one (detached values are held constant)"
+        # Rounding of loss differences is visible where a part has hardly any weight.
         rounding = 1e-10 / numerical.abs().max().clamp(min=1e-12).item()
-        same(gradients[name], numerical, what, 1e-6 + rounding)
+        assert_same(gradients[name], numerical, what, 1e-6 + rounding)
+
+
+def _assert_same_results(
+    expected: tuple[Tensor, dict[str, Tensor]],
+    actual: tuple[Tensor, dict[str, Tensor]],
+    what: str,
+    tolerance: float = 1e-9,
+) -> None:
+    """Compare two results of `loss_and_gradients` in float64."""
+    assert_same(actual[0].double(), expected[0].double(), f"loss, {what}", tolerance)
+    for name, gradient in expected[1].items():
+        assert_same(actual[1][name].double(), gradient.double(), f"gradient ({name}), {what}", tolerance)
 
 
 CHECKS: tuple[Callable[[Case], None], ...] = (
     _card_and_hyper_parameters_are_documented,
     _unknown_hyper_parameters_are_refused,
-    _forward_gives_named_finite_scalars,
+    _forward_returns_named_finite_scalars,
     _forward_has_no_side_effects,
     _index_target_equals_matrix_target,
     _known_labels_are_never_pushed_the_wrong_way,
@@ -243,5 +248,5 @@ CHECKS: tuple[Callable[[Case], None], ...] = (
     _float32_agrees_with_float64,
     _order_of_samples_does_not_matter,
     _order_of_classes_does_not_matter,
-    _gradient_equals_numerical_one,
+    _gradient_equals_numerical_gradient,
 )

@@ -1,0 +1,77 @@
+"""Pseudo-labels made outside this library, for example with a vision-language model."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..errors import InputError
+from .base import Facts
+
+_FORM = (
+    "Expected an .npz file with `ids` (strings, one per sample), `classes` (strings) and `labels`, integers "
+    "of shape (samples, classes) with 1 = positive, -1 = negative, 0 = no pseudo-label."
+)
+
+
+def read_pseudo_labels(path: str, facts: Facts) -> Tensor:
+    """Read the pseudo-labels of the training samples, in the order of the samples and classes.
+
+    Args:
+        path: File in .npz format with `ids`, `classes` and `labels`, which may hold further samples and
+            classes.
+        facts: Facts about the training set.
+
+    Returns:
+        Labels in {-1, 0, +1}, int8 of shape (N, C).
+
+    Raises:
+        InputError: The file can't be read, has another form, or lacks a training sample or a class.
+    """
+    ids, classes, labels = _load(path)
+    rows = _positions(path, "ids", ids, facts.ids)
+    columns = _positions(path, "classes", classes, facts.classes)
+    selected = labels[np.ix_(rows, columns)]
+    wrong = np.argwhere(~np.isin(selected, (-1, 0, 1)))
+    if len(wrong):
+        row, column = wrong[0]
+        raise InputError(
+            f"{path}: labels: {selected[row, column]} for sample {facts.ids[row]!r}, class "
+            f"{facts.classes[column]!r}. {_FORM}"
+        )
+    return torch.from_numpy(selected.astype(np.int8))
+
+
+def _load(path: str) -> tuple[Any, Any, Any]:
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            ids, classes, labels = file["ids"], file["classes"], file["labels"]
+    except (OSError, ValueError, EOFError, KeyError, TypeError, zipfile.BadZipFile) as error:
+        raise InputError(f"{path}: pseudo-labels could not be read: {error}. {_FORM}") from error
+    if ids.dtype.kind != "U" or classes.dtype.kind != "U" or ids.ndim != 1 or classes.ndim != 1:
+        raise InputError(f"{path}: ids and classes are {ids.dtype} and {classes.dtype}. {_FORM}")
+    if labels.dtype.kind not in "iu" or labels.shape != (len(ids), len(classes)):
+        raise InputError(
+            f"{path}: labels are {labels.dtype} {labels.shape}, with {len(ids)} ids and {len(classes)} "
+            f"classes. {_FORM}"
+        )
+    return ids, classes, labels
+
+
+def _positions(path: str, key: str, names: Any, required: Sequence[str]) -> list[int]:
+    """Return the positions of the required names among the names of the file."""
+    position = {name: number for number, name in enumerate(names.tolist())}
+    if len(position) < len(names):
+        raise InputError(f"{path}: {key} contain a name twice; names must be distinct. {_FORM}")
+    missing = [name for name in required if name not in position]
+    if missing:
+        raise InputError(
+            f"{path}: {key} lack {len(missing)} of the {len(required)} in the training data, the first of "
+            f"them {missing[0]!r}. Add them, with zeros where there is no pseudo-label."
+        )
+    return [position[name] for name in required]
