@@ -38,7 +38,7 @@ format: setup ## Format the code and apply the fixes that ruff considers safe
 	$(BIN)/ruff format .
 
 docs: setup ## Build the documentation site into build/site; a broken link fails
-	$(BIN)/mkdocs build --strict --quiet
+	$(BIN)/mkdocs build --strict
 
 setup: $(STAMP) ## Create .venv with all dependencies
 

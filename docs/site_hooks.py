@@ -1,8 +1,8 @@
 """Hooks of the documentation site (mkdocs.yml): pages from elsewhere in the repository, links, offline check.
 
-The README, CONTRIBUTING.md, CHANGELOG.md and the pages on speed are written for readers of the repository. They
-become pages of the site as they are; only their links are rewritten, to pages where the site has the file, and
-to the repository otherwise.
+The README, CONTRIBUTING.md, CHANGELOG.md and the pages on speed are written for readers of the repository.
+They become pages of the site unchanged except for their links, which lead to a page where the site has the
+file, and to the repository otherwise.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ ELSEWHERE = {
 }
 _LINK = re.compile(r"(?<=\]\()(?!\w+:|#)([^)\s#]+)(#[^)\s]*)?(?=\))")
 _FENCE = re.compile(r"^```.*?^```$", re.S | re.M)
-_ASSET = re.compile(r"<(?:script|img|iframe)[^>]*\bsrc=[\"']?(?:https?:)?//|<link[^>]*\bhref=[\"']?(?:https?:)?//")
+_ASSET = re.compile(
+    r"<(?:script|img|iframe)[^>]*\bsrc=[\"']?(?:https?:)?//|<link[^>]*\bhref=[\"']?(?:https?:)?//", re.I
+)
 
 
 def on_config(config: Any) -> Any:
