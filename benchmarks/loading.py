@@ -213,9 +213,9 @@ def images(source, work):
     draw, paths = random.Random(0), sorted(itertools.chain(*sets.values()))
     draw.shuffle(paths)
     result = {}
-    for name, paths in sets.items():
-        if paths:
-            result[name] = compared(draw.sample(paths, min(IMAGES, len(paths))), False)
+    for name, photographs in sets.items():
+        if photographs:
+            result[name] = compared(draw.sample(photographs, min(IMAGES, len(photographs))), False)
     for side, count in ENLARGED.items():
         with tempfile.TemporaryDirectory(dir=work) as folder:
             result[f"enlarged to {side} pixels"] = compared(enlarged(paths[:count], side, Path(folder)), True)

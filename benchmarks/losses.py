@@ -5,10 +5,10 @@
 The losses are compared with (a) `binary_cross_entropy_with_logits` on a dense target, which it builds from
 the class index; (b) a plain transcription of the formula, with boolean indexing on probabilities, as in
 research code; (c) copying the logits three times. In each round every candidate is timed once, so that other
-load on the machine affects all of them; a ratio is the median of the rounds' ratios. Memory is the peak sum of
-live allocations during forward and backward pass, the gradient included, in tensors of the size of the logits.
-A large tensor is allocated and freed first, as happens in any training process: before that, the C library
-returns every large block to the system, and time goes to page faults, most of all for dense BCE.
+load on the machine affects all of them; a ratio is the median of the rounds' ratios. Memory is the peak sum
+of live allocations during forward and backward pass, the gradient included, in tensors of the size of the
+logits. A large tensor is allocated and freed first, as happens in any training process: before that, the C
+library returns every large block to the system, and time goes to page faults, most of all for dense BCE.
 
 The script then measures the cost of a training step with a small CNN, and of the same losses under
 `torch.compile`. Writes benchmarks/results/losses.json and .md.
