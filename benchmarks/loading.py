@@ -1,22 +1,22 @@
-"""Speed of loading: images against a plain torchvision pipeline, views, and an epoch on cached features.
+"""Measure the speed of loading: images against a plain torchvision pipeline, views, and cached features.
 
     python benchmarks/loading.py IMAGE_FOLDER [WORK_FOLDER]
 
-Images: the JPEGs of each folder in IMAGE_FOLDER as they are, and some enlarged to 1280 pixels (of the web)
-and 4000 (of a camera). Ours decodes, resizes, mirrors half of them and puts uint8 batches on the device,
-where the model normalises them (one column has that too, on the same core). The plain pipeline is what
-tutorials show: Pillow, `Resize((s, s))`, `RandomHorizontalFlip`, `ToTensor` and `Normalize` in the worker,
-PyTorch's own collate. Both have one worker process and batches of 32. Speed is images per second of processor
-time, of the worker, its start included, and of the process it works for together, so that what else the
-machine does matters little. In each round every candidate loads everything once; a ratio is the median of the
-rounds' ratios.
+Images: the JPEGs of each folder in IMAGE_FOLDER as they are, and some enlarged to 1280 pixels (as on the web)
+and 4000 pixels (as from a camera). Our pipeline decodes, resizes, mirrors half of the images and puts uint8
+batches on the device, where the model normalises them (one column includes that, on the same core). The plain
+pipeline is that of tutorials: Pillow, `Resize((s, s))`, `RandomHorizontalFlip`, `ToTensor` and `Normalize` in
+the worker, and PyTorch's own collate. Both have one worker process and batches of 32. Speed is images per
+second of CPU time, of the worker (including its start) and the process it works for together, so that other
+load on the machine matters little. In each round every candidate loads everything once; a ratio is the median
+of the rounds' ratios.
 
 Views: the ordinary view, a weak and a strong one, decoded once, against three fetches.
 
-Features: an epoch of AN, of GR and of LASD (three views), linear head, one thread, on as many features and
-classes as COCO's training part has, from the memory-mapped file that the cache of features writes (in
-WORK_FOLDER, by default that of temporary files; removed afterwards). Seconds are those of the clock, but
-where processor time is named.
+Features: an epoch of AN, of GR and of LASD (three views) with a linear head and one thread, on as many
+features and classes as COCO's training part has, from the memory-mapped file of the feature cache (in
+WORK_FOLDER, by default the folder for temporary files; removed afterwards). Seconds are wall time unless CPU
+time is named.
 
 Writes benchmarks/results/loading.json and .md.
 """
@@ -76,7 +76,7 @@ RESULTS = Path(__file__).parent / "results"
 
 
 class Plain(TorchDataset):
-    """Images as tutorials load them."""
+    """Dataset that loads images as tutorials do."""
 
     def __init__(self, paths, size):
         self.paths = paths
@@ -104,48 +104,48 @@ def plain(paths, size):
 
 
 def files(paths, size, **settings):
-    """Images with labels."""
+    """Our samples: images with labels."""
     labels = ObservedLabels.from_index(np.arange(len(paths)) % CLASSES, CLASSES)
     inputs = ImageFiles(paths, [""] * len(paths), size=size, flip=True, **settings)
     return Samples(tuple(map(str, paths)), inputs, labels)
 
 
 def ours(paths, size, normalised=False, **settings):
-    """Load everything once with ours."""
+    """Load everything once with our pipeline."""
     samples = files(paths, size, **settings)
     mean, std = (255 * torch.tensor(values, device=DEVICE).reshape(1, 3, 1, 1) for values in (MEAN, STD))
     batches = EpochBatches(len(samples), BATCH, seed=0)
     for inputs, _, _ in make_loader(samples, batches, 0, 1, DEVICE.type == "cuda"):
-        there = inputs.to(DEVICE, non_blocking=True)
+        on_device = inputs.to(DEVICE, non_blocking=True)
         if normalised:
-            there.float().sub_(mean).div_(std)
+            on_device.float().sub_(mean).div_(std)
 
 
-def processor_seconds():
-    """Of this process and of those it started, as far as they have ended."""
+def cpu_seconds():
+    """CPU seconds of this process and of its child processes that have ended."""
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(one.ru_utime + one.ru_stime for one in used)
 
 
 def seconds(candidates):
-    """Processor seconds of each candidate in each round: {name: [seconds]}."""
-    found = {name: [] for name in candidates}
+    """CPU seconds of each candidate in each round: {name: [seconds]}."""
+    timings = {name: [] for name in candidates}
     for round_ in range(ROUNDS + 1):  # the first one warms up
         for name, call in candidates.items():
-            started = processor_seconds()
+            started = cpu_seconds()
             call()
             if round_:
-                found[name].append(processor_seconds() - started)
-    return found
+                timings[name].append(cpu_seconds() - started)
+    return timings
 
 
-def ratio(found, name, base):
+def ratio(timings, name, base):
     """Median of the rounds' ratios."""
-    return statistics.median(a / b for a, b in zip(found[name], found[base], strict=True))
+    return statistics.median(a / b for a, b in zip(timings[name], timings[base], strict=True))
 
 
 def loading(paths, size, large):
-    """Images per second of each candidate, and how much faster than the plain pipeline it is."""
+    """Images per second of each candidate, and its speed relative to the plain pipeline."""
     candidates = {
         "plain": lambda: plain(paths, size),
         "ours": lambda: ours(paths, size),
@@ -153,18 +153,18 @@ def loading(paths, size, large):
     }
     if large:
         candidates["ours, data.draft"] = lambda: ours(paths, size, draft=True)
-    found = seconds(candidates)
+    timings = seconds(candidates)
     return {
         name: {
-            "images per second": len(paths) / statistics.median(found[name]),
-            "over plain": ratio(found, "plain", name),
+            "images per second": len(paths) / statistics.median(timings[name]),
+            "over plain": ratio(timings, "plain", name),
         }
         for name in candidates
     }
 
 
 def views(paths, size):
-    """Milliseconds per image for three views, and how much is saved by decoding once."""
+    """Milliseconds per image for three views, decoded once and decoded for each view."""
     inputs = files(paths, size).inputs
     further = [Augment(0, 0, 1, "weak"), Augment(0, 0, 2, "strong")]
     batches = [range(start, min(start + BATCH, len(paths))) for start in range(0, len(paths), BATCH)]
@@ -178,15 +178,15 @@ def views(paths, size):
             for augment in (Augment(0, 0), *further):
                 inputs.fetch(rows, augment)
 
-    found = seconds({"once": once, "each": each})
+    timings = seconds({"once": once, "each": each})
     return {
-        "milliseconds per image": 1e3 * statistics.median(found["once"]) / len(paths),
-        "three fetches over one": ratio(found, "each", "once"),
+        "milliseconds per image": 1e3 * statistics.median(timings["once"]) / len(paths),
+        "three fetches over one": ratio(timings, "each", "once"),
     }
 
 
 def enlarged(paths, side, folder):
-    """The images with `side` pixels on the longer side, as JPEGs of quality 90."""
+    """Write the images with `side` pixels on the longer side, as JPEGs of quality 90."""
     for path in paths:
         with Image.open(path) as image:
             scale = side / max(image.size)
@@ -196,7 +196,7 @@ def enlarged(paths, side, folder):
 
 
 def compared(paths, large):
-    """All of the above for some images at each size."""
+    """Measure all pipelines on some images at each size."""
     sides = []
     for path in paths:
         with Image.open(path) as image:
@@ -209,14 +209,14 @@ def compared(paths, large):
 
 
 def images(source, work):
-    """The images of each folder as they are, and some of all enlarged."""
+    """Sets of images: those of each folder as they are, and a sample of all, enlarged."""
     sets = {folder.name: sorted(folder.rglob("*.jpg")) for folder in sorted(source.iterdir())}
     draw, paths = random.Random(0), sorted(itertools.chain(*sets.values()))
     draw.shuffle(paths)
     result = {}
-    for name, found in sets.items():
-        if found:
-            result[name] = compared(draw.sample(found, min(IMAGES, len(found))), False)
+    for name, photographs in sets.items():
+        if photographs:
+            result[name] = compared(draw.sample(photographs, min(IMAGES, len(photographs))), False)
     for side, count in ENLARGED.items():
         with tempfile.TemporaryDirectory(dir=work) as folder:
             result[f"enlarged to {side} pixels"] = compared(enlarged(paths[:count], side, Path(folder)), True)
@@ -227,14 +227,14 @@ def images(source, work):
 
 
 def timed(call):
-    """Seconds on the clock."""
+    """Wall time in seconds."""
     started = time.perf_counter()
     call()
     return time.perf_counter() - started
 
 
 def write_features(path):
-    """Features as a ResNet gives them, none below zero."""
+    """Write features like those of a ResNet, none below zero."""
     generator = np.random.default_rng(0)
     with PartialMatrix(path, FEATURES, print) as file:
         for start in range(0, FEATURES, FEATURE_BATCH):
@@ -244,7 +244,7 @@ def write_features(path):
 
 
 def forget(path):
-    """Make the system drop what it holds of a file in memory."""
+    """Make the system drop a file from its cache in memory."""
     with open(path, "rb") as stream:
         os.posix_fadvise(stream.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
@@ -256,7 +256,7 @@ def load(train):
 
 
 def epochs(train, method, count):
-    """Seconds of learning the scale of the features, of each epoch then, and of the processor in an epoch."""
+    """Seconds for computing the scale of the features, wall time per epoch, and CPU time per epoch."""
     names = tuple(f"class {column}" for column in range(CLASSES))
     few = range(FEATURE_BATCH)
     val = Samples(train.ids[:FEATURE_BATCH], train.inputs.take(few), train.observed.take(few))
@@ -272,14 +272,14 @@ def epochs(train, method, count):
     objective.on_fit_start(Facts(train.observed, train.ids, names, MEAN_LABELS))
     data = Dataset("features", names, {"train": train, "val": val}, {})
     judge = Judge(val, None, "observed", None)
-    trainer, started = Trainer(config, fabric, model, top.head, objective, data, judge), processor_seconds()
-    history, used = trainer.fit().history, processor_seconds() - started
+    trainer, started = Trainer(config, fabric, model, top.head, objective, data, judge), cpu_seconds()
+    history, used = trainer.fit().history, cpu_seconds() - started
     ends = [0.0, *(record["seconds"] for record in history)]
     return scale, [after - before for before, after in itertools.pairwise(ends)], used / count
 
 
 def features(work):
-    """Seconds of everything that an epoch on cached features takes."""
+    """Seconds of each part of an epoch on cached features."""
     labels = np.random.default_rng(1).integers(0, CLASSES, FEATURES)
     with tempfile.TemporaryDirectory(dir=work) as folder:
         path = Path(folder) / "features.npy"
@@ -314,12 +314,12 @@ def report(result):
         "| images | size | plain | ours | ours, normalised on that core | ours, `data.draft` |",
         "|---|---|---|---|---|---|",
     ]
-    for name, found in result["images"].items():
+    for name, measured in result["images"].items():
         for size in map(str, SIZES):
-            width, height = found["median size"]
-            cells = [f"{found[size]['plain']['images per second']:.0f}"]
+            width, height = measured["median size"]
+            cells = [f"{measured[size]['plain']['images per second']:.0f}"]
             for key in ("ours", "ours, normalised", "ours, data.draft"):
-                cell = found[size].get(key)  # none where no image is large enough for a draft
+                cell = measured[size].get(key)  # none where no image is large enough for a draft
                 cells.append(f"{cell['images per second']:.0f} ({cell['over plain']:.2f})" if cell else "")
             lines.append(f"| {name}, {width} x {height} | {size} | {' | '.join(cells)} |")
     lines += [
@@ -329,9 +329,9 @@ def report(result):
         "| images | size | decoded once | decoded for each |",
         "|---|---|---|---|",
     ]
-    for name, found in result["images"].items():
+    for name, measured in result["images"].items():
         for size in map(str, SIZES):
-            cell = found[size]["views"]
+            cell = measured[size]["views"]
             lines.append(
                 f"| {name} | {size} | {cell['milliseconds per image']:.2f} | "
                 f"{cell['three fetches over one']:.2f} |"

@@ -1,17 +1,17 @@
-"""Speed and memory of the losses: forward and backward, one thread, float32, ratios taken in one run.
+"""Measure speed and memory of the losses: forward and backward pass, one thread, float32.
 
     python benchmarks/losses.py
 
-Against (a) `binary_cross_entropy_with_logits` with a dense target, which it builds from the class index;
-(b) a plain transcription of the formula, with boolean indexing on probabilities, as research code has it;
-(c) copying the logits three times. In each round every candidate is timed once, so that what else the machine
-does hits all of them; a ratio is the median of the rounds' ratios. Memory is the largest sum of live
-allocations during forward and backward, the gradient included, in tensors of the size of the logits. A large
-tensor is made and freed first, as in any training process: before that, the C library gives every large block
-back to the system, and time goes to page faults, to those of dense BCE most.
+The losses are compared with (a) `binary_cross_entropy_with_logits` on a dense target, which it builds from
+the class index; (b) a plain transcription of the formula, with boolean indexing on probabilities, as in
+research code; (c) copying the logits three times. In each round every candidate is timed once, so that other
+load on the machine affects all of them; a ratio is the median of the rounds' ratios. Memory is the peak sum
+of live allocations during forward and backward pass, the gradient included, in tensors of the size of the
+logits. A large tensor is allocated and freed first, as happens in any training process: before that, the C
+library returns every large block to the system, and time goes to page faults, most of all for dense BCE.
 
-Then the cost of a training step with a small CNN, and of the same losses under `torch.compile`. Writes
-benchmarks/results/losses.json and .md.
+The script then measures the cost of a training step with a small CNN, and of the same losses under
+`torch.compile`. Writes benchmarks/results/losses.json and .md.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ from spml.models.backbones import SmallCNN
 from spml.runs.summary import versions
 
 SHAPES = ((16, 80), (256, 80), (1024, 312), (256, 10_000), (64, 100_000))
-ROUNDS, SECONDS, MOST = 15, 0.02, 5.0
-MOST_ELEMENTS = 7_500_000
+ROUNDS, SECONDS, LIMIT = 15, 0.02, 5.0
+MAX_ELEMENTS = 7_500_000
 RESULTS = Path(__file__).parent / "results"
 Q2 = 0.01
 
@@ -50,7 +50,7 @@ def dense(logits, target):
 
 
 def bce(logits, target):
-    """(a)"""
+    """Baseline (a): binary cross-entropy on a dense target."""
     return F.binary_cross_entropy_with_logits(logits, dense(logits, target))
 
 
@@ -58,7 +58,7 @@ def bce(logits, target):
 
 
 def naive(unknown):
-    """l+ on what is observed, `unknown(p)` on what is not."""
+    """Loss with l+ on observed labels and `unknown(p)` on all others."""
 
     def loss(logits, target):
         observed = dense(logits, target)
@@ -72,7 +72,7 @@ def naive(unknown):
 
 
 def naive_gr(p):
-    """v (k L2 + (1 - k) L3)"""
+    """GR on unknown labels: v (k L2 + (1 - k) L3)."""
     fixed = p.detach()
     k = 1 / (1 + torch.exp(-(2 * fixed - 2)))
     v = torch.exp(-((fixed - 0.8) ** 2) / (2 * 0.5**2))
@@ -80,7 +80,7 @@ def naive_gr(p):
 
 
 def naive_splc(p):
-    """Focal, towards the side of 0.6 that p is on"""
+    """SPLC on unknown labels: a focal loss that treats p above 0.6 as positive."""
     each = torch.zeros_like(p)
     high = p > 0.6
     each[high] = -((1 - p[high]) ** 2) * torch.log(p[high] + 1e-7)
@@ -89,7 +89,7 @@ def naive_splc(p):
 
 
 def naive_lasd(p):
-    """Positives above 0.9, assumed negatives below"""
+    """LASD on unknown labels: positives above p = 0.9, assumed negatives below."""
     each = torch.zeros_like(p)
     high = p > 0.9
     each[high] = -0.1 * torch.log(p[high] + 1e-7)
@@ -109,11 +109,11 @@ NAIVE = {
 
 
 def ours(rows, classes):
-    """Every loss with what it needs beside logits and class index, made outside of the timing."""
+    """All losses by name, each with its further arguments, which are created outside the timing."""
     generator = torch.Generator().manual_seed(1)
     share = torch.rand(rows, classes, generator=generator)
     pseudo = (share > 0.95).to(torch.int8)
-    few = {"mean_labels": min(3.0, classes / 4)}
+    stated = {"mean_labels": min(3.0, classes / 4)}
     return {
         "an": losses.an_loss,
         "an_ls": losses.an_ls_loss,
@@ -129,13 +129,13 @@ def ours(rows, classes):
         "vlpl": partial(losses.vlpl_loss, pseudo=pseudo),
         "lasd": partial(losses.lasd_loss, weight_pos=0.1, weight_neg=0.05),
         "smile": partial(losses.smile_loss, soft=share),
-        "epr": partial(losses.epr_loss, **few),
-        "role": partial(losses.role_loss, estimates=2 * share - 1, **few),
+        "epr": partial(losses.epr_loss, **stated),
+        "role": partial(losses.role_loss, estimates=2 * share - 1, **stated),
         "ll_r": partial(losses.ll_loss, rate=0.01, treatment="reject"),
         "csl": losses.csl_loss,
         "pumlc": losses.pumlc_loss,
         "softmax": losses.softmax_loss,
-        "show": partial(losses.show_loss, **few),
+        "show": partial(losses.show_loss, **stated),
         "zlpr": losses.zlpr_loss,
         "opml": losses.opml_loss,
         "pr": losses.pr_loss,
@@ -146,53 +146,53 @@ def ours(rows, classes):
 
 
 def step(loss, logits, target):
-    """One forward and backward pass."""
+    """Run one forward and backward pass."""
     logits.grad = None
     loss(logits, target).backward()
 
 
 def copies(logits, target):
-    """(c)"""
+    """Baseline (c): copy the logits three times."""
     for _ in range(3):
         logits.detach().clone()
 
 
 def times(candidates):
     """Seconds per call of each candidate in each round: {name: [seconds]}."""
-    repeats, found = {}, {name: [] for name in candidates}
+    repeats, timings = {}, {name: [] for name in candidates}
     for name, call in candidates.items():
         call()
         started = time.perf_counter()
         call()
         once = time.perf_counter() - started
         repeats[name] = max(1, min(1000, round(SECONDS / once)))
-        if once > MOST:
+        if once > LIMIT:
             raise RuntimeError(f"{name}: {once:.1f} s for one call")
     for _ in range(ROUNDS):
         for name, call in candidates.items():
             started = time.perf_counter()
             for _ in range(repeats[name]):
                 call()
-            found[name].append((time.perf_counter() - started) / repeats[name])
-    return found
+            timings[name].append((time.perf_counter() - started) / repeats[name])
+    return timings
 
 
-def ratio(found, name, base):
+def ratio(timings, name, base):
     """Median of the rounds' ratios."""
-    return statistics.median(a / b for a, b in zip(found[name], found[base], strict=True))
+    return statistics.median(a / b for a, b in zip(timings[name], timings[base], strict=True))
 
 
 def peak(loss, logits, target):
-    """Largest sum of live allocations in one step, in tensors of the size of the logits."""
+    """Peak sum of live allocations in one step, in tensors of the size of the logits."""
     logits.grad = None
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
         loss(logits, target).backward()
     events = [e for e in profiler.profiler.kineto_results.events() if e.name() == "[memory]"]
-    live = most = 0
+    live = largest = 0
     for event in sorted(events, key=lambda e: e.start_ns()):
         live += event.nbytes()
-        most = max(most, live)
-    return most / (logits.numel() * logits.element_size())
+        largest = max(largest, live)
+    return largest / (logits.numel() * logits.element_size())
 
 
 def one_shape(rows, classes):
@@ -200,43 +200,43 @@ def one_shape(rows, classes):
     generator = torch.Generator().manual_seed(0)
     logits = (2 * torch.randn(rows, classes, generator=generator) - 2).requires_grad_()
     target = torch.randint(0, classes, (rows,), generator=generator)
-    mine, candidates = ours(rows, classes), {"bce": bce}
-    candidates |= mine | {f"naive {name}": loss for name, loss in NAIVE.items()}
-    found = times({name: partial(step, loss, logits, target) for name, loss in candidates.items()})
+    our_losses, candidates = ours(rows, classes), {"bce": bce}
+    candidates |= our_losses | {f"naive {name}": loss for name, loss in NAIVE.items()}
+    timings = times({name: partial(step, loss, logits, target) for name, loss in candidates.items()})
     floor = times({"copies": partial(copies, logits, target), "bce": partial(step, bce, logits, target)})
     floor_ratio = ratio(floor, "copies", "bce")
     table = {}
-    for name, loss in {"bce": bce, **mine}.items():
+    for name, loss in {"bce": bce, **our_losses}.items():
         table[name] = {
-            "microseconds": 1e6 * statistics.median(found[name]),
-            "over dense bce": ratio(found, name, "bce"),
-            "over three copies": ratio(found, name, "bce") / floor_ratio,
+            "microseconds": 1e6 * statistics.median(timings[name]),
+            "over dense bce": ratio(timings, name, "bce"),
+            "over three copies": ratio(timings, name, "bce") / floor_ratio,
             "memory": peak(loss, logits, target),
         }
         if name in NAIVE:
-            table[name]["naive over ours"] = ratio(found, f"naive {name}", name)
+            table[name]["naive over ours"] = ratio(timings, f"naive {name}", name)
             table[name]["memory of naive"] = peak(NAIVE[name], logits, target)
     return table
 
 
 def compiled(rows, classes, names=("an", "em", "gr")):
-    """Ratios to plain dense BCE of losses under torch.compile, and without."""
+    """Time of losses with and without torch.compile, over that of plain dense BCE."""
     logits = torch.randn(rows, classes).requires_grad_()
     target = torch.randint(0, classes, (rows,))
-    mine = ours(rows, classes)
-    plain = {"bce": bce, **{name: mine[name] for name in names}}
+    our_losses = ours(rows, classes)
+    plain = {"bce": bce, **{name: our_losses[name] for name in names}}
     candidates = {name: partial(step, loss, logits, target) for name, loss in plain.items()}
     for name, loss in plain.items():
         candidates[f"compiled {name}"] = partial(step, torch.compile(loss, dynamic=False), logits, target)
-    found = times(candidates)
-    return {name: ratio(found, name, "bce") for name in candidates}
+    timings = times(candidates)
+    return {name: ratio(timings, name, "bce") for name in candidates}
 
 
 # -- training steps --------------------------------------------------------------------------------------
 
 
 class TrainingSteps:
-    """Steps of a method with a small CNN, plain gradient descent."""
+    """Training steps of a method with a small CNN and plain gradient descent."""
 
     def __init__(self, method, hp, rows=16, classes=80, samples=2000, side=64):
         torch.manual_seed(0)
@@ -271,11 +271,11 @@ STEPS = {
 
 
 def training_steps():
-    """Time of a step over that of AN."""
-    found = times({name: TrainingSteps(name.split(" ")[0], hp) for name, hp in STEPS.items()})
-    result = {name: {"microseconds": 1e6 * statistics.median(found[name])} for name in STEPS}
+    """Time of a training step of each method, over that of AN."""
+    timings = times({name: TrainingSteps(name.split(" ")[0], hp) for name, hp in STEPS.items()})
+    result = {name: {"microseconds": 1e6 * statistics.median(timings[name])} for name in STEPS}
     for name in STEPS:
-        result[name]["over an"] = ratio(found, name, "an")
+        result[name]["over an"] = ratio(timings, name, "an")
     return result
 
 
@@ -332,7 +332,7 @@ def report(result):
 
 
 def processor():
-    """Name of the processor."""
+    """Name of the CPU."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
         return next(line.split(":")[1].strip() for line in lines if line.startswith("model name"))
@@ -343,7 +343,7 @@ def processor():
 def main():
     """Measure and write the results."""
     torch.set_num_threads(1)
-    torch.empty(MOST_ELEMENTS)  # freed at once: from now on the allocator keeps blocks of this size
+    torch.empty(MAX_ELEMENTS)  # freed at once: from now on the allocator keeps blocks of this size
     result = {"date": date.today().isoformat(), "machine": processor(), "versions": versions()}
     result["losses"] = {}
     for shape in SHAPES:

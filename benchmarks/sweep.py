@@ -1,10 +1,10 @@
-"""How long a comparison of all methods takes: 5,000 samples, 1,280 features, 20 classes, 20 epochs, AdamW.
+"""Measure a comparison of all methods: 5,000 samples, 1,280 features, 20 classes, 20 epochs, AdamW.
 
     python benchmarks/sweep.py [SEEDS] [TRIALS]
 
-Runs every method that features suit through `spml bench` with one process per core, SEEDS (1) times TRIALS
-(2) each, on data made here, and says what 5 seeds and 12 trials would take: the time after the workers have
-started is multiplied, their start and the opening of the data count once. Writes
+Runs every method that suits feature data through `spml bench` with one process per core, SEEDS (default 1)
+times TRIALS (default 2) each, on generated data, and extrapolates to 5 seeds and 12 trials: the time after
+the start of the workers is multiplied, while their start and the opening of the data count once. Writes
 benchmarks/results/sweep.json.
 """
 
@@ -51,7 +51,7 @@ train: {{epochs: 20, batch_size: 128}}
 
 
 def make(path):
-    """Labels that are noisy linear functions of few of the features' directions; 2 of 20 on average."""
+    """Write features with labels that are noisy linear functions of a few directions; 2 of 20 on average."""
     rng = np.random.default_rng(0)
     hidden = rng.normal(size=(SAMPLES, 64))
     scores = hidden @ rng.normal(size=(64, CLASSES)) / 8 + 0.5 * rng.normal(size=(SAMPLES, CLASSES))
@@ -62,8 +62,8 @@ def make(path):
 
 
 def main():
-    """Run, measure, write."""
-    seeds, trials = (int(sys.argv[place]) if len(sys.argv) > place else place for place in (1, 2))
+    """Run the comparison and write how long it took."""
+    seeds, trials = (int(sys.argv[position]) if len(sys.argv) > position else position for position in (1, 2))
     workers = os.cpu_count() or 1
     with tempfile.TemporaryDirectory() as folder:
         make(f"{folder}/made.npz")
@@ -80,7 +80,7 @@ def main():
         by_method[row.series.candidate].append(row.seconds)
     working = sum(row.seconds for row in state.rows) / workers
     times = FULL[0] * FULL[1] / (seeds * trials)
-    found = {
+    result = {
         "date": time.strftime("%Y-%m-%d"),
         "versions": versions(),
         "data": f"{SAMPLES} x {FEATURES}, {CLASSES} classes, {TEST} for the test, 20 epochs, batch 128",
@@ -93,8 +93,8 @@ def main():
         f"minutes for {FULL[0]} seeds x {FULL[1]} trials": round((wall - working + times * working) / 60, 1),
         "seconds per run": {name: round(sum(s) / len(s), 2) for name, s in sorted(by_method.items())},
     }
-    RESULT.write_text(json.dumps(found, indent=1) + "\n")
-    print(json.dumps(found, indent=1))
+    RESULT.write_text(json.dumps(result, indent=1) + "\n")
+    print(json.dumps(result, indent=1))
 
 
 if __name__ == "__main__":

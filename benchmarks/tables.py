@@ -1,10 +1,10 @@
-"""BENCHMARKS.md from the committed results of `spml bench`.
+"""Write docs/benchmarks/methods.md from the committed results of `spml bench`.
 
-    python benchmarks/tables.py collect FOLDER NAME    # of `spml bench run NAME --output FOLDER`
-    python benchmarks/tables.py                        # writes BENCHMARKS.md
+    python benchmarks/tables.py collect FOLDER NAME    # after `spml bench run NAME --output FOLDER`
+    python benchmarks/tables.py                        # writes the page
 
-`collect` keeps what the tables need in benchmarks/results/bench: NAME.csv (the report's summary.csv) and
-NAME.json (data, versions, time). NAME.md beside them, written by hand, says what is to be seen.
+`collect` copies what the tables need to benchmarks/results/bench: NAME.csv (the report's summary.csv) and
+NAME.json (data, versions, time). NAME.md next to them, written by hand, holds the findings.
 """
 
 from __future__ import annotations
@@ -26,31 +26,34 @@ from spml.bench.store import Store
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "bench"
+PAGE = ROOT / "docs" / "benchmarks" / "methods.md"
 TRACKS = ("features", "details", "digits", "photographs")
 MODES = ("oracle", "observed")
 FACTS = ("classes", "train", "val", "test", "mean_labels")
 HEAD = """# Benchmarks of methods
 
-Every number here comes from `spml bench run`; what is committed under `benchmarks/results/bench` gives this
-page by `python benchmarks/tables.py`. Scores are 100 x mAP on test samples, mean over seeds (of split, hiding
-and training). Each candidate had the same budget; trial and epoch were selected twice: by full validation
-labels (`oracle`, what publications do) and by the validation samples' one observed label (`observed`, what a
-user has). Speed and memory of the losses are in [benchmarks/README.md](benchmarks/README.md).
+Every number here comes from `spml bench run`; `python benchmarks/tables.py` makes this page from the results
+that are committed under `benchmarks/results/bench`. Scores are 100 x mAP on test samples, mean over seeds (of
+split, hiding and training). Each candidate had the same budget. Trial and epoch were selected twice: by full
+validation labels (`oracle`, as publications do) and by the one observed label of each validation sample
+(`observed`, which is what a user has). See also
+[speed and memory of the losses](../../benchmarks/README.md).
 """
 
 
 def collect(folder, name):
-    """Keep what the tables need of a finished comparison."""
-    rows = [row for found in Store(f"sqlite:///{folder}/store.sqlite").find().values() for row in found]
+    """Copy what the tables need from a finished comparison."""
+    series = Store(f"sqlite:///{folder}/store.sqlite").find().values()
+    rows = [row for rows_of_series in series for row in rows_of_series]
     ends = [datetime.fromisoformat(row.finished) for row in rows]
     starts = [end - timedelta(seconds=row.seconds) for end, row in zip(ends, rows, strict=True)]
     data = {}
     for row in rows:
-        about = data.setdefault(row.series.data, {fact: [] for fact in FACTS})
+        facts = data.setdefault(row.series.data, {fact: [] for fact in FACTS})
         for fact in FACTS:
-            if row.facts.get(fact) is not None and row.facts[fact] not in about[fact]:
-                about[fact] = sorted([*about[fact], row.facts[fact]])
-    found = {
+            if row.facts.get(fact) is not None and row.facts[fact] not in facts[fact]:
+                facts[fact] = sorted([*facts[fact], row.facts[fact]])
+    about = {
         "date": str(max(ends).date()),
         "runs": len(rows),
         "failed": sum(row.status == "failed" for row in rows),
@@ -61,12 +64,12 @@ def collect(folder, name):
         "data": data,
     }
     RESULTS.mkdir(parents=True, exist_ok=True)
-    (RESULTS / f"{name}.json").write_text(json.dumps(found, indent=1) + "\n")
+    (RESULTS / f"{name}.json").write_text(json.dumps(about, indent=1) + "\n")
     (RESULTS / f"{name}.csv").write_text(Path(folder, "summary.csv").read_text())
 
 
 def _covered(spans):
-    """Seconds in at least one of the spans of time: a sweep may have been interrupted."""
+    """Seconds covered by at least one of the time spans: a sweep may have been interrupted."""
     seconds, reached = 0.0, None
     for start, end in sorted(spans):
         start = start if reached is None else max(start, reached)
@@ -90,30 +93,30 @@ class Track:
         self.names = [c.name for c in self.spec.candidates if any(key[2] == c.name for key in self.rows)]
 
     def mean(self, data, hiding, name, mode):
-        """Mean test mAP of a cell, NaN if it is not there."""
+        """Mean test mAP of a cell, NaN if the cell has no result."""
         row = self.rows.get((data, hiding, name, mode))
         return float(row["mean_mAP"]) if row else float("nan")
 
     def by_seed(self, data, hiding, name, mode):
-        """Test mAP by seed."""
+        """Test mAP of a cell by seed."""
         row = self.rows.get((data, hiding, name, mode))
         return json.loads(row["test_mAP_by_seed"]) if row else {}
 
 
 def overview(track):
-    """Mean ranks, mean mAP and gap over all places where every candidate has a result."""
+    """Mean rank, mAP and gap over the pairs of data set and hiding for which every candidate has a result."""
     ranked = [name for name in track.names if name not in track.full]
-    places = [
+    pairs = [
         (d, h) for d in track.data for h in track.hidings
         if all(track.by_seed(d, h, name, mode) for name in track.names for mode in MODES)
     ]  # fmt: skip
-    if len(places) < 2:
+    if len(pairs) < 2:
         return []
     columns = {}
     for mode in MODES:
-        table = np.array([[track.mean(d, h, name, mode) for name in ranked] for d, h in places])
+        table = np.array([[track.mean(d, h, name, mode) for name in ranked] for d, h in pairs])
         low, high = (
-            np.mean([track.mean(d, h, name, mode) for d, h in places])
+            np.mean([track.mean(d, h, name, mode) for d, h in pairs])
             for name in (track.spec.baseline, track.spec.ceiling)
         )
         gaps = (table.mean(0) - low) / (high - low)
@@ -122,8 +125,8 @@ def overview(track):
         )
         test = friedman(table)
     lines = [
-        f"Over {len(places)} pairs of data set and way of hiding (mean rank, 1 = best; a difference below "
-        f"{nemenyi_cd(len(ranked), len(places)):.1f} ranks is within Nemenyi's critical difference, p of "
+        f"Over {len(pairs)} pairs of data set and way of hiding (mean rank, 1 = best; a difference below "
+        f"{nemenyi_cd(len(ranked), len(pairs)):.1f} ranks is within Nemenyi's critical difference, p of "
         f"Friedman's test {test.p:.1g}):",
         "",
         "| candidate | oracle: rank | mAP | gap | observed: rank | mAP | gap |",
@@ -136,13 +139,13 @@ def overview(track):
         ]
         lines.append(f"| {name} | {' | '.join(cells)} |")
     for name in sorted(track.full):
-        cells = [f"- | {percent(np.mean([track.mean(d, h, name, m) for d, h in places]))} | -" for m in MODES]
+        cells = [f"- | {percent(np.mean([track.mean(d, h, name, m) for d, h in pairs]))} | -" for m in MODES]
         lines.append(f"| {name} (reference) | {' | '.join(cells)} |")
     return [*lines, ""]
 
 
 def wide_table(track, hiding, mode):
-    """Candidates by data sets."""
+    """Test mAP of candidates (rows) on data sets (columns)."""
     data = [d for d in track.data if any(track.by_seed(d, hiding, name, mode) for name in track.names)]
     if not data:
         return []
@@ -178,7 +181,7 @@ def wide_table(track, hiding, mode):
 
 
 def selection(track):
-    """What observed selection loses against oracle selection."""
+    """Test mAP that each way of selecting loses against `oracle`."""
     modes = [m for m in track.spec.modes if m != "oracle"]
     lines = [
         "| data | hiding | " + " | ".join(f"`{m}`" for m in modes) + " |",
@@ -193,8 +196,8 @@ def selection(track):
                 for name in track.names:
                     if name in track.full:
                         continue
-                    mine, theirs = track.by_seed(d, h, name, mode), track.by_seed(d, h, name, "oracle")
-                    lost += [theirs[seed] - mine[seed] for seed in mine if seed in theirs]
+                    selected, oracle = track.by_seed(d, h, name, mode), track.by_seed(d, h, name, "oracle")
+                    lost += [oracle[seed] - selected[seed] for seed in selected if seed in oracle]
                 if lost:
                     total[h, mode].append(statistics.mean(lost))
                 cells.append(percent(statistics.mean(lost)) if lost else "-")
@@ -211,7 +214,7 @@ def selection(track):
 
 
 def best_epoch(track):
-    """What taking the best epoch gains over the last."""
+    """Test mAP that the best epoch gains over the last one."""
     gained = defaultdict(list)
     for (_, hiding, name, mode), row in track.rows.items():
         if row.get("last_epoch_mAP") and name not in track.full and mode in MODES:
@@ -219,14 +222,14 @@ def best_epoch(track):
     if not gained:
         return []
     cells = [
-        f"{percent(statistics.mean(found))} ({hiding}, `{mode}`)" for (hiding, mode), found in gained.items()
+        f"{percent(statistics.mean(gains))} ({hiding}, `{mode}`)" for (hiding, mode), gains in gained.items()
     ]
     text = "The best epoch instead of the last gains, in the mean over trained candidates and data"
     return [f"{text}: {', '.join(cells)}.", ""]
 
 
 def variants(track):
-    """What each variant of a candidate ("NAME, VARIANT") gains over the candidate itself."""
+    """Test mAP that each variant of a candidate ("NAME, VARIANT") gains over the candidate itself."""
     pairs = [(name, base) for name in track.names if (base := name.rpartition(", ")[0]) in track.names]
     blocks = []
     for mode in MODES if pairs else ():
@@ -253,8 +256,8 @@ def variants(track):
 
 def _gains(track, data, name, base, mode):
     for hiding in track.hidings:
-        mine, theirs = (track.by_seed(data, hiding, one, mode) for one in (name, base))
-        yield from (mine[seed] - theirs[seed] for seed in mine if seed in theirs)
+        variant, plain = (track.by_seed(data, hiding, candidate, mode) for candidate in (name, base))
+        yield from (variant[seed] - plain[seed] for seed in variant if seed in plain)
 
 
 def _signed(value):
@@ -262,7 +265,7 @@ def _signed(value):
 
 
 def edges(track):
-    """How often a selected trial lies at the edge of the grid, or a solution at an end of its path."""
+    """How often a selected trial lies at the edge of its grid, or a penalty at an end of its path."""
     grid, path, cells = defaultdict(int), defaultdict(int), defaultdict(int)
     for (_, _, name, mode), row in track.rows.items():
         if mode != "observed":
@@ -284,12 +287,12 @@ def edges(track):
     return [f"{text} Selected solutions at an end of their path: {ends}." if ends else text, ""]
 
 
-def _commits(found):
-    return f"commit{'s' if len(found) > 1 else ''} {', '.join(found)}"
+def _commits(names):
+    return f"commit{'s' if len(names) > 1 else ''} {', '.join(names)}"
 
 
 def page():
-    """The text of BENCHMARKS.md."""
+    """The text of the page."""
     parts = [HEAD]
     for name in TRACKS:
         if not (RESULTS / f"{name}.csv").is_file():
@@ -334,4 +337,4 @@ if __name__ == "__main__":
     if sys.argv[1:2] == ["collect"]:
         collect(*sys.argv[2:4])
     else:
-        (ROOT / "BENCHMARKS.md").write_text(page())
+        PAGE.write_text(page(), encoding="utf-8")

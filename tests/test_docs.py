@@ -1,5 +1,7 @@
-"""What the documentation shows works: doctests, every command and Python block of the README and of the
-pages of the methods, which are what their generator makes."""
+"""What the documentation shows works: doctests, every command and Python block of the README and the pages.
+
+Generated pages are up to date with their generators.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,7 @@ from spml.methods.registry import create, methods
 from tests.faults.test_kill import make_photos
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "docs"))
+sys.path[:0] = [str(ROOT / "docs"), str(ROOT / "benchmarks")]
 make_methods = importlib.import_module("make_methods")
 method_pictures = importlib.import_module("method_pictures")
 PAGES = ROOT / "docs" / "methods"
@@ -60,7 +62,9 @@ FLAGS += ["--data.size", "32", "--data.workers", "0"]
 
 
 def blocks(language: str, text: str = README) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```", text, re.S | re.M)
+    """The code blocks of a page that are in this language; empty for those without one."""
+    every = re.findall(r"^```(\w*)[^\n]*\n(.*?)^```$", text, re.S | re.M)
+    return [block for name, block in every if name == language]
 
 
 @pytest.mark.parametrize("name", MODULES)
@@ -79,7 +83,7 @@ def test_there_are_doctests():
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """A working folder as the README supposes it."""
+    """A working folder with the files that the README and the page on training use."""
     photos = make_photos(tmp_path / "photos", per_class=10)
     (tmp_path / "new").mkdir()
     for name in ("blue", "green", "red"):
@@ -92,30 +96,39 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_the_commands_of_the_readme(folder):
-    commands = [
-        line.split("#")[0].strip()
-        for block in blocks("")
-        for line in block.splitlines()
-        if line.startswith("spml ")
-    ]
-    assert len(commands) >= 2
+def run_commands(text):
+    """Run every `spml` command in the code blocks of a page, with a small backbone; gives the commands."""
+    lines = [line for block in blocks("", text) for line in block.splitlines() if line.startswith("spml ")]
+    commands = [shlex.split(line, comments=True)[1:] for line in lines]
     for command in commands:
-        arguments = shlex.split(command)[1:]
-        if arguments[0] == "bench":
-            assert arguments == ["bench", "run", "quick"]  # tests/bench/test_runs.py runs it
+        if command == ["bench", "run", "quick"]:  # tests/bench/test_runs.py runs it
             continue
-        main([*arguments, *(FLAGS if arguments[0] == "train" else [])])
+        main([*command, *(FLAGS if command[0] == "train" else [])])
+    return commands
+
+
+def test_the_commands_of_the_readme(folder):
+    assert [command[0] for command in run_commands(README)] == ["train", "predict", "bench"]
     assert (folder / "tags.csv").read_text().startswith("file,labels,blue,green,red\n")
 
 
+def test_the_page_on_training(folder):
+    page = (ROOT / "docs" / "train.md").read_text(encoding="utf-8")
+    commands = run_commands(page)
+    assert [command[0] for command in commands] == ["train", "predict", "train", "train", "train", "evaluate"]
+    listed = re.findall(r"`([\w.]+)`", page.partition("## The run folder")[2].partition("\n\nA run can")[0])
+    assert {"config.yaml", "summary.json"} <= set(listed)
+    written = {path.name for path in (folder / "runs" / "photos").iterdir()}
+    assert set(listed) <= written
+
+
 def test_the_python_of_the_readme(folder, monkeypatch):
-    real = importlib.import_module("spml.runs.api").train
+    train = importlib.import_module("spml.runs.api").train
 
-    def small(source, /, **settings):
-        return real(source, **{**settings, **SMALL, "data": {"size": 32, "workers": 0}})
+    def train_small(source, /, **settings):
+        return train(source, **{**settings, **SMALL, "data": {"size": 32, "workers": 0}})
 
-    monkeypatch.setattr(spml, "train", small, raising=False)
+    monkeypatch.setattr(spml, "train", train_small, raising=False)
     model = torch.nn.Linear(4, 3)
     names = {"model": model, "images": torch.randn(5, 4), "positive_class": torch.tensor([0, 1, 2, 1, 0])}
     python = blocks("python")
@@ -143,7 +156,7 @@ def make_images(names):
 
 
 class HuggingFace:
-    """As much of `datasets` as the page uses, where that is not installed: writes what it writes."""
+    """The part of `datasets` that the page uses, for when it is not installed; writes the same files."""
 
     @staticmethod
     def ClassLabel(names):
@@ -162,9 +175,9 @@ class HuggingFace:
     class Dataset:
         @classmethod
         def from_dict(cls, rows, features):
-            made = cls()
-            made.rows, made.features = rows, features
-            return made
+            dataset = cls()
+            dataset.rows, dataset.features = rows, features
+            return dataset
 
         def save_to_disk(self, folder):
             from tests.data.readers.test_huggingface import write
@@ -174,7 +187,7 @@ class HuggingFace:
 
 
 def run_data_page(command, capsys):
-    """Run a command of the page; what it printed."""
+    """Run a command of the page; gives what it printed."""
     arguments = shlex.split(command)[1:]
     capsys.readouterr()
     main([*arguments, *(FLAGS if arguments[0] == "train" else [])])
@@ -182,7 +195,7 @@ def run_data_page(command, capsys):
 
 
 def test_the_page_on_data(tmp_path, monkeypatch, capsys):
-    """Every file is written, every command is run, in the order of the page."""
+    """Writes every file and runs every command in the order of the page."""
     pytest.importorskip("pyarrow", reason="pyarrow, which the page uses, is not installed")
     from tests.data.benchmarks import layouts
 
@@ -192,7 +205,7 @@ def test_the_page_on_data(tmp_path, monkeypatch, capsys):
     layouts.voc2012(tmp_path / "benchmarks")
     save_model(timm.create_model("test_efficientnet", pretrained=False), tmp_path / "weights.safetensors")
     inspected, ran = {}, []
-    for kind, name, text in re.findall(r"^```(\w*) ?(\S*)\n(.*?)^```", DATA_PAGE, re.S | re.M):
+    for kind, name, text in re.findall(r'^```(\w*)(?: title="(\S+)")?\n(.*?)^```', DATA_PAGE, re.S | re.M):
         if name:
             Path(name).parent.mkdir(parents=True, exist_ok=True)
             Path(name).write_text(text, encoding="utf-8")
@@ -202,13 +215,13 @@ def test_the_page_on_data(tmp_path, monkeypatch, capsys):
             exec(compile(text, "data.md", "exec"), {})
         elif kind == "":
             for command in text.splitlines():
-                told = run_data_page(command, capsys)
+                printed = run_data_page(command, capsys)
                 ran.append(command)
                 if " inspect " in command:
-                    inspected[command.split()[3]] = told
+                    inspected[command.split()[3]] = printed
     assert len(ran) >= 20
-    for path, told in inspected.items():
-        assert "training is refused" not in told, path
+    for path, printed in inspected.items():
+        assert "training is refused" not in printed, path
     # What the page says of known negatives and of unknown labels.
     for path, (name, *counts) in {
         "photos/tags.csv": ("beach", 2, 2, 0),
@@ -221,8 +234,8 @@ def test_the_page_on_data(tmp_path, monkeypatch, capsys):
         "voc": ("boat", 1, 0, 2),
         "hf": ("dog", 2, 0, 1),
     }.items():
-        found = re.search(rf"^{name} +(\d+) +(\d+) +(\d+)", inspected[path], re.M)
-        assert [int(count) for count in found.groups()] == counts, path
+        row = re.search(rf"^{name} +(\d+) +(\d+) +(\d+)", inspected[path], re.M)
+        assert [int(count) for count in row.groups()] == counts, path
     tasks = json.loads(Path("photos/review.json").read_text(encoding="utf-8"))
     assert len(tasks) == 4
     assert {"inspect.json", "inspect.png"} <= {path.name for path in Path("looked").iterdir()}
@@ -243,7 +256,7 @@ def test_every_format_that_is_read_is_on_the_page():
 
 
 def test_the_page_on_selection(tmp_path, monkeypatch, capsys):
-    """Every block is run, in the order of the page, and does what the page says."""
+    """Runs every block in the order of the page; each does what the page says."""
     page = (ROOT / "docs" / "selection.md").read_text(encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     names, printed = {}, []
@@ -267,11 +280,13 @@ def test_the_page_on_selection(tmp_path, monkeypatch, capsys):
     assert "tie set" not in one
     assert full.count("\nmAP ") == 3
     assert "its true labels were not used" in hidden
-    assert json.loads(Path("compared/comparison.json").read_text())["tie_set"] == names["found"]["tie_set"]
+    assert (
+        json.loads(Path("compared/comparison.json").read_text())["tie_set"] == names["comparison"]["tie_set"]
+    )
 
 
 def test_the_page_on_comparisons(tmp_path, monkeypatch, capsys):
-    """The specification and every command on the page, in order."""
+    """Runs the specification and every command in the order of the page."""
     page = (ROOT / "docs" / "bench.md").read_text(encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     (_, quick), (_, python), (_, specification), (_, mine), (_, again) = re.findall(
@@ -282,9 +297,9 @@ def test_the_page_on_comparisons(tmp_path, monkeypatch, capsys):
     assert quick == "spml bench run quick --output bench/quick\n"  # tests/bench/test_runs.py runs it
     for command in mine.splitlines():
         main(shlex.split(command)[1:])
-    shown = capsys.readouterr().out
-    assert "candidate" in shown
-    assert "68 of 68 runs are finished" in shown
+    printed = capsys.readouterr().out
+    assert "candidate" in printed
+    assert "68 of 68 runs are finished" in printed
     with open("bench/mine/results.csv", newline="") as stream:
         rows = list(csv.DictReader(stream))
     row = next(row for row in rows if row["candidate"] == "gr" and row["selection"] == "observed")
@@ -296,14 +311,19 @@ def test_the_page_on_comparisons(tmp_path, monkeypatch, capsys):
     assert summary["test"]["mAP"] == pytest.approx(float(row["test_mAP"]), abs=1e-6)
 
 
+def test_the_page_of_results_is_made_from_the_committed_results():
+    tables = importlib.import_module("tables")
+    assert tables.page() == tables.PAGE.read_text(encoding="utf-8"), "run `python benchmarks/tables.py`"
+
+
 # -- the pages of the methods ----------------------------------------------------------------------------
 
 
 def test_the_pages_of_the_methods_are_what_the_generator_makes():
-    made = make_methods.pages()
-    stale = [name for name, text in made.items() if not _has(PAGES / name, text)]
+    pages = make_methods.pages()
+    stale = [name for name, text in pages.items() if not _has(PAGES / name, text)]
     assert not stale, f"run `python docs/make_methods.py`: {', '.join(stale)}"
-    assert {path.name for path in PAGES.glob("*.md")} == set(made), "pages of methods that are no more"
+    assert {path.name for path in PAGES.glob("*.md")} == set(pages), "pages of methods that no longer exist"
 
 
 def _has(path, text):
@@ -376,8 +396,8 @@ GRADIENTS = {
 
 @pytest.mark.parametrize("name", GRADIENTS)
 def test_the_curves_are_those_of_the_formulas(name):
-    found = method_pictures.curves(name, tuple(P))
-    for curve, expected in zip(found, GRADIENTS[name], strict=True):
+    curves = method_pictures.curves(name, tuple(P))
+    for curve, expected in zip(curves, GRADIENTS[name], strict=True):
         np.testing.assert_allclose(curve.gradient, expected, rtol=1e-9, atol=1e-12)
         assert curve.loss.min() == 0
 

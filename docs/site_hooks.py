@@ -1,0 +1,90 @@
+"""Hooks of the documentation site (mkdocs.yml): pages from elsewhere in the repository, links, offline check.
+
+The README, CONTRIBUTING.md, CHANGELOG.md and the pages on speed are written for readers of the repository.
+They become pages of the site unchanged except for their links, which lead to a page where the site has the
+file, and to the repository otherwise.
+"""
+
+from __future__ import annotations
+
+import logging
+import posixpath
+import re
+from pathlib import Path
+from typing import Any
+
+from mkdocs.structure.files import File
+
+ROOT = Path(__file__).resolve().parents[1]
+LOG = logging.getLogger("mkdocs.hooks.site")  # a warning fails a strict build
+# Page of the site -> file of the repository.
+ELSEWHERE = {
+    "index.md": "README.md",
+    "contributing.md": "CONTRIBUTING.md",
+    "changelog.md": "CHANGELOG.md",
+    "benchmarks/README.md": "benchmarks/README.md",
+    "benchmarks/results/losses.md": "benchmarks/results/losses.md",
+    "benchmarks/results/loading.md": "benchmarks/results/loading.md",
+}
+_LINK = re.compile(r"(?<=\]\()(?!\w+:|#)([^)\s#]+)(#[^)\s]*)?(?=\))")
+_FENCE = re.compile(r"^```.*?^```$", re.S | re.M)
+_ASSET = re.compile(
+    r"<(?:script|img|iframe)[^>]*\bsrc=[\"']?(?:https?:)?//|<link[^>]*\bhref=[\"']?(?:https?:)?//", re.I
+)
+
+
+def on_config(config: Any) -> Any:
+    """Add every method to the navigation."""
+    pages = sorted(path.name for path in (ROOT / "docs" / "methods").glob("*.md"))
+    section = next(entry["Methods"] for entry in config.nav if "Methods" in entry)
+    section += [{Path(name).stem: f"methods/{name}"} for name in pages if name != "README.md"]
+    return config
+
+
+def on_files(files: Any, config: Any) -> Any:
+    """Add the pages whose files lie outside of docs/."""
+    for page, source in ELSEWHERE.items():
+        text = (ROOT / source).read_text(encoding="utf-8")
+        files.append(File.generated(config, page, content=text))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
+    """Rewrite the links of a page."""
+    path = page.file.src_uri
+    source = ELSEWHERE.get(path, f"docs/{path}")
+    pages = {ELSEWHERE.get(file.src_uri, f"docs/{file.src_uri}"): file.src_uri for file in files}
+    return rewrite_links(markdown, path, source, pages, config.extra["repository"])
+
+
+def rewrite_links(markdown: str, page: str, source: str, pages: dict[str, str], repository: str) -> str:
+    """Make the relative links of a file of the repository work on its page; code blocks stay as they are.
+
+    Args:
+        markdown: Text of the file.
+        page: Path of the page, relative to the site.
+        source: Path of the file, relative to the repository.
+        pages: Page of the site for each file of the repository that has one.
+        repository: Address of the repository.
+    """
+
+    def rewrite(match: re.Match[str]) -> str:
+        target = posixpath.normpath(posixpath.join(posixpath.dirname(source), match[1]))
+        if target in pages:
+            return posixpath.relpath(pages[target], posixpath.dirname(page) or ".") + (match[2] or "")
+        if not (ROOT / target).exists():
+            LOG.warning("%s links to %s, which does not exist", source, target)
+        return f"{repository}/blob/main/{target}{match[2] or ''}"
+
+    parts, end = [], 0
+    for fence in _FENCE.finditer(markdown):
+        parts += [_LINK.sub(rewrite, markdown[end : fence.start()]), fence[0]]
+        end = fence.end()
+    return "".join([*parts, _LINK.sub(rewrite, markdown[end:])])
+
+
+def on_post_page(output: str, page: Any, config: Any) -> str:
+    """Refuse pages that load scripts, styles or images from elsewhere: the site works offline."""
+    if match := _ASSET.search(output):
+        LOG.warning("%s loads %s... from another host", page.file.src_uri, match[0])
+    return output

@@ -1,0 +1,72 @@
+"""Each script in examples/ runs, and does what its docstring says."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+
+import pytest
+
+from spml.data.readers import registry as reader_registry
+from spml.methods import registry as method_registry
+
+FOLDER = Path(__file__).resolve().parents[1] / "examples"
+
+
+@pytest.fixture
+def run(monkeypatch, capsys):
+    """Runs `main` of an example; gives its result and what it printed. What it registers is removed again."""
+    known = method_registry.methods(), reader_registry.readers()  # a registry fills itself once only
+    for module, registered in zip((method_registry, reader_registry), known, strict=True):
+        monkeypatch.setattr(module, "_REGISTRY", registered)
+
+    def run_example(name):
+        spec = importlib.util.spec_from_file_location(f"example_{name}", FOLDER / f"{name}.py")
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return module.main(), capsys.readouterr().out
+
+    return run_example
+
+
+def test_every_example_is_listed_and_opens_with_its_command():
+    listed = re.findall(r"`python (examples/\w+\.py)`", (FOLDER / "README.md").read_text())
+    assert listed == sorted(f"examples/{path.name}" for path in FOLDER.glob("*.py"))
+    for name in listed:
+        assert f"\n\n    python {name}\n\n" in (FOLDER.parent / name).read_text().split('"""')[1]
+
+
+def test_losses_in_your_loop(run):
+    scores, printed = run("losses_in_your_loop")
+    assert list(scores) == ["an", "em", "gr", "softmax", "epr"]
+    assert min(scores.values()) > 0.8  # a model without training has about 0.2
+    assert f"gr       test mAP {100 * scores['gr']:.1f}" in printed
+
+
+def test_objective_in_your_loop(run):
+    _, printed = run("objective_in_your_loop")
+    counts = [int(count.replace(",", "")) for count in re.findall(r"([\d,]+) pseudo-negatives", printed)]
+    assert len(counts) == 5
+    assert counts[0] == 0  # the warm-up
+    assert 0 < counts[1] < counts[2] < counts[3]
+    source = (FOLDER / "objective_in_your_loop.py").read_text()
+    loop = source.partition("    for epoch in range")[2].partition("        print(")[0]
+    assert len(loop.splitlines()) <= 14  # the README says that a loop takes about 12 lines
+
+
+def test_your_own_method(run):
+    trained, printed = run("your_own_method")
+    assert "trusting_an passes the suite" in printed
+    assert trained.classes == tuple("abcde")
+
+
+def test_your_own_reader(run):
+    data, printed = run("your_own_reader")
+    assert data.classes == ("beach", "dog")
+    assert "holiday.tags was read as a tags file" in printed
+    # The labels repeat: "beach", "dog", "beach dog"; a label that is not named is unknown.
+    expected = {0: [1, 0], 1: [0, 1], 2: [1, 1]}
+    for samples in data.splits.values():
+        for name, labels in zip(samples.ids, samples.observed.to_ternary().tolist(), strict=True):
+            assert labels == expected[int(name.removesuffix(".png")) % 3]

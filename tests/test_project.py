@@ -1,0 +1,126 @@
+"""The files of the project agree with each other: version, addresses, extras, make targets, links."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+import spml
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def text(name):
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def test_version_and_date_are_the_same_everywhere():
+    citation = yaml.safe_load(text("CITATION.cff"))
+    version, date = re.search(r"^## (\S+) - (\S+)$", text("CHANGELOG.md"), re.M).groups()
+    assert version == citation["version"] == spml.__version__
+    assert date == str(citation["date-released"])
+
+
+def test_the_address_of_the_repository_is_the_same_everywhere():
+    repository = yaml.safe_load(text("CITATION.cff"))["repository-code"]
+    urls = re.findall(r'= "(https://.*)"', text("pyproject.toml").partition("[project.urls]")[2])
+    assert len(urls) >= 3
+    assert all(url.startswith(repository) for url in urls)
+    assert f"  repository: {repository}\n" in text("mkdocs.yml")
+
+
+def test_every_extra_is_on_the_page_on_installing():
+    section = text("pyproject.toml").partition("[project.optional-dependencies]")[2].partition("\n[")[0]
+    extras = re.findall(r"^(\w+) = ", section, re.M)
+    assert {"bench", "tables", "ray", "docs", "dev", "all"} <= set(extras)
+    assert re.findall(r"^\| `(\w+)` \|", text("docs/install.md").partition("## With make")[0], re.M) == [
+        *(extra for extra in extras if extra not in ("all", "docs", "dev")), "all", "docs", "dev",
+    ]  # fmt: skip
+
+
+def test_the_plain_installation_has_no_package_of_an_extra():
+    required = text("pyproject.toml").partition("\ndependencies = [")[2].partition("]\n")[0].lower()
+    assert "torch" in required
+    assert not [name for name in ("optuna", "sqlalchemy", "pandas", "pyarrow", "ray") if name in required]
+
+
+def test_types_are_shipped():
+    assert (Path(spml.__file__).parent / "py.typed").is_file()
+
+
+def test_the_workflow_pins_its_actions_and_calls_make():
+    workflow = yaml.safe_load(text(".github/workflows/ci.yml"))
+    steps = [step for job in workflow["jobs"].values() for step in job["steps"]]
+    actions = [step["uses"] for step in steps if "uses" in step]
+    assert actions
+    assert all(re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40}", action) for action in actions)
+    assert workflow["permissions"] == {"contents": "read"}
+    targets = {match[1] for step in steps if (match := re.match(r"make ([a-z-]+)", step.get("run", "")))}
+    assert targets == {"test", "test-all", "lint", "docs"}
+    assert targets <= set(re.findall(r"^([a-z-]+):", text("Makefile"), re.M))
+
+
+def test_make_help_lists_every_target():
+    makefile = text("Makefile")
+    phony = re.search(r"^\.PHONY: (.*)$", makefile, re.M)[1].split()
+    assert sorted(phony) == sorted(re.findall(r"^([a-z-]+):.*## ", makefile, re.M))
+
+
+# -- the documentation site ------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def hooks():
+    pytest.importorskip("mkdocs", reason="mkdocs, which builds the site, is not installed")
+    spec = importlib.util.spec_from_file_location("site_hooks", ROOT / "docs" / "site_hooks.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+PAGES = {"README.md": "index.md", "docs/data.md": "data.md", "docs/methods/an.md": "methods/an.md"}
+
+
+@pytest.mark.parametrize(
+    ("page", "source", "link", "expected"),
+    [
+        ("index.md", "README.md", "docs/data.md#csv", "data.md#csv"),
+        ("methods/an.md", "docs/methods/an.md", "../../README.md", "../index.md"),
+        ("data.md", "docs/data.md", "methods/an.md", "methods/an.md"),
+        ("index.md", "README.md", "LICENSE", "https://host/repository/blob/main/LICENSE"),
+        ("data.md", "docs/data.md", "../Makefile#x", "https://host/repository/blob/main/Makefile#x"),
+        ("index.md", "README.md", "https://elsewhere/docs/data.md", "https://elsewhere/docs/data.md"),
+        ("index.md", "README.md", "#install", "#install"),
+    ],
+)
+def test_links_lead_to_pages_or_to_the_repository(hooks, page, source, link, expected):
+    markdown = f"See [this]({link}).\n\n```\n[this]({link})\n```\n"
+    rewritten = hooks.rewrite_links(markdown, page, source, PAGES, "https://host/repository")
+    assert rewritten == markdown.replace(f"[this]({link}).", f"[this]({expected}).")
+
+
+def test_a_link_to_a_file_that_does_not_exist_fails_the_build(hooks, caplog):
+    hooks.rewrite_links("[this](docs/no_such_page.md)", "index.md", "README.md", PAGES, "https://host")
+    assert "README.md links to docs/no_such_page.md, which does not exist" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("html", "external"),
+    [
+        ('<script src="https://cdn.example/a.js">', True),
+        ("<link rel=stylesheet href=//fonts.example/b.css>", True),
+        ('<img alt="x" src="http://images.example/c.png">', True),
+        ('<script src="assets/a.js"><a href="https://example.org">', False),
+    ],
+)
+def test_pages_load_nothing_from_other_hosts(hooks, caplog, html, external):
+    class Page:
+        class file:
+            src_uri = "index.md"
+
+    assert hooks.on_post_page(html, Page, {}) == html
+    assert ("from another host" in caplog.text) is external
