@@ -15,8 +15,8 @@ import torch
 from PIL import Image
 from safetensors.torch import save_file
 
-from spml.bench.parse import find_spec, read_spec
 from spml.bench.plan import all_series, code_version, next_trial
+from spml.bench.read_spec import find_spec, read_spec
 from spml.bench.rows import Row, best_epoch
 from spml.bench.state import read_state
 from spml.bench.store import Store

@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..config import Config, from_dict
-from .nesting import merged, nested
 from .rows import Row, SeriesKey, best_epoch, column
 from .space import propose
-from .spec import Candidate, DataSet, Hiding, Spec
+from .spec import Candidate, DataSet, Hiding, Spec, merged, nested
 
 _SOURCES = (
     "losses", "methods", "metrics", "models", "engine", "decisions", "labels.py", "data/hiding",

@@ -6,7 +6,7 @@ import socket
 from collections.abc import Iterator
 from typing import Any
 
-from ..errors import InputError, SpmlError
+from ..errors import InputError, SpmlError, missing_extra
 from ..runs.console import Console
 from .state import State
 from .workers import Job, Problem, watch, work
@@ -30,7 +30,7 @@ def run_on_ray(job: Job, address: str, workers: int, console: Console) -> tuple[
     try:
         import ray
     except ImportError as error:
-        raise InputError("--engine ray needs Ray: pip install 'spml[ray]'.") from error
+        raise missing_extra("ray", "ray") from error
     _check_reachable(address)
     try:
         ray.init(address=address or None, ignore_reinit_error=True, log_to_driver=False)

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 from ..engine import Interrupted
 from ..errors import InputError, SpmlError, unexpected
 from ..runs.console import Console
-from .parse import read_spec
 from .plan import Series, Trial, all_series, code_version, content, next_trial, pseudo_labels, run_key
+from .read_spec import read_spec
 from .rows import Row
 from .spec import Spec
 from .state import State, read_state
