@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import sys
 
 import optuna
 import pytest
 
 from spml.bench.space import Range, grid, propose
+from spml.errors import InputError
 
 LR = Range(1e-4, 1e-1, log=True)
 
@@ -74,3 +76,9 @@ def test_tpe_learns_and_repeats_itself():
 
 def test_nothing_to_search():
     assert propose("tpe", {}, "s", 0, 0, []) == {}
+
+
+def test_tpe_without_optuna_names_the_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    with pytest.raises(InputError, match=r"optuna is not installed.*pip install 'spml\[bench\]'"):
+        propose("tpe", {"x": Range(0.0, 1.0)}, "s", 0, 0, [])

@@ -81,10 +81,10 @@ def test_by_the_beginning_of_the_key(tmp_path):
     store.add(made(), "p")
     key = made().key
     assert store.get(key[:8]).key == key
-    with pytest.raises(InputError, match="no run begins with the key 'zz'"):
+    with pytest.raises(InputError, match="no key of a run begins with 'zz'"):
         store.get("zz")
     store.add(made(1), "p")
-    with pytest.raises(InputError, match="several runs begin"):
+    with pytest.raises(InputError, match="several keys begin"):
         store.get("")
 
 
@@ -203,7 +203,9 @@ def test_no_store_at_that_place(url):
 
 def test_no_driver(monkeypatch):
     monkeypatch.setitem(sys.modules, "psycopg2", None)
-    with pytest.raises(InputError, match=r"driver is not installed.*pip install psycopg2-binary"):
+    with pytest.raises(
+        InputError, match=r"driver of this database is not installed.*pip install psycopg2-binary"
+    ):
         Store("postgresql://nowhere.invalid/x")
 
 

@@ -60,8 +60,11 @@ class Document:
                     raise InputError(f"{path}: larger than a specification may be ({MAX_BYTES:,} bytes).")
                 text = path.read_text(encoding="utf-8")
             self.text = text
-            if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, _Loader)):
-                raise InputError(f"{path}: references (*name) are not supported. Write the value out.")
+            for event in yaml.parse(text, _Loader):
+                if isinstance(event, yaml.AliasEvent):
+                    raise InputError(f"{path}: references (*name) are not supported. Write the value out.")
+                if isinstance(event, yaml.ScalarEvent):
+                    event.value.encode()  # half of a surrogate pair (\\ud800) raises
             loader = _Loader(text)
             node = loader.get_single_node()
             if not isinstance(node, yaml.MappingNode):
@@ -111,8 +114,6 @@ class Document:
         mapping = self.check_keys(at, value, [key for key in hints if key not in exclude], what)
         try:
             return msgspec.convert(mapping, cls)
-        except UnicodeEncodeError as error:
-            raise self.error(at, f"{what}: contains half of a character ({error.reason})") from error
         except msgspec.ValidationError as error:
             text, _, inner = str(error).partition(" - at `")
             if missing := re.search("missing required field `(.*)`", text):

@@ -33,7 +33,7 @@ def add_bench_commands(parent: Any) -> None:
     run.add_argument("--workers", type=int, default=0, help="number of processes; 0 = one per core")
     run.add_argument("--retry", action="store_true", help="make failed runs again")
     run.add_argument("--engine", type=Literal["local", "ray"], default="local", help="where runs are made")
-    run.add_argument("--address", default="", help="address of a Ray cluster; default: start one on this machine")
+    run.add_argument("--address", default="", help="address of a Ray cluster; default: start one here")
     commands.add_subcommand("run", run, help="make runs and the report")
 
     status = ArgumentParser(description="Show how many runs are finished, failed and missing.")
@@ -88,7 +88,7 @@ def _job(arguments: Namespace, *, create: bool) -> Job:
 
 def _check_store(folder: Path) -> None:
     if not (folder / _STORE).is_file():
-        raise InputError(f"{folder}: holds no comparison ({_STORE} is missing). Create one with spml bench run.")
+        raise InputError(f"{folder}: holds no comparison ({_STORE} is missing). Use spml bench run first.")
 
 
 def _url(folder: Path) -> str:
