@@ -15,12 +15,13 @@ PACKAGE = Path(spml.__file__).parent
 
 NO_NUMBERS = {
     "__init__.py", "config.py", "errors.py", "files.py", "version.py", "bench/features.py",
-    "bench/plan.py", "bench/rows.py", "bench/space.py", "bench/spec.py", "data/__init__.py", "data/cache.py",
-    "data/dataset.py", "data/open.py", "data/partial.py", "data/safe.py", "runs/__init__.py", "runs/api.py", "runs/console.py",
-    "runs/evaluate.py", "runs/folder.py", "runs/start.py", "runs/summary.py", "runs/train.py",
+    "bench/plan.py", "bench/rows.py", "bench/space.py", "bench/spec.py", "data/__init__.py",
+    "data/cache.py", "data/dataset.py", "data/open.py", "data/partial.py", "data/safe.py",
+    "runs/__init__.py", "runs/api.py", "runs/console.py", "runs/evaluate.py", "runs/folder.py",
+    "runs/start.py", "runs/summary.py", "runs/train.py",
 }  # fmt: skip
-"""Modules that `bench/run.py` reaches and that change no number of a run. Settings and the content of the data,
-whichever reader delivers it, belong to the key of a run anyway."""
+"""Modules that `bench/run.py` reaches and that change no number of a run. Settings and the content of the
+data, whichever reader delivers it, belong to the key of a run anyway."""
 
 NO_NUMBERS_IN = ("data/inspection/", "data/readers/", "plots/", "runs/recipes/", "testing/")
 

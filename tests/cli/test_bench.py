@@ -93,7 +93,7 @@ def test_more_seeds_keep_what_is_there(done, capsys):
     main(["bench", *command])
     printed = capsys.readouterr().out
     assert printed.startswith("3 of 6 runs are finished")
-    assert "missing: toy/uniform/an/1: 3 runs\n" in printed
+    assert "missing: toy/uniform/an/1: 1 run\n" in printed
 
 
 def test_wrong_usage(done, tmp_path, capsys):
