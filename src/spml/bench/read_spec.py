@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from importlib import resources
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from msgspec import Meta, Struct
 
@@ -24,6 +24,8 @@ from .spec import AUDIT, Candidate, DataSet, Hiding, Spec, merged, nested
 from .yaml_lines import Document, KeyPath
 
 MAX_RUNS = 1_000_000
+
+T = TypeVar("T")
 
 _RESERVED = {"data", "output", "seed", "select", "mean_labels", "method", "hp", "init_from", "devices"}
 """Settings of a run that `train` can't state: another part of the specification decides them."""
@@ -47,8 +49,8 @@ Seed = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 
 
 class _Spec(Struct):
-    data: dict[str, Any]
-    hiding: dict[str, Any]
+    data: Annotated[dict[str, Any], Meta(min_length=1)]
+    hiding: Annotated[dict[str, Any], Meta(min_length=1)]
     candidates: Annotated[list[Any], Meta(min_length=1)]
     title: str | None = None
     about: str = ""
@@ -129,8 +131,9 @@ def read_spec(path: Path, text: str | None = None) -> Spec:
             possible; the message states file and line.
     """
     document = Document(path, text)
-    spec = _Reader(document).spec()
-    _check(spec, document)
+    reader = _Reader(document)
+    spec = reader.spec()
+    _check(spec, document, reader.positions)
     return spec
 
 
@@ -154,6 +157,7 @@ class _Reader:
 
     def __init__(self, document: Document) -> None:
         self.document = document
+        self.positions: dict[str, KeyPath] = {}
         self.top = document.convert((), document.value, _Spec, "a specification")
 
     def spec(self) -> Spec:
@@ -168,8 +172,8 @@ class _Reader:
         return Spec(
             title=(self.document.path.stem if top.title is None else top.title).strip(),
             about=tuple(part.strip() for part in re.split(r"\n\s*\n", top.about) if part.strip()),
-            data=tuple(self._data_set(name, value) for name, value in self._entries("data", top.data)),
-            hidings=tuple(self._hiding(name, value) for name, value in self._entries("hiding", top.hiding)),
+            data=tuple(self._data_set(name, value) for name, value in top.data.items()),
+            hidings=tuple(self._hiding(name, value) for name, value in top.hiding.items()),
             candidates=self._candidates(self._space(("search", "space"), search.space)),
             seeds=self._seeds(),
             modes=modes,
@@ -191,22 +195,16 @@ class _Reader:
                 raise self.document.error(
                     ("modes", position), f"unknown mode {mode!r}; known are oracle, observed, audit:N"
                 )
-        if len({*modes}) < len(modes):
-            raise self.document.error(("modes",), "modes: expected different modes")
-        return modes
+        return self._distinct("modes", modes)
 
     def _seeds(self) -> tuple[int, ...]:
         seeds = self.top.seeds
-        if isinstance(seeds, int):
-            return tuple(range(seeds))
-        if len({*seeds}) < len(seeds):
-            raise self.document.error(("seeds",), "seeds: expected different seeds")
-        return seeds
+        return tuple(range(seeds)) if isinstance(seeds, int) else self._distinct("seeds", seeds)
 
-    def _entries(self, key: str, entries: dict[str, Any]) -> list[tuple[str, Any]]:
-        if not entries:
-            raise self.document.error((key,), f"{key}: expected at least one entry, `name: {{...}}`")
-        return list(entries.items())
+    def _distinct(self, key: str, values: tuple[T, ...]) -> tuple[T, ...]:
+        if len({*values}) < len(values):
+            raise self.document.error((key,), f"{key}: expected different {key}")
+        return values
 
     def _data_set(self, name: str, value: Any) -> DataSet:
         at: KeyPath = ("data", name)
@@ -231,6 +229,7 @@ class _Reader:
                 if candidate.name in candidates:
                     raise self.document.error(at, f"there are two candidates called {candidate.name!r}")
                 candidates[candidate.name] = candidate
+                self.positions[candidate.name] = at
         return tuple(candidates.values())
 
     def _expand(self, at: KeyPath, entry: Any, shared: Space) -> list[Candidate]:
@@ -256,7 +255,7 @@ class _Reader:
         own = {key: part for key, part in entry.items() if key in own_keys}
         candidate = self.document.convert(at, {"name": entry.get("method"), **own}, _Candidate, "a candidate")
         stated = {key: part for key, part in entry.items() if key not in own_keys}
-        settings = self._nested(at, stated, _OF_CANDIDATE, "a candidate", suggest=own_keys)
+        settings = self._nested(at, stated, [*_OF_CANDIDATE, *own_keys], "a candidate")
         if settings.get("method"):
             settings = merged(self._method((*at, "method"), settings["method"]), settings)
         space = {**shared, **self._space((*at, "space"), candidate.space or {})}
@@ -316,19 +315,13 @@ class _Reader:
     def _train(self, at: KeyPath, value: dict[str, Any]) -> dict[str, Any]:
         return self._nested(at, value, _TRAIN, "train")
 
-    def _nested(
-        self,
-        at: KeyPath,
-        value: Mapping[str, Any],
-        known: list[str],
-        what: str,
-        suggest: list[str] | None = None,
-    ) -> dict[str, Any]:
+    def _nested(self, at: KeyPath, value: Mapping[str, Any], known: list[str], what: str) -> dict[str, Any]:
         for key in value:
             group = key.partition(".")[0]
             if group not in known:
-                close = nearest(group, [*known, *(suggest or [])])
-                raise self.document.error((*at, key), f"unknown key {key!r} of {what}. {close}")
+                raise self.document.error(
+                    (*at, key), f"unknown key {key!r} of {what}. {nearest(group, known)}"
+                )
         try:
             return nested(value)
         except InputError as error:
@@ -338,7 +331,7 @@ class _Reader:
 # -- What must fit together ----------------------------------------------------------------------------------
 
 
-def _check(spec: Spec, document: Document) -> None:
+def _check(spec: Spec, document: Document, positions: Mapping[str, KeyPath]) -> None:
     """Refuse a specification that could only fail later.
 
     Raises:
@@ -350,7 +343,7 @@ def _check(spec: Spec, document: Document) -> None:
         if name and name not in names:
             raise document.error((key,), f"{key}: no candidate is called {name!r}. {nearest(name, names)}")
     for candidate in spec.candidates:
-        at = _position(candidate, document)
+        at = positions[candidate.name]
         if spec.sampler == "grid":
             _check_grid(spec, candidate, at, document)
         _check_settings(spec, candidate, at, document)
@@ -358,14 +351,6 @@ def _check(spec: Spec, document: Document) -> None:
     runs *= len(spec.data) * len(spec.hidings) * len(spec.seeds)
     if runs > MAX_RUNS:
         raise document.error(("search",), f"these are {runs:,} runs; at most {MAX_RUNS:,} are possible")
-
-
-def _position(candidate: Candidate, document: Document) -> KeyPath:
-    for position, entry in enumerate(document.value["candidates"]):
-        name = entry if isinstance(entry, str) else entry.get("name", entry.get("method"))
-        if name == candidate.name:
-            return ("candidates", position)
-    return ("candidates",)
 
 
 def _check_grid(spec: Spec, candidate: Candidate, at: KeyPath, document: Document) -> None:

@@ -123,7 +123,7 @@ class Document:
                 value = value[step]
             if text.startswith("Invalid enum value"):
                 text = "Expected one of " + ", ".join(_choices(hints[str(steps[0])]))
-            text = re.sub("`([^`]*)`", lambda found: _readable(found[1]), text.partition(", got `")[0])
+            text = re.sub("`([^`]*)`", lambda match: _readable(match[1]), text.partition(", got `")[0])
             got = f", got {_quote(value)}" if steps else ""
             message = f"{_dotted((*at, *steps))}: {text[0].lower()}{text[1:]}{got}"
             raise self.error((*at, *steps), message) from error

@@ -172,21 +172,19 @@ def _runs(count: int, kind: str = "") -> str:
 
 def _write(job: Job, state: State, console: Console) -> None:
     from ..bench.plan import all_series
-    from ..bench.report import print_report, write_report
+    from ..bench.report import build_report, print_report, write_report
 
     spec = job.spec()
-    report = write_report(
+    report = build_report(
         state.rows,
-        Path(job.folder),
-        title=spec.title,
         modes=spec.modes,
         baseline=spec.baseline or None,
         ceiling=spec.ceiling or None,
         reference_only=[candidate.name for candidate in spec.candidates if candidate.full],
-        about=spec.about,
         expected=[series.key for series in all_series(spec)],
         spaces={candidate.name: candidate.space for candidate in spec.candidates},
     )
+    write_report(report, Path(job.folder), title=spec.title, about=spec.about)
     print_report(report)
     console.line(state.describe())
     print(f"{Path(job.folder) / 'report.md'}: done (also report.html, tables.tex, results.csv, figures)")

@@ -9,11 +9,13 @@ import random
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import pytest
 from PIL import Image
 
-from spml.bench.report import write_report
+from spml.bench.report import build_report
+from spml.bench.report import write_report as write_files
 from spml.bench.report.figures import _lanes
 from spml.bench.report.latex import escape
 from spml.bench.space import Range
@@ -29,6 +31,12 @@ SETTINGS = {
     "spaces": {"em": {"optim.lr": Range(choices=(0.001, 0.01, 0.1))}},
 }
 FILES = {"report.md", "report.html", "results.csv", "summary.csv", "tables.tex", "cost.md", "cost.csv"}
+
+
+def write_report(
+    rows: list, folder: Path, *, title: str, about: list[str] | None = None, **settings: Any
+) -> None:
+    write_files(build_report(rows, **settings), folder, title=title, about=about or ())
 
 
 def hashes(folder: Path) -> dict[str, str]:

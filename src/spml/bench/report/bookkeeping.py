@@ -128,11 +128,11 @@ def _missing(
     statuses: dict[SeriesKey, list[str]] = {}
     for row in rows:
         statuses.setdefault(row.series, []).append(row.status)
-    wanted = statuses.keys() | set(expected)
+    every = statuses.keys() | set(expected)
     if not expected:
         names = {series.candidate for series in statuses}
-        wanted = {SeriesKey(s.data, s.hiding, name, s.seed) for s in statuses for name in names}
-    for series in sorted(wanted):
+        every = {SeriesKey(s.data, s.hiding, name, s.seed) for s in statuses for name in names}
+    for series in sorted(every):
         absent = tuple(mode for mode in modes if mode not in picks.get(series, {}))
         if not absent:
             continue

@@ -4,68 +4,36 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from ...errors import SpmlError
 from ...files import write_bytes, write_rows, write_text
-from ..rows import Row, SeriesKey
-from ..space import Space
 from .figures import draw
 from .latex import to_latex
 from .markdown import UNKNOWN, criterion, share, task_name, to_html, with_sd
 from .page import cost_page, report_page
-from .results import Report, build_report
+from .results import Report
 
 _MAX_TASKS_ON_SCREEN = 12
 """With more data sets and ways of hiding, only the mean ranks are printed."""
 
 
-def write_report(
-    rows: Iterable[Row],
-    folder: Path,
-    *,
-    title: str,
-    modes: Sequence[str],
-    baseline: str | None = None,
-    ceiling: str | None = None,
-    reference_only: Sequence[str] = (),
-    about: Sequence[str] = (),
-    expected: Sequence[SeriesKey] = (),
-    spaces: Mapping[str, Space] | None = None,
-) -> Report:
+def write_report(report: Report, folder: Path, *, title: str, about: Sequence[str] = ()) -> None:
     """Write report.md, report.html, results.csv, summary.csv, tables.tex, cost.md, cost.csv and figures/.
 
     The same rows give the same files, in whatever order and whenever they are written. Only the cost of runs
     differs when a comparison is repeated, so it has files of its own. No file is ever left half-written.
 
     Args:
-        rows: Rows of the store.
+        report: Numbers of the report.
         folder: Folder for the files, created if it does not exist; files of an earlier report are replaced.
         title: Title of the report, plain text.
-        modes: Selection modes, in the order of the columns.
-        baseline: Candidate that the gap starts at, and that differences are taken to.
-        ceiling: Candidate that the gap ends at.
-        reference_only: Candidates that are listed, but neither ranked nor ever the best.
         about: Paragraphs in Markdown for the top of the report.
-        expected: Series that should have a result, so that those without any run are listed as missing.
-        spaces: Search space of each candidate, so that settings at its edge are listed.
-
-    Returns:
-        The numbers of the report.
 
     Raises:
         SpmlError: A file could not be written.
     """
-    report = build_report(
-        list(rows),
-        modes=modes,
-        baseline=baseline,
-        ceiling=ceiling,
-        reference_only=reference_only,
-        expected=expected,
-        spaces=spaces,
-    )
     figures = folder / "figures"
     try:
         figures.mkdir(parents=True, exist_ok=True)
@@ -83,7 +51,6 @@ def write_report(
     write_text(folder / "report.md", page)
     vector = {name: svg for name, (_, svg) in pictures.items()}
     write_text(folder / "report.html", to_html(title, page, vector))
-    return report
 
 
 def _remove_old(figures: Path, names: set[str]) -> None:
