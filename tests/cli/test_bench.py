@@ -1,4 +1,4 @@
-"""`spml bench` as a user sees it: files, exit codes, messages."""
+"""The commands of `spml bench`: files, exit codes, messages."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_the_configuration_of_a_cell_trains(done, capsys, tmp_path):
     assert summary["selected"]["epoch"] == int(row["epoch"])
 
 
-def test_more_seeds_keep_what_is_there(done, capsys):
+def test_more_seeds_keep_finished_runs(done, capsys):
     (done / "more.yaml").write_text(SMALL.replace("seeds: 1", "seeds: 2"))
     command = ["status", str(done / "more.yaml"), "--root", str(done), "--output", str(done / "out")]
     main(["bench", *command])
@@ -115,7 +115,7 @@ def test_wrong_usage(done, tmp_path, capsys):
     assert not (tmp_path / "out").exists()
 
 
-def test_data_that_is_not_there(tmp_path, capsys):
+def test_data_that_does_not_exist(tmp_path, capsys):
     spec, output = save_spec(tmp_path, SMALL), tmp_path / "out"
     error = refused(capsys, "run", str(spec), "--root", str(tmp_path), "--output", str(output))
     assert f"{spec}, line 4: {tmp_path / 'toy.npz'}: there is no such file or folder" in error
@@ -138,7 +138,7 @@ def test_nothing_to_report_yet(tmp_path, capsys):
     assert "No run is finished" in error
 
 
-def test_a_store_that_is_not_there_is_not_made(done, capsys):
+def test_a_store_that_does_not_exist_is_not_created(done, capsys):
     url = f"sqlite:///{done / 'typo.sqlite'}"
     for command in (["status", *arguments(done)], ["report", *arguments(done)]):
         assert "typo.sqlite: holds no comparison" in refused(capsys, *command, "--store", url)
@@ -146,7 +146,7 @@ def test_a_store_that_is_not_there_is_not_made(done, capsys):
     assert not (done / "typo.sqlite").exists()
 
 
-def test_a_folder_that_no_database_can_lie_in(tmp_path, capsys):
+def test_a_folder_that_can_not_hold_a_database(tmp_path, capsys):
     save_toy(tmp_path)
     spec = save_spec(tmp_path, SMALL)
     command = ["run", str(spec), "--root", str(tmp_path), "--output", str(tmp_path / "what?")]

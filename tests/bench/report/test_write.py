@@ -91,7 +91,7 @@ def test_the_same_rows_in_any_order_give_the_same_files(folder: Path, rows: list
     about = ["First **words** <script>alert(2)</script> [link](https://a.b)", "- one\n- two"]
     (tmp_path / "figures").mkdir()
     (tmp_path / "figures" / "scores-99.png").write_bytes(b"of an earlier report")
-    (tmp_path / "figures" / "mine.png").write_bytes(b"kept")
+    (tmp_path / "figures" / "mine.png").write_bytes(b"unrelated")
     write_report(random.Random(1).sample(rows, len(rows)), tmp_path, about=about, **SETTINGS)
     again = hashes(tmp_path)
     assert again.pop("figures/mine.png")
