@@ -32,7 +32,7 @@ train: {epochs: 3, batch_size: 32}
 
 
 def save_toy(folder: Path, name: str = "toy.npz", seed: int = 0, samples: int = 200) -> Path:
-    """Features, and four labels that are noisy linear functions of them; a fifth of the samples for the test."""
+    """Features, and four labels that are noisy linear functions of them; one fifth are test samples."""
     rng = np.random.default_rng(seed)
     features = rng.normal(size=(samples, 10)).astype(np.float32)
     scores = features @ rng.normal(size=(10, 4)) + rng.normal(size=(samples, 4))

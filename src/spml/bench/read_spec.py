@@ -44,7 +44,6 @@ _FACTOR = re.compile(r"x(\d+\.?\d*)")
 
 # -- Types of the YAML ---------------------------------------------------------------------------------------
 
-Positive = Annotated[int, Meta(ge=1)]
 Seed = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 
 
@@ -66,7 +65,7 @@ class _Spec(Struct):
 
 class _Search(Struct):
     sampler: Sampler = "tpe"
-    trials: Positive = 12
+    trials: Annotated[int, Meta(ge=1)] = 12
     guided_by: str | None = None
     space: dict[str, Any] = {}
 

@@ -64,7 +64,7 @@ class Document:
                 if isinstance(event, yaml.AliasEvent):
                     raise InputError(f"{path}: references (*name) are not supported. Write the value out.")
                 if isinstance(event, yaml.ScalarEvent):
-                    event.value.encode()  # half of a surrogate pair (\\ud800) raises
+                    event.value.encode()  # half of a surrogate pair (\ud800) raises
             loader = _Loader(text)
             node = loader.get_single_node()
             if not isinstance(node, yaml.MappingNode):

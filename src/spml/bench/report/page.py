@@ -59,14 +59,8 @@ def report_page(report: Report, title: str, about: Sequence[str] = ()) -> str:
 def cost_page(report: Report) -> str:
     """Seconds and memory, on a page of their own: only they differ between repeated runs."""
     rows = [
-        [
-            plain(c.data),
-            plain(c.candidate),
-            str(c.runs),
-            f"{c.seconds:.1f}",
-            f"{c.seconds / c.runs:.2f}",
-            f"{c.memory:.0f}",
-        ]
+        [plain(c.data), plain(c.candidate), str(c.runs)]
+        + [f"{c.seconds:.1f}", f"{c.seconds / c.runs:.2f}", f"{c.memory:.0f}"]
         for c in report.books.costs
     ]
     machines = sorted({names[VERSIONS.index("machine")] for names, _ in report.books.versions})
