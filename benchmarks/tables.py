@@ -19,8 +19,8 @@ from pathlib import Path
 
 import numpy as np
 
-from spml.bench.parse import find_spec
-from spml.bench.report.numbers import percent, share, with_sd
+from spml.bench.read_spec import find_spec
+from spml.bench.report.markdown import percent, share, with_sd
 from spml.bench.report.statistics import friedman, mean_ranks, nemenyi_cd
 from spml.bench.store import Store
 

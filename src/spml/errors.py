@@ -23,6 +23,11 @@ class InputError(SpmlError, ValueError):
     exit_code = 2
 
 
+def missing_extra(package: str, extra: str) -> InputError:
+    """Error for an optional dependency that is not installed."""
+    return InputError(f"The package {package} is not installed. Install it: pip install 'spml[{extra}]'.")
+
+
 def unexpected(error: Exception) -> str:
     """Describe an unforeseen exception in one line, with the place that raised it."""
     frame = traceback.extract_tb(error.__traceback__)[-1]

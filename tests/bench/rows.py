@@ -1,4 +1,4 @@
-"""Rows as a sweep leaves them, without training anything."""
+"""Rows of a comparison, made without training."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def row(
     draws: dict[str, list[float]] | None = None,
     **rest: Any,
 ) -> Row:
-    """A finished run; `values` are its history."""
+    """A finished run with the history `values`."""
     settings: dict[str, Any] = {
         "params": {"optim.lr": 10.0 ** -(trial + 1)},
         "config": {"objective": series[2]},
@@ -52,7 +52,8 @@ def sweep(
     draws: int = 99,
     modes: tuple[str, ...] = MODES,
 ) -> list[Row]:
-    """Every candidate on everything, its mAP around a level of the data set plus its own value."""
+    """Rows of all candidates on all tasks; mAP scatters around a level of the data set plus that of the
+    candidate."""
     candidates = candidates or {"an": 0.0, "wan": 0.02, "em": 0.04, "full": 0.08, HOSTILE: 0.01}
     rows = []
     for d, name in enumerate(data):

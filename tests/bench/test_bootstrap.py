@@ -1,4 +1,4 @@
-"""Bootstrap over test samples: equal to repeated rows, and to what was computed by hand."""
+"""Bootstrap over test samples: equal to repeated rows, and to values computed by hand."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_draws_are_multinomial_and_always_the_same():
     assert abs(draws.mean(axis=0) - 1).max() < 0.2
     np.testing.assert_array_equal(bootstrap_draws(50, 2, seed=3), draws[:2])
     assert (bootstrap_draws(50, 2, seed=4) != draws[:2]).any()
-    # A value that another platform or version would have to give too.
+    # Values that every platform and version must reproduce.
     golden = [[0, 1, 2, 0, 2, 1], [0, 2, 1, 1, 0, 2], [0, 1, 0, 3, 1, 1]]
     assert bootstrap_draws(6, 3, seed=0).tolist() == golden
 
@@ -42,8 +42,8 @@ def test_map_of_a_draw_is_that_of_the_repeated_rows(levels, empty):
     truth[:, 4] = np.arange(60) == 7  # drawn in some draws only
     draws = bootstrap_draws(60, 40, seed=1)
     assert 0 < (draws[:, 7] == 0).sum() < 40
-    found = bootstrap_map(scores, truth, draws, empty)
-    for value, drawn in zip(found, draws, strict=True):
+    maps = bootstrap_map(scores, truth, draws, empty)
+    for value, drawn in zip(maps, draws, strict=True):
         rows = np.repeat(np.arange(60), drawn)
         assert value == pytest.approx(mean_average_precision(scores[rows], truth[rows], empty), rel=1e-12)
         weighted = [average_precision_score(truth[:, c], scores[:, c], sample_weight=drawn) for c in range(3)]
@@ -70,7 +70,7 @@ def test_unknown_labels_are_left_out_of_a_draw():
     np.testing.assert_allclose(bootstrap_map(scores, ternary, draws), expected, rtol=1e-12)
 
 
-def test_blocks_of_draws_change_nothing(monkeypatch):
+def test_the_size_of_blocks_does_not_matter(monkeypatch):
     scores, truth = problem()
     draws = bootstrap_draws(60, 11, seed=2)
     expected = bootstrap_map(scores, truth, draws)

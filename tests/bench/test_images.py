@@ -15,8 +15,8 @@ import torch
 from PIL import Image
 from safetensors.torch import save_file
 
-from spml.bench.parse import find_spec, read_spec
 from spml.bench.plan import all_series, code_version, next_trial
+from spml.bench.read_spec import find_spec, read_spec
 from spml.bench.rows import Row, best_epoch
 from spml.bench.state import read_state
 from spml.bench.store import Store
@@ -53,7 +53,7 @@ SPLITS = ["train"] * 48 + ["val"] * 20 + ["test"] * 20
 
 
 def save_photos(folder):
-    """Four classes, each a stripe of its own place and colour in noise."""
+    """Images of four classes; each class is a stripe with its own position and colour in noise."""
     generator = np.random.default_rng(0)
     (folder / "photos").mkdir(exist_ok=True)
     lines = ["file,labels,split"]
@@ -101,7 +101,7 @@ def finished(tmp_path_factory):
 
 
 def check_same_as_train(job, row, folder, capsys):
-    """Train with what `spml bench config` prints, and compare every number."""
+    """Train with the configuration that `spml bench config` prints, and compare every number."""
     main(["bench", "config", job.folder, row.key[:12]])
     (folder / "config.yaml").write_text(capsys.readouterr().out)
     main(["train", "--config", str(folder / "config.yaml"), "--output", str(folder / "run")])
@@ -120,7 +120,7 @@ def test_the_same_numbers_as_spml_train(finished, tmp_path, capsys, name):
     check_same_as_train(finished, row, tmp_path, capsys)
 
 
-def test_what_is_trained_is_what_the_candidate_says(finished):
+def test_every_candidate_is_trained_as_specified(finished):
     rows = rows_of(finished)
     assert list(rows) == NAMES
     scores = {tuple(row.history["val/mAP"]) for row in rows.values()}
@@ -141,7 +141,7 @@ def test_features_are_computed_once(finished, monkeypatch):
     assert content(job) == content(finished)
 
 
-def test_features_go_on_after_a_kill(finished, tmp_path, monkeypatch):
+def test_feature_computation_resumes_after_a_kill(finished, tmp_path, monkeypatch):
     job, add, done = job_in(tmp_path), cache.PartialMatrix.add, []
 
     def killed(partial, block):
@@ -160,13 +160,13 @@ def test_features_go_on_after_a_kill(finished, tmp_path, monkeypatch):
     assert content(job) == content(finished)
 
 
-def test_two_processes_elsewhere_give_the_same_rows(finished, tmp_path):
+def test_two_processes_in_another_folder_give_the_same_rows(finished, tmp_path):
     job = job_in(tmp_path)
     command = [sys.executable, "-c", "import sys, json; from spml.bench.workers import Job, work; "
                "print(work(Job(**json.loads(sys.argv[1]))))", json.dumps(vars(job))]  # fmt: skip
     both = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
     assert [process.communicate(timeout=300)[0] for process in both] == ["[]\n", "[]\n"]
-    assert content(job) == content(finished)  # keys too, though data and weights lie elsewhere
+    assert content(job) == content(finished)  # including keys, although data and weights lie elsewhere
     assert len(list((tmp_path / "out" / "features").iterdir())) == 6
 
 
@@ -178,7 +178,7 @@ def first_trial(folder, text):
     return next_trial(spec, all_series(spec)[0], [], folder)
 
 
-def test_weights_that_changed_under_it(tmp_path):
+def test_weights_that_changed_between_runs(tmp_path):
     kept = ("frozen,", "fine-tuned", "full,")
     lines = [line for line in SPEC.splitlines() if "{name:" not in line or any(one in line for one in kept)]
     text = "\n".join(lines).replace(
@@ -201,7 +201,7 @@ def test_weights_that_changed_under_it(tmp_path):
     assert Store(job.url).count() == 6
 
 
-def test_where_weights_lie_and_who_decodes_is_no_part_of_a_point(tmp_path):
+def test_paths_of_weights_and_loader_processes_do_not_change_a_point(tmp_path):
     trial = first_trial(tmp_path, SPEC)
     assert trial.config.model.weights == str(tmp_path / "weights" / "tiny.safetensors")
     assert trial.config.data.workers == 0
@@ -239,7 +239,7 @@ def test_weights_that_are_missing(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["digits", "photographs"])
-def test_the_ready_made_ones(name):
+def test_ready_made_specifications(name):
     spec = find_spec(name)
     assert {"an", "wan", "em", "em_apl", "gr", "role", "ll_r", "opml", "lasd", "show"} < {
         candidate.name for candidate in spec.candidates

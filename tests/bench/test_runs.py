@@ -18,8 +18,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from spml.bench.parse import read_spec
 from spml.bench.plan import all_series, code_version, next_trial
+from spml.bench.read_spec import read_spec
 from spml.bench.rows import best_epoch, picks
 from spml.bench.run import Runner
 from spml.bench.state import read_state

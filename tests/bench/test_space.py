@@ -1,13 +1,15 @@
-"""Proposals are the same whoever asks; edges are told."""
+"""Proposals do not depend on the process that asks; edges of a range are recognised."""
 
 from __future__ import annotations
 
 import math
+import sys
 
 import optuna
 import pytest
 
 from spml.bench.space import Range, grid, propose
+from spml.errors import InputError
 
 LR = Range(1e-4, 1e-1, log=True)
 
@@ -38,17 +40,17 @@ def test_edges(part, value, edge):
     assert part.edge(value) == edge
 
 
-def test_random_proposals_are_shared_by_candidates_and_spread():
+def test_random_proposals_are_shared_by_candidates_and_spread_over_the_range():
     space = {"optim.lr": LR, "hp.x": Range(0.0, 1.0)}
-    found = [propose("random", space, "one", 3, trial, []) for trial in range(200)]
-    assert found == [propose("random", space, "two", 3, trial, []) for trial in range(200)]
-    assert found[0] != propose("random", space, "one", 4, 0, [])
-    logs = [math.log10(one["optim.lr"]) for one in found]
+    proposals = [propose("random", space, "one", 3, trial, []) for trial in range(200)]
+    assert proposals == [propose("random", space, "two", 3, trial, []) for trial in range(200)]
+    assert proposals[0] != propose("random", space, "one", 4, 0, [])
+    logs = [math.log10(params["optim.lr"]) for params in proposals]
     assert all(-4 <= log <= -1 for log in logs)
     assert sum(log < -2.5 for log in logs) == pytest.approx(100, abs=25)
-    assert sum(one["hp.x"] < 0.5 for one in found) == pytest.approx(100, abs=25)
+    assert sum(params["hp.x"] < 0.5 for params in proposals) == pytest.approx(100, abs=25)
     alone = [propose("random", {"optim.lr": LR}, "one", 3, trial, []) for trial in range(5)]
-    assert [one["optim.lr"] for one in found[:5]] == [one["optim.lr"] for one in alone]
+    assert [params["optim.lr"] for params in proposals[:5]] == [params["optim.lr"] for params in alone]
 
 
 def test_a_grid_in_order():
@@ -57,20 +59,26 @@ def test_a_grid_in_order():
     assert propose("grid", space, "", 0, 2, []) == {"a": 2, "b": "x"}
 
 
-def test_tpe_learns_and_repeats_itself():
+def test_tpe_improves_and_is_reproducible():
     def run():
-        known = []
+        earlier = []
         for trial in range(40):
-            params = propose("tpe", {"x": Range(0.0, 1.0)}, "s", 0, trial, known)
-            known.append((params, None if trial == 3 else -((params["x"] - 0.3) ** 2)))
-        return [params["x"] for params, _ in known]
+            params = propose("tpe", {"x": Range(0.0, 1.0)}, "s", 0, trial, earlier)
+            earlier.append((params, None if trial == 3 else -((params["x"] - 0.3) ** 2)))
+        return [params["x"] for params, _ in earlier]
 
-    found = run()
-    assert found == run()
-    distance = [abs(x - 0.3) for x in found]
+    proposals = run()
+    assert proposals == run()
+    distance = [abs(x - 0.3) for x in proposals]
     assert sum(distance[20:]) / 20 < 0.7 * sum(distance[:10]) / 10  # the first ten are drawn at random
     assert optuna.logging.get_verbosity() >= optuna.logging.WARNING
 
 
-def test_nothing_to_search():
+def test_an_empty_space():
     assert propose("tpe", {}, "s", 0, 0, []) == {}
+
+
+def test_tpe_without_optuna_names_the_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    with pytest.raises(InputError, match=r"optuna is not installed.*pip install 'spml\[bench\]'"):
+        propose("tpe", {"x": Range(0.0, 1.0)}, "s", 0, 0, [])

@@ -1,4 +1,4 @@
-"""Rows are kept once; a series is held by one process at a time."""
+"""Each row is stored once; a series is claimed by one process at a time."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def made(trial=0, **rest):
     return row(SERIES, trial, values=history, draws={"oracle": [0.25, 0.5]}, **rest)
 
 
-def test_a_row_comes_back_as_it_was(tmp_path):
+def test_a_row_is_read_as_it_was_written(tmp_path):
     store = Store(url_of(tmp_path))
     assert store.add(made(), "p0")
     assert store.add(made(1), "p1")
@@ -52,7 +52,7 @@ def test_a_row_comes_back_as_it_was(tmp_path):
     assert store.count() == 2
 
 
-def test_a_row_that_an_earlier_version_kept(tmp_path):
+def test_a_row_of_an_earlier_version(tmp_path):
     store = Store(url_of(tmp_path))
     assert store.add(made(), "p")
     with sql.create_engine(store.url).begin() as connection:
@@ -62,29 +62,29 @@ def test_a_row_that_an_earlier_version_kept(tmp_path):
     assert store.find()["p"][0].params == made().params
 
 
-def test_what_is_there_is_never_replaced(tmp_path):
+def test_a_stored_row_is_never_replaced(tmp_path):
     store = Store(url_of(tmp_path))
     assert store.add(made(seconds=1.0), "p")
     assert not store.add(made(seconds=2.0), "p")
     assert [one.seconds for one in store.find()["p"]] == [1.0]
 
 
-def test_the_newest_first(tmp_path):
+def test_rows_of_a_point_are_ordered_newest_first(tmp_path):
     store = Store(url_of(tmp_path))
     store.add(made(finished="2025-01-01"), "p")
     store.add(made(1, finished="2025-01-02"), "p")
     assert [one.finished for one in store.find()["p"]] == ["2025-01-02", "2025-01-01"]
 
 
-def test_by_the_beginning_of_the_key(tmp_path):
+def test_a_run_is_found_by_the_beginning_of_its_key(tmp_path):
     store = Store(url_of(tmp_path))
     store.add(made(), "p")
     key = made().key
     assert store.get(key[:8]).key == key
-    with pytest.raises(InputError, match="no run begins with the key 'zz'"):
+    with pytest.raises(InputError, match="no key of a run begins with 'zz'"):
         store.get("zz")
     store.add(made(1), "p")
-    with pytest.raises(InputError, match="several runs begin"):
+    with pytest.raises(InputError, match="several keys begin"):
         store.get("")
 
 
@@ -96,19 +96,19 @@ def test_runs_can_be_forgotten(tmp_path):
     assert set(store.find()) == {"p"}
 
 
-def test_one_process_at_a_time(tmp_path):
+def test_a_series_is_claimed_by_one_process_at_a_time(tmp_path):
     one, other = Store(url_of(tmp_path)), Store(url_of(tmp_path))
     assert one.owner != other.owner
     assert one.claim(SERIES)
     assert not other.claim(SERIES)
     assert other.claim(SERIES._replace(seed=1))
-    other.release(SERIES)  # not his
+    other.release(SERIES)  # not its own
     assert not other.claim(SERIES)
     one.release(SERIES)
     assert other.claim(SERIES)
 
 
-def test_opened_by_many_at_once(tmp_path):
+def test_a_new_store_opened_by_several_processes_at_once(tmp_path):
     code = "import sys; from spml.bench.store import Store; print(Store(sys.argv[1]).count())"
     command = [sys.executable, "-c", code, url_of(tmp_path)]
     several = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(6)]
@@ -131,19 +131,19 @@ def test_a_series_of_a_process_that_was_killed_is_taken_over(tmp_path):
     assert not other.claim(SERIES)
 
 
-def test_a_series_of_another_machine_is_taken_over_when_it_is_silent(tmp_path, monkeypatch):
-    there, here = Store(url_of(tmp_path)), Store(url_of(tmp_path))
-    there.owner = f"elsewhere:{os.getpid()}:1"
-    assert there.claim(SERIES)
-    assert not here.claim(SERIES)
+def test_a_series_of_another_machine_is_taken_over_without_heartbeats(tmp_path, monkeypatch):
+    elsewhere, local = Store(url_of(tmp_path)), Store(url_of(tmp_path))
+    elsewhere.owner = f"elsewhere:{os.getpid()}:1"
+    assert elsewhere.claim(SERIES)
+    assert not local.claim(SERIES)
     late = time.time() + module.STALE + 1
     monkeypatch.setattr(module.time, "time", lambda: late)
-    assert here.claim(SERIES)
-    there.release(SERIES)  # no longer his
-    assert not there.claim(SERIES)
+    assert local.claim(SERIES)
+    elsewhere.release(SERIES)  # no longer its own
+    assert not elsewhere.claim(SERIES)
 
 
-def test_signs_of_life(tmp_path, monkeypatch):
+def test_heartbeats(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "BEAT", 0.05)
     store = Store(url_of(tmp_path))
     store.claim(SERIES)
@@ -161,7 +161,7 @@ def test_signs_of_life(tmp_path, monkeypatch):
     assert beat() > before
 
 
-def test_signs_of_life_go_on_after_an_error(tmp_path, monkeypatch):
+def test_heartbeats_continue_after_an_error(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "BEAT", 0.05)
     store = Store(url_of(tmp_path))
     store.claim(SERIES)
@@ -196,18 +196,18 @@ def test_a_newer_store_is_left_alone(tmp_path):
 
 
 @pytest.mark.parametrize("url", ["nonsense", "sqlite:////no/such/folder/x.sqlite", "whatever://host/x"])
-def test_no_store_at_that_place(url):
+def test_a_url_without_a_store(url):
     with pytest.raises(InputError, match="can't be opened as a store"):
         Store(url)
 
 
-def test_no_driver(monkeypatch):
+def test_a_missing_driver(monkeypatch):
     monkeypatch.setitem(sys.modules, "psycopg2", None)
-    with pytest.raises(InputError, match=r"driver is not installed.*pip install psycopg2-binary"):
+    with pytest.raises(InputError, match=r"driver of this database is .*pip install psycopg2-binary"):
         Store("postgresql://nowhere.invalid/x")
 
 
-def test_nothing_is_made_where_a_store_must_be(tmp_path):
+def test_no_store_is_created_where_one_is_required(tmp_path):
     with pytest.raises(InputError, match="holds no comparison"):
         Store(url_of(tmp_path), create=False)
     assert not list(tmp_path.iterdir())
@@ -221,13 +221,13 @@ def test_nothing_is_made_where_a_store_must_be(tmp_path):
     assert Store(url_of(tmp_path), create=False).count() == 1
 
 
-def test_a_damaged_file(tmp_path):
+def test_a_file_that_is_not_a_database(tmp_path):
     (tmp_path / "store.sqlite").write_bytes(b"no data base" * 1000)
     with pytest.raises(InputError, match="can't be opened as a store"):
         Store(url_of(tmp_path))
 
 
-def test_a_store_that_goes_away(tmp_path):
+def test_a_store_whose_tables_disappear(tmp_path):
     store = Store(url_of(tmp_path))
     with sql.create_engine(url_of(tmp_path)).begin() as connection:
         connection.execute(sql.text("drop table runs"))

@@ -1,4 +1,4 @@
-"""A small data set that can be learnt, and specifications on it."""
+"""A small data set that can be learned, and specifications on it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ train: {epochs: 3, batch_size: 32}
 
 
 def save_toy(folder: Path, name: str = "toy.npz", seed: int = 0, samples: int = 200) -> Path:
-    """Features of which four labels are noisy linear functions; a fifth of the samples are for the test."""
+    """Features, and four labels that are noisy linear functions of them; one fifth are test samples."""
     rng = np.random.default_rng(seed)
     features = rng.normal(size=(samples, 10)).astype(np.float32)
     scores = features @ rng.normal(size=(10, 4)) + rng.normal(size=(samples, 4))
@@ -45,7 +45,7 @@ def save_toy(folder: Path, name: str = "toy.npz", seed: int = 0, samples: int = 
 
 
 def save_spec(folder: Path, text: str = TOY, name: str = "toys.yaml") -> Path:
-    """A specification beside its data."""
+    """A specification next to its data."""
     path = folder / name
     path.write_text(text)
     return path

@@ -1,10 +1,12 @@
-"""`spml bench` as a user sees it: files, exit codes, messages."""
+"""The commands of `spml bench`: files, exit codes, messages."""
 
 from __future__ import annotations
 
 import csv
 import json
 import os
+import subprocess
+import sys
 import time
 
 import pytest
@@ -85,13 +87,13 @@ def test_the_configuration_of_a_cell_trains(done, capsys, tmp_path):
     assert summary["selected"]["epoch"] == int(row["epoch"])
 
 
-def test_more_seeds_keep_what_is_there(done, capsys):
+def test_more_seeds_keep_finished_runs(done, capsys):
     (done / "more.yaml").write_text(SMALL.replace("seeds: 1", "seeds: 2"))
     command = ["status", str(done / "more.yaml"), "--root", str(done), "--output", str(done / "out")]
     main(["bench", *command])
-    found = capsys.readouterr().out
-    assert found.startswith("3 of 6 runs are finished")
-    assert "missing: toy/uniform/an/1: 1 runs" in found
+    printed = capsys.readouterr().out
+    assert printed.startswith("3 of 6 runs are finished")
+    assert "missing: toy/uniform/an/1: 1 run\n" in printed
 
 
 def test_wrong_usage(done, tmp_path, capsys):
@@ -100,20 +102,20 @@ def test_wrong_usage(done, tmp_path, capsys):
     assert "--workers must be at least 0, got -1" in refused(
         capsys, "run", *arguments(done, "--workers", "-1")
     )
-    assert "say --engine ray as well" in refused(capsys, "run", *arguments(done, "--address", "x:1"))
+    assert "pass --engine ray as well" in refused(capsys, "run", *arguments(done, "--address", "x:1"))
     assert "--root must be a folder" in refused(
         capsys, "run", spec, "--root", spec, "--output", str(tmp_path)
     )
     assert "holds no comparison" in refused(capsys, "status", spec, "--output", str(tmp_path))
     assert "holds no comparison" in refused(capsys, "config", str(tmp_path), "00")
     assert "can't be opened as a store" in refused(capsys, "config", "nonsense", "00")
-    assert "no run begins with the key" in refused(capsys, "config", str(done / "out"), "zz")
+    assert "no key of a run begins with" in refused(capsys, "config", str(done / "out"), "zz")
     wrong = save_spec(tmp_path, SMALL.replace("  - an\n", "  - ann\n"))
     assert f"{wrong}, line 8: " in refused(capsys, "run", str(wrong), "--output", str(tmp_path / "out"))
     assert not (tmp_path / "out").exists()
 
 
-def test_data_that_is_not_there(tmp_path, capsys):
+def test_data_that_does_not_exist(tmp_path, capsys):
     spec, output = save_spec(tmp_path, SMALL), tmp_path / "out"
     error = refused(capsys, "run", str(spec), "--root", str(tmp_path), "--output", str(output))
     assert f"{spec}, line 4: {tmp_path / 'toy.npz'}: there is no such file or folder" in error
@@ -133,10 +135,10 @@ def test_nothing_to_report_yet(tmp_path, capsys):
     spec = save_spec(tmp_path, SMALL)
     Store(f"sqlite:///{tmp_path / 'store.sqlite'}")
     error = refused(capsys, "report", str(spec), "--root", str(tmp_path), "--output", str(tmp_path), code=1)
-    assert "no run is finished" in error
+    assert "No run is finished" in error
 
 
-def test_a_store_that_is_not_there_is_not_made(done, capsys):
+def test_a_store_that_does_not_exist_is_not_created(done, capsys):
     url = f"sqlite:///{done / 'typo.sqlite'}"
     for command in (["status", *arguments(done)], ["report", *arguments(done)]):
         assert "typo.sqlite: holds no comparison" in refused(capsys, *command, "--store", url)
@@ -144,11 +146,11 @@ def test_a_store_that_is_not_there_is_not_made(done, capsys):
     assert not (done / "typo.sqlite").exists()
 
 
-def test_a_folder_that_no_database_can_lie_in(tmp_path, capsys):
+def test_a_folder_that_can_not_hold_a_database(tmp_path, capsys):
     save_toy(tmp_path)
     spec = save_spec(tmp_path, SMALL)
     command = ["run", str(spec), "--root", str(tmp_path), "--output", str(tmp_path / "what?")]
-    assert "whose name has a `?`" in refused(capsys, *command)
+    assert "whose name contains `?`" in refused(capsys, *command)
 
 
 def test_only_failures(tmp_path, capsys):
@@ -159,9 +161,9 @@ def test_only_failures(tmp_path, capsys):
         tmp_path, text.replace("optim.lr: 1e-3, space: {hp.alpha: [0.05, 0.1, 0.2]}", "space: {}")
     )
     command = [str(spec), "--root", str(tmp_path), "--output", str(tmp_path / "out")]
-    said = "all 3 runs failed, the first of them: "
-    assert said in refused(capsys, "run", *command, "--workers", "1", code=1)
-    assert said in refused(capsys, "report", *command, code=1)
+    message = "All 3 runs failed, the first of them: "
+    assert message in refused(capsys, "run", *command, "--workers", "1", code=1)
+    assert message in refused(capsys, "report", *command, code=1)
     assert "3 runs failed" in (tmp_path / "out" / "report.md").read_text()
 
 
@@ -195,7 +197,7 @@ def test_only_failures_of_this_comparison_are_made_again(tmp_path, capsys):
     before = failed()
     capsys.readouterr()
     main(["bench", "run", str(one), *rest, "--retry"])
-    assert "1 failed runs are made again" in capsys.readouterr().err
+    assert "Making 1 failed run again" in capsys.readouterr().err
     assert failed()[7] == before[7]
     assert failed()[0] > before[0]
 
@@ -207,5 +209,20 @@ def test_leftovers_of_killed_processes_are_removed(done):
     os.utime(old, (time.time() - 25 * 3600,) * 2)
     main(["bench", "run", *arguments(done), "--workers", "1"])
     assert not old.exists()
-    assert new.exists()  # somebody may be writing it
+    assert new.exists()  # another process may be writing it
     new.unlink()
+
+
+@pytest.mark.parametrize("package", ["optuna", "sqlalchemy"])
+def test_a_missing_package_is_named_with_its_extra(package, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, package, None)
+    error = refused(capsys, "run", "quick")
+    assert f"The package {package} is not installed. Install it: pip install 'spml[bench]'." in error
+
+
+def test_spml_works_without_the_packages_of_the_extra():
+    code = (
+        "import sys; sys.modules |= dict.fromkeys(['optuna', 'sqlalchemy', 'ray']); import spml.runs.train; "
+        "from spml.cli.main import main; main(['methods'])"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)

@@ -1,1 +1,1 @@
-"""Fair comparisons of methods: specification, runs, store, statistics, report."""
+"""Fair comparison of methods: specification, runs, store, statistics, report."""

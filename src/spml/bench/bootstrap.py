@@ -1,4 +1,4 @@
-"""Bootstrap over test samples: the part of the statistics that is computed with a run."""
+"""Bootstrap over test samples: the statistics that are computed together with a run."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from ..metrics.arrays import Empty, as_scores, as_truth
 
 FloatArray = npt.NDArray[np.float64]
 
-_BLOCK_BYTES = 1 << 26  # of multiplicities that are gathered at a time
+_BLOCK_BYTES = 1 << 26  # size of the block of multiplicities that is gathered at a time
 
 
 def bootstrap_draws(count: int, draws: int, seed: int) -> npt.NDArray[np.int32]:
-    """How often each of `count` samples is drawn when as many are drawn with replacement.
+    """Multiplicity of each of `count` samples when `count` samples are drawn with replacement.
 
-    The same on every platform and with every NumPy version.
+    The draws are the same on every platform and with every NumPy version.
 
     Args:
-        count: samples, below 2^32.
-        draws: B, how often the whole set is drawn.
-        seed: of the draws.
+        count: Number of samples, below 2^32.
+        draws: Number of draws of the whole set, B.
+        seed: Seed of the draws.
 
     Returns:
         int32 (B, count); each row sums to `count`.
@@ -43,24 +43,24 @@ def bootstrap_map(
     multiplicity: npt.NDArray[np.integer],
     empty: Empty = "exclude",
 ) -> FloatArray:
-    """mAP of each draw: that of `mean_average_precision` with row i repeated `multiplicity[b, i]` times.
+    """mAP of each draw b: `mean_average_precision` with row i repeated `multiplicity[b, i]` times.
 
     AP_c = sum_i m_i y_i (sum_{j: s_j >= s_i} m_j y_j) / (sum_{j: s_j >= s_i} m_j) / sum_i m_i y_i. Each class
     is sorted once for all draws; O(C N (log N + B)).
 
     Args:
-        scores: (N, C), as in `metrics.average_precision`.
-        truth: (N, C), as in `metrics.average_precision`.
-        multiplicity: non-negative integers (B, N).
-        empty: what a class without a positive in a draw does: `exclude` leaves it out of the mean of that
+        scores: Scores (N, C), as in `metrics.average_precision`.
+        truth: Labels (N, C), as in `metrics.average_precision`.
+        multiplicity: Non-negative integers (B, N).
+        empty: How a class without a positive in a draw counts: `exclude` leaves it out of the mean of that
             draw, `zero` counts it as 0.
 
     Returns:
         float64 (B,), in [0, 1].
 
     Raises:
-        ValueError: shapes differ, a NaN score, a wrong label, another value of `empty`, or a draw without any
-            positive and `empty="exclude"`.
+        ValueError: Shapes that differ, a NaN score, a wrong label, another value of `empty`, or a draw
+            without any positive and `empty="exclude"`.
     """
     if empty not in ("exclude", "zero"):
         raise ValueError(f'empty must be "exclude" or "zero", got {empty!r}')
@@ -85,9 +85,9 @@ def bootstrap_map(
         for track in tracks:
             drawn = np.add.reduceat(weights[track.order], track.starts, axis=0).astype(np.float64)
             hits = np.add.reduceat(weights[track.positives], track.positive_starts, axis=0).astype(np.float64)
-            found = hits.cumsum(axis=0)
-            precision = found / np.maximum(drawn.cumsum(axis=0), 1.0)  # nothing drawn so far: 0, not 0 / 0
-            count = found[-1]
+            positives = hits.cumsum(axis=0)
+            precision = positives / np.maximum(drawn.cumsum(axis=0), 1.0)  # before any sample 0, not 0 / 0
+            count = positives[-1]
             total[block] += (hits * precision).sum(axis=0) / np.maximum(count, 1.0)
             defined[block] += count > 0
     if empty == "zero":
@@ -100,7 +100,7 @@ def bootstrap_map(
 
 
 class _Track(NamedTuple):
-    """One class from the highest score to its last positive, cut at each distinct score of a positive."""
+    """One class, from the highest score to its last positive, cut at each distinct score of a positive."""
 
     order: npt.NDArray[np.int32]
     starts: npt.NDArray[np.int64]
@@ -117,7 +117,7 @@ def _thresholds(
     positives = np.flatnonzero(mark)
     positives = positives[np.argsort(value[positives], kind="stable")][::-1]
     levels, first = np.unique(-value[positives], return_index=True)
-    # Samples with a score of at least each level: where the next piece starts.
-    ge = len(rows) - np.searchsorted(in_order, -levels, side="left")
-    starts = np.concatenate([[0], ge[:-1]])
-    return _Track(ascending[::-1][: ge[-1]].astype(np.int32), starts, positives, first)
+    # Number of samples with a score of at least each level, which is where the next piece starts.
+    reached = len(rows) - np.searchsorted(in_order, -levels, side="left")
+    starts = np.concatenate([[0], reached[:-1]])
+    return _Track(ascending[::-1][: reached[-1]].astype(np.int32), starts, positives, first)

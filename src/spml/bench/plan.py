@@ -1,5 +1,4 @@
-"""From a specification to runs: which series there are, what each trial's configuration is, by what a run is
-known."""
+"""From a specification to runs: the series, the configuration of each trial, and the identity of a run."""
 
 from __future__ import annotations
 
@@ -12,10 +11,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..config import Config, from_dict
-from .nesting import merged, nested
 from .rows import Row, SeriesKey, best_epoch, column
 from .space import propose
-from .spec import Candidate, DataSet, Hiding, Spec
+from .spec import Candidate, DataSet, Hiding, Spec, merged, nested
 
 _SOURCES = (
     "losses", "methods", "metrics", "models", "engine", "decisions", "labels.py", "data/hiding",
@@ -25,8 +23,8 @@ _SOURCES = (
 )  # fmt: skip
 """Packages and modules that the numbers of a run depend on."""
 
-_PLACES = ("path", "images", "cache", "workers", "draft")
-"""Settings of the data that say where it lies and how it is loaded; its fingerprint says what it is."""
+_LOADING = ("path", "images", "cache", "workers", "draft")
+"""Settings of the data that only say where it lies and how it is loaded; its fingerprint identifies it."""
 
 
 class Series(NamedTuple):
@@ -39,18 +37,18 @@ class Series(NamedTuple):
 
     @property
     def key(self) -> SeriesKey:
-        """By which rows refer to it."""
+        """Key that rows refer to it by."""
         return SeriesKey(self.data.name, self.hiding.name, self.candidate.name, self.seed)
 
 
 class Trial(NamedTuple):
-    """One run to be made.
+    """A run to make.
 
     Attributes:
-        number: its place in the series.
-        params: what was searched.
-        config: the whole configuration.
-        point: SHA-256 of everything but data content and code that its numbers depend on.
+        number: Position in the series.
+        params: Values of the searched settings.
+        config: Complete configuration.
+        point: SHA-256 of everything that its numbers depend on, except the content of its files and the code.
     """
 
     number: int
@@ -60,7 +58,7 @@ class Trial(NamedTuple):
 
 
 def all_series(spec: Spec) -> list[Series]:
-    """Every series; those on the same data with the same labels lie together."""
+    """All series, ordered so that those on the same data with the same labels are adjacent."""
     return [
         Series(data, hiding, candidate, seed)
         for data in spec.data
@@ -71,18 +69,18 @@ def all_series(spec: Spec) -> list[Series]:
 
 
 def next_trial(spec: Spec, series: Series, before: Sequence[Row], root: Path) -> Trial | None:
-    """The trial that follows those in `before` (rows of trials 0, 1, ... in order); None at the end."""
+    """Return the trial after those in `before` (rows of trials 0, 1, ... in order), or None at the end."""
     number = len(before)
     if number >= spec.trials_of(series.candidate):
         return None
-    known = [(row.params, _value(row, spec.guided_by)) for row in before]
+    earlier = [(row.params, _best_value(row, spec.guided_by)) for row in before]
     name = "/".join(map(str, series.key))
-    params = propose(spec.sampler, series.candidate.space, name, series.seed, number, known)
+    params = propose(spec.sampler, series.candidate.space, name, series.seed, number, earlier)
     config = _config(spec, series, params, root)
     return Trial(number, params, config, _point(spec, series, params, config))
 
 
-def _value(row: Row, mode: str) -> float | None:
+def _best_value(row: Row, mode: str) -> float | None:
     return row.history[column(mode)][best_epoch(row.history, mode)] if row.status == "done" else None
 
 
@@ -97,17 +95,20 @@ def _config(spec: Spec, series: Series, params: Mapping[str, Any], root: Path) -
         settings |= series.hiding.settings
         if settings.get("observe", "none") not in ("none", "protocol"):
             settings["observe_seed"] = series.seed
-    told = None
+    mean_labels = None
     if data.mean_labels is not None and candidate.mean_labels is not None:
-        told = data.mean_labels * candidate.mean_labels
+        mean_labels = data.mean_labels * candidate.mean_labels
+    defaults = {
+        "threads": 1, "select": "observed", "seed": series.seed, "mean_labels": mean_labels, "output": "run",
+    }  # fmt: skip
     config = from_dict(
         merged(
-            {"threads": 1, "select": "observed", "seed": series.seed, "mean_labels": told, "output": "run"},
+            defaults,
             spec.train,
             data.train,
             candidate.settings,
             nested(params),
-            # All cores make runs already, so none of them has further processes that decode images.
+            # Every core makes a run of its own already, so no run starts processes to decode images.
             {"data": {"workers": 0, **settings, "split_seed": series.seed}},
         )
     )
@@ -124,7 +125,7 @@ def _from_file(config: Config) -> bool:
 
 
 def pseudo_labels(config: Config) -> str | None:
-    """The file of pseudo-labels that a method is given."""
+    """Path of the file of pseudo-labels that a method uses, or None."""
     path = config.hp.get("pseudo_labels")
     return path if isinstance(path, str) else None
 
@@ -132,36 +133,39 @@ def pseudo_labels(config: Config) -> str | None:
 def _point(spec: Spec, series: Series, params: Mapping[str, Any], config: Config) -> str:
     settings = asdict(config)
     if _from_file(config):
-        # Where the file lies does not matter, and `content` says what it holds; but of several files that
-        # are searched, this is one.
+        # The path of the file does not matter, as `content` covers what it holds. Where several files are
+        # searched, the path tells them apart.
         settings["model"]["weights"] = params.get("model.weights", "file")
     if pseudo_labels(config):
         settings["hp"]["pseudo_labels"] = params.get("hp.pseudo_labels", "file")
-    for place in _PLACES:
-        del settings["data"][place]
-    for place in ("output", "threads"):
-        del settings[place]
+    for name in _LOADING:
+        del settings["data"][name]
+    for name in ("output", "threads"):
+        del settings[name]
     parts = [settings, series.key, series.data.empty, sorted(spec.modes), spec.draws]
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
 def content(facts: Mapping[str, Any]) -> str:
-    """What the files of a run hold, given `facts` of its row: data, and where they are files weights and
-    pseudo-labels."""
+    """Digests of the files of a run (data, weights, pseudo-labels), from the `facts` of its row."""
     return " ".join(
         str(facts[name]) for name in ("fingerprint", "backbone", "pseudo_labels") if name in facts
     )
 
 
 def run_key(point: str, files: str, code: str) -> str:
-    """What a run is known by: its configuration, the content of its files, the code that computes it."""
+    """Key of a run: SHA-256 over its configuration, the content of its files and the code."""
     return hashlib.sha256(f"{point} {files} {code}".encode()).hexdigest()
 
 
 @cache
 def code_version() -> str:
-    """SHA-256 over the sources that a run's numbers depend on, first 16 digits."""
-    package, digest = Path(__file__).parents[1], hashlib.sha256()
+    """First 16 digits of a SHA-256 over the sources that the numbers of a run depend on."""
+    return _hash_sources(Path(__file__).parents[1])
+
+
+def _hash_sources(package: Path) -> str:
+    digest = hashlib.sha256()
     for path in _sources(package):
         digest.update(path.relative_to(package).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()[:16]
@@ -171,7 +175,7 @@ def _sources(package: Path) -> Iterator[Path]:
     """Every Python file of `_SOURCES`.
 
     Raises:
-        FileNotFoundError: a name stands for nothing: it was moved, and would silently drop out.
+        FileNotFoundError: An entry does not exist: it was moved, and would otherwise drop out unnoticed.
     """
     for name in _SOURCES:
         source = package / name

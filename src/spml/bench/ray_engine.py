@@ -1,4 +1,4 @@
-"""Runs on a Ray cluster: every free core becomes a worker, and all share the store."""
+"""Workers on a Ray cluster: one per free core, all of them sharing the store."""
 
 from __future__ import annotations
 
@@ -6,23 +6,26 @@ import socket
 from collections.abc import Iterator
 from typing import Any
 
-from ..errors import InputError, SpmlError
+from ..errors import InputError, SpmlError, missing_extra
 from ..runs.console import Console
 from .state import State
 from .workers import Job, Problem, watch, work
 
 
 def run_on_ray(job: Job, address: str, workers: int, console: Console) -> tuple[State, list[Problem]]:
-    """Make all runs on a Ray cluster; gives where the comparison stands then, and what went wrong.
+    """Make all runs on a Ray cluster.
 
-    The machines must all reach the store, the data and the output folder: on several machines that is a
-    database server (`--store postgresql://...`) and a shared folder.
+    All machines must reach the store, the data and the output folder: with several machines, use a database
+    server (`--store postgresql://...`) and a shared folder.
 
     Args:
-        job: what is to be made.
-        address: of the cluster, as `ray.init` takes it; empty = one is started on this machine.
-        workers: how many; 0 = one per core of the cluster.
-        console: told of progress.
+        job: The comparison.
+        address: Address of the cluster, as `ray.init` takes it; empty = start one on this machine.
+        workers: Number of workers; 0 = one per core of the cluster.
+        console: Console that shows progress.
+
+    Returns:
+        The state of the comparison afterwards, and the problems that occurred.
 
     Raises:
         InputError: Ray is not installed, or there is no cluster at the address.
@@ -30,7 +33,7 @@ def run_on_ray(job: Job, address: str, workers: int, console: Console) -> tuple[
     try:
         import ray
     except ImportError as error:
-        raise InputError("--engine ray needs Ray: pip install 'spml[ray]'.") from error
+        raise missing_extra("ray", "ray") from error
     _check_reachable(address)
     try:
         ray.init(address=address or None, ignore_reinit_error=True, log_to_driver=False)
@@ -38,7 +41,7 @@ def run_on_ray(job: Job, address: str, workers: int, console: Console) -> tuple[
         raise InputError(f"--address {address}: there is no Ray cluster ({error}).") from error
     try:
         count = workers or int(ray.cluster_resources().get("CPU", 1))
-        # A worker that dies is not started again by Ray: what it held is taken over by the others.
+        # Ray does not restart a worker that dies: the other workers take over its series.
         remote = ray.remote(num_cpus=1, max_retries=0)(work)
         pending: list[Any] = [remote.remote(job) for _ in range(count)]
         started = list(pending)
@@ -54,7 +57,7 @@ def run_on_ray(job: Job, address: str, workers: int, console: Console) -> tuple[
 
 
 def _check_reachable(address: str) -> None:
-    """Ray itself would wait for minutes for a cluster that is not there."""
+    """Fail at once if there is no cluster; Ray itself would wait for minutes."""
     host, _, port = address.rpartition(":")
     if not host or "/" in host or not port.isdecimal():
         return
@@ -65,9 +68,9 @@ def _check_reachable(address: str) -> None:
 
 
 def _problems(ray: Any, started: list[Any]) -> Iterator[Problem]:
-    for one in started:
+    for task in started:
         try:
-            yield from ray.get(one)
+            yield from ray.get(task)
         except ray.exceptions.RayError as error:
             reason = str(error).strip().splitlines()[-1]
-            yield Problem(f"a worker ended before its time ({reason})", SpmlError.exit_code)
+            yield Problem(f"a worker ended early ({reason})", SpmlError.exit_code)

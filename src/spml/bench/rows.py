@@ -1,4 +1,4 @@
-"""What a finished run leaves behind, and which run and epoch each selection mode picks from a series."""
+"""Rows of finished runs, and the run and epoch that each selection mode picks from a series."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ class SeriesKey(NamedTuple):
     """All trials of one candidate under the same conditions.
 
     Attributes:
-        data: name of the data set in the specification.
-        hiding: name of the way of hiding labels.
-        candidate: name of what is compared.
-        seed: of split, hiding and training.
+        data: Name of the data set in the specification.
+        hiding: Name of the way of hiding labels.
+        candidate: Name of the candidate.
+        seed: Seed of split, hiding and training.
     """
 
     data: str
@@ -34,27 +34,28 @@ class SeriesKey(NamedTuple):
 
 @dataclass(frozen=True)
 class Row:
-    """One run.
+    """A finished run.
 
     Attributes:
         key: SHA-256 of everything that its numbers depend on, in hexadecimal.
-        series: what it belongs to.
-        trial: its place in the series, from 0.
-        params: the searched settings of this trial, such as {"optim.lr": 0.001}.
-        config: the whole configuration, as `spml train --config` takes it.
+        series: Series that it belongs to.
+        trial: Position in the series, from 0.
+        params: Values of the searched settings, such as {"optim.lr": 0.001}.
+        config: Complete configuration, as `spml train --config` takes it.
         status: `done` or `failed`.
-        message: why it failed.
-        history: one list per column, with a value per epoch (or per penalty of a path): `val/SP`, `val/P`,
+        message: Why it failed.
+        history: One list per column, with a value per epoch (or per penalty of a path): `val/SP`, `val/P`,
             `val/A`, `val/naive_mAP`, `val/mAP`, `audit:N`, and `test/mAP`, which is NaN for an epoch that no
             mode would have picked and that is not the last of training; for a path also `penalty`.
-        draws: per mode, test mAP of the epoch that it picks on bootstrap draws of the test samples; only for
+        draws: By mode, test mAP of the epoch that it picks on bootstrap draws of the test samples; only for
             runs that were the best of their series so far.
-        facts: of the data: `classes`, `train`, `val`, `test` (samples), `mean_labels`, `fingerprint`; and
-            `backbone`, SHA-256 of its weights and of how it takes images, if they lie in a file.
-        seconds: that the run took.
-        memory: peak of the process, MiB.
-        versions: with what it was computed: `spml`, `code`, `commit`, `torch`, `machine`.
-        finished: UTC, ISO 8601.
+        facts: Facts about the data: `classes`, `train`, `val`, `test` (samples), `mean_labels`,
+            `fingerprint`; and `backbone`, SHA-256 of its weights and of its image preparation, if they lie in
+            a file.
+        seconds: Duration of the run.
+        memory: Peak memory of the process, MiB.
+        versions: Versions that it was computed with: `spml`, `code`, `commit`, `torch`, `machine`.
+        finished: Time of its end, UTC, ISO 8601.
     """
 
     key: str
@@ -74,12 +75,12 @@ class Row:
 
 
 class Pick(NamedTuple):
-    """What a selection mode takes from a series.
+    """Run and epoch that a selection mode picks from a series.
 
     Attributes:
-        row: the run.
-        epoch: from 0.
-        test: test mAP there.
+        row: The run.
+        epoch: The epoch, from 0.
+        test: Test mAP of that epoch.
         draws: float64 (B,), test mAP on the bootstrap draws; empty if none were taken.
     """
 
@@ -90,25 +91,25 @@ class Pick(NamedTuple):
 
 
 def column(mode: str) -> str:
-    """The column of `Row.history` by which `mode` selects."""
+    """Column of `Row.history` by which `mode` selects."""
     return COLUMNS.get(mode, mode)
 
 
 def best_epoch(history: dict[str, list[float]], mode: str) -> int:
-    """The first epoch with the highest value of the mode's column, from 0."""
+    """First epoch with the highest value in the mode's column, from 0."""
     return int(np.argmax(history[column(mode)]))
 
 
 def picks(rows: Iterable[Row], modes: Sequence[str]) -> dict[SeriesKey, dict[str, Pick]]:
-    """The trial and epoch of each series that each mode selects; the earlier trial at equal values."""
-    found: dict[SeriesKey, dict[str, Pick]] = {}
+    """Trial and epoch that each mode selects from each series; of equal values, the earlier trial."""
+    result: dict[SeriesKey, dict[str, Pick]] = {}
     for row in sorted((row for row in rows if row.status == "done"), key=lambda row: row.trial):
-        chosen = found.setdefault(row.series, {})
+        by_mode = result.setdefault(row.series, {})
         for mode in modes:
             epoch = best_epoch(row.history, mode)
-            before = chosen.get(mode)
+            best = by_mode.get(mode)
             value = row.history[column(mode)][epoch]
-            if before is None or value > before.row.history[column(mode)][before.epoch]:
+            if best is None or value > best.row.history[column(mode)][best.epoch]:
                 draws = np.asarray(row.draws.get(mode, ()), dtype=np.float64)
-                chosen[mode] = Pick(row, epoch, row.history[TEST][epoch], draws)
-    return found
+                by_mode[mode] = Pick(row, epoch, row.history[TEST][epoch], draws)
+    return result

@@ -1,4 +1,4 @@
-"""What is searched for each candidate: ranges, proposals, edges."""
+"""Search spaces: ranges of settings, proposals of trials, edges."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from ..data.draws import raw, uniform
+from ..errors import missing_extra
 
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
@@ -25,10 +26,10 @@ class Range:
     """Values that a setting may take.
 
     Attributes:
-        low, high: bounds, included; unused where there are choices.
-        log: uniform in the logarithm.
-        integer: whole numbers.
-        choices: the values, if there are few.
+        low, high: Bounds, included; unused if there are choices.
+        log: Whether values are uniform in the logarithm.
+        integer: Whether values are whole numbers.
+        choices: The values themselves, instead of bounds.
     """
 
     low: float = 0.0
@@ -38,7 +39,7 @@ class Range:
     choices: tuple[Any, ...] = ()
 
     def at(self, share: float) -> Any:
-        """The value at `share` of the range, in [0, 1)."""
+        """Return the value at a fraction of the range, `share` in [0, 1)."""
         if self.choices:
             return self.choices[int(share * len(self.choices))]
         low, high = self.low, self.high + self.integer
@@ -51,9 +52,9 @@ class Range:
         return _rounded(value)
 
     def edge(self, value: Any) -> str:
-        """`low` or `high` where a value lies at the edge of what was searched, else an empty string."""
+        """Return `low` or `high` if a value lies at the edge of the range, else an empty string."""
         if self.choices:
-            numbers = [one for one in self.choices if isinstance(one, (int, float)) and one is not True]
+            numbers = [c for c in self.choices if isinstance(c, (int, float)) and c is not True]
             if len(numbers) < len(self.choices) or len(numbers) < 3:
                 return ""
             return "low" if value == min(numbers) else "high" if value == max(numbers) else ""
@@ -68,7 +69,7 @@ Space = Mapping[str, Range]
 
 
 def edges(space: Space, params: Mapping[str, Any]) -> dict[str, str]:
-    """Settings that lie at the edge of what was searched, such as {"optim.lr": "low"}."""
+    """Settings whose values lie at the edge of their range, such as {"optim.lr": "low"}."""
     return {key: edge for key, part in space.items() if key in params and (edge := part.edge(params[key]))}
 
 
@@ -77,12 +78,12 @@ def _rounded(value: float) -> float:
 
 
 def grid_size(space: Space) -> int:
-    """How many combinations of choices there are."""
+    """Number of combinations of choices."""
     return math.prod(len(part.choices) for part in space.values())
 
 
 def grid(space: Space) -> list[dict[str, Any]]:
-    """All combinations of choices, the last setting varying quickest."""
+    """All combinations of choices; the last setting varies fastest."""
     return [
         dict(zip(space, values, strict=True))
         for values in itertools.product(*(part.choices for part in space.values()))
@@ -95,19 +96,22 @@ def propose(
     name: str,
     seed: int,
     trial: int,
-    known: Sequence[tuple[dict[str, Any], float | None]],
+    earlier: Sequence[tuple[dict[str, Any], float | None]],
 ) -> dict[str, Any]:
-    """The settings of a trial; the same whatever process asks, and whenever.
+    """Propose the settings of a trial, independently of the process that asks.
 
     Args:
         sampler: `random` draws a setting from (its name, seed, trial) alone, so that candidates which search
             the same setting get the same values; `grid` takes all combinations; `tpe` is Optuna's
-            Tree-structured Parzen Estimator on the trials before.
-        space: ranges by setting.
-        name: of the series, for `tpe`.
-        seed: of the series.
-        trial: from 0.
-        known: settings and value (higher is better; None = failed) of the trials before this one, in order.
+            Tree-structured Parzen Estimator on the earlier trials.
+        space: Ranges by setting.
+        name: Name of the series, for `tpe`.
+        seed: Seed of the series.
+        trial: Number of the trial, from 0.
+        earlier: Settings and value (higher is better; None = failed) of the earlier trials, in order.
+
+    Raises:
+        InputError: `tpe` without Optuna.
     """
     if not space:
         return {}
@@ -115,14 +119,17 @@ def propose(
         return grid(space)[trial]
     if sampler == "random":
         return {key: part.at(float(uniform(1, "search", key, seed, trial)[0])) for key, part in space.items()}
-    return _tpe(space, name, trial, known)
+    return _tpe(space, name, trial, earlier)
 
 
 def _tpe(
-    space: Space, name: str, trial: int, known: Sequence[tuple[dict[str, Any], float | None]]
+    space: Space, name: str, trial: int, earlier: Sequence[tuple[dict[str, Any], float | None]]
 ) -> dict[str, Any]:
-    import optuna
-    from optuna.trial import TrialState, create_trial
+    try:
+        import optuna
+        from optuna.trial import TrialState, create_trial
+    except ImportError as error:
+        raise missing_extra("optuna", "bench") from error
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     distributions = {key: _distribution(part) for key, part in space.items()}
@@ -130,20 +137,20 @@ def _tpe(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         study = optuna.create_study(direction="maximize", sampler=sampler)
-        for params, value in known:
+        for params, value in earlier:
             state = TrialState.FAIL if value is None else TrialState.COMPLETE
             study.add_trial(
                 create_trial(state=state, value=value, params=params, distributions=distributions)
             )
-        found = study.ask(distributions).params
+        proposal = study.ask(distributions).params
     return {
-        key: _inside(part, _rounded(found[key])) if isinstance(found[key], float) else found[key]
+        key: _clamped(part, _rounded(proposal[key])) if isinstance(proposal[key], float) else proposal[key]
         for key, part in space.items()
     }
 
 
-def _inside(part: Range, value: float) -> float:
-    """A rounded value, kept in its range: Optuna refuses trials outside."""
+def _clamped(part: Range, value: float) -> float:
+    """A rounded value within its range: Optuna refuses trials outside."""
     return value if part.choices else min(max(value, part.low), part.high)
 
 

@@ -1,4 +1,4 @@
-"""The specification of a comparison: data sets, ways of hiding labels, candidates, budget, seeds, modes."""
+"""Specification of a comparison: data sets, ways of hiding labels, candidates, budget, seeds, modes."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from ..errors import InputError
 from .space import Sampler, Space, grid_size
 
 AUDIT = re.compile(r"audit:([1-9]\d*)")
@@ -15,15 +16,15 @@ AUDIT = re.compile(r"audit:([1-9]\d*)")
 
 @dataclass(frozen=True)
 class DataSet:
-    """What is learnt from.
+    """A data set to learn from.
 
     Attributes:
-        name: in tables.
-        settings: of `Config.data`.
-        mean_labels: K that every candidate is told; None = it is not stated.
-        train: settings of every run on it, instead of the shared ones.
-        empty: what a class without positives does in mAP: `exclude`, `zero`; None = as the data says, which
-            is `zero` for published benchmarks.
+        name: Name in tables.
+        settings: Settings of `Config.data`.
+        mean_labels: Mean labels per sample K that candidates are given; None = not stated.
+        train: Settings for all runs on this data set, overriding the shared ones.
+        empty: How a class without positives counts in mAP, `exclude` or `zero`; None = as the data says,
+            which is `zero` for published benchmarks.
     """
 
     name: str
@@ -35,7 +36,7 @@ class DataSet:
 
 @dataclass(frozen=True)
 class Hiding:
-    """How full labels become observed ones: `observe` and what belongs to it, of `Config.data`."""
+    """A way of turning full labels into observed ones: the `observe*` settings of `Config.data`."""
 
     name: str
     settings: Mapping[str, Any]
@@ -43,15 +44,14 @@ class Hiding:
 
 @dataclass(frozen=True)
 class Candidate:
-    """What is compared.
+    """A method, or a variant of one, that is compared with the others.
 
     Attributes:
-        name: in tables.
-        settings: of `Config`, nested.
-        space: what is searched.
-        full: it is trained and selected with full labels, as a ceiling.
-        mean_labels: what it is told of K: a factor (1 = the truth that the specification states), or None =
-            nothing.
+        name: Name in tables.
+        settings: Settings of `Config`, nested.
+        space: Settings to search, with their ranges.
+        full: Whether to train and select with full labels, as a ceiling.
+        mean_labels: Factor on the K that the specification states (1 = the stated K); None = K is withheld.
     """
 
     name: str
@@ -66,20 +66,20 @@ class Spec:
     """A comparison.
 
     Attributes:
-        title: one line.
-        about: paragraphs for the report.
-        data, hidings, candidates: what is crossed with each other and with `seeds`.
-        seeds: each is the seed of split, hiding, training and search.
-        modes: how trials and epochs are selected: `oracle`, `observed`, `audit:N`.
-        sampler: how trials are proposed.
-        trials: per candidate with something to search.
-        guided_by: mode by which `tpe` learns.
-        train: settings of every run.
-        baseline: candidate that others are compared to.
-        ceiling: candidate with full labels, or empty.
-        draws: bootstrap draws of the test samples.
-        path: where it was read.
-        text: what was read.
+        title: Title, one line.
+        about: Paragraphs for the top of the report.
+        data, hidings, candidates: What is crossed with each other and with `seeds`.
+        seeds: Seeds, each used for split, hiding, training and search.
+        modes: Ways of selecting trials and epochs: `oracle`, `observed`, `audit:N`.
+        sampler: How trials are proposed.
+        trials: Trials of each candidate with a search space.
+        guided_by: Mode whose scores `tpe` learns from.
+        train: Settings of every run.
+        baseline: Candidate that the others are compared with.
+        ceiling: Candidate with full labels, or empty.
+        draws: Number of bootstrap draws of the test samples.
+        path: File that the specification was read from.
+        text: Content of that file.
     """
 
     title: str
@@ -100,17 +100,52 @@ class Spec:
     text: str
 
     def trials_of(self, candidate: Candidate) -> int:
-        """How many trials a candidate has."""
+        """Number of trials of a candidate."""
         if not candidate.space:
             return 1
         return grid_size(candidate.space) if self.sampler == "grid" else self.trials
 
     @property
     def audits(self) -> tuple[str, ...]:
-        """The modes that use some fully labelled validation samples."""
+        """Modes that use a limited number of fully labelled validation samples."""
         return tuple(mode for mode in self.modes if AUDIT.fullmatch(mode))
 
 
 def audit_size(mode: str) -> int:
-    """N of `audit:N`."""
+    """Return N of `audit:N`."""
     return int(mode.partition(":")[2])
+
+
+def nested(flat: Mapping[str, Any]) -> dict[str, Any]:
+    """Nest settings whose names contain dots (`optim.lr`), as in config.yaml.
+
+    Raises:
+        InputError: A setting is stated twice, or both as a whole and in parts (`optim: 1`, `optim.lr: 2`).
+    """
+    result: dict[str, Any] = {}
+    for key, value in flat.items():
+        *groups, last = key.split(".")
+        inner = result
+        for group in groups:
+            inner = inner.setdefault(group, {})
+            if not isinstance(inner, dict):
+                raise InputError(f"{key} is part of {group}, which is stated as a whole as well")
+        parts, target = {last: value}, inner
+        if isinstance(value, Mapping):
+            parts, target = dict(value), inner.setdefault(last, {})
+        if not isinstance(target, dict) or set(parts) & set(target):
+            raise InputError(f"{key} is stated twice")
+        target |= parts
+    return result
+
+
+def merged(*parts: Mapping[str, Any]) -> dict[str, Any]:
+    """Merge nested settings; later ones win."""
+    result: dict[str, Any] = {}
+    for part in parts:
+        for key, value in part.items():
+            before = result.get(key)
+            if isinstance(before, Mapping) and isinstance(value, Mapping):
+                value = merged(before, value)
+            result[key] = value
+    return result

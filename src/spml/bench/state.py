@@ -1,4 +1,4 @@
-"""Where a comparison stands: which of its runs are finished, failed, missing."""
+"""State of a comparison: which of its runs are finished, failed and missing."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from .store import Store
 
 @dataclass(frozen=True)
 class State:
-    """Where a comparison stands.
+    """State of a comparison.
 
     Attributes:
-        total: runs that the specification asks for.
-        rows: of the finished ones, failed ones among them; for each the newest where several versions of the
-            code made it.
-        missing: per series with runs left, how many.
-        stored: rows in the store, of whatever specification, when this was read.
+        total: Number of runs that the specification asks for.
+        rows: Rows of the finished runs, including failed ones; where several versions of the code made a run,
+            the newest.
+        missing: Number of missing runs by series.
+        stored: Number of rows in the store, of any specification, when the state was read.
     """
 
     total: int
@@ -30,7 +30,7 @@ class State:
 
     @property
     def finished(self) -> int:
-        """Runs that need not be made any more."""
+        """Number of runs that are finished, including failed ones."""
         return len(self.rows)
 
     @property
@@ -39,49 +39,46 @@ class State:
         return tuple(row for row in self.rows if row.status == "failed")
 
     def describe(self) -> str:
-        """One line."""
+        """One line for the screen."""
         text = f"{self.finished:,} of {self.total:,} runs are finished"
         if self.failed:
             text += f", {len(self.failed):,} of them failed"
         if self.rows and self.finished < self.total:
-            text += f"; {self._seconds():.1f} s per run so far"
+            seconds = sum(row.seconds for row in self.rows) / len(self.rows)
+            text += f"; {seconds:.1f} s per run so far"
         return text
-
-    def _seconds(self) -> float:
-        return sum(row.seconds for row in self.rows) / len(self.rows)
 
 
 def read_state(spec: Spec, store: Store, root: Path, *, any_code: bool = False) -> State:
     """Look up every run of a specification.
 
     Args:
-        spec: what is compared.
-        store: of its runs.
-        root: folder that its paths start from.
-        any_code: also count runs that another version of the code made.
+        spec: The specification.
+        store: Store of its runs.
+        root: Folder that its paths start from.
+        any_code: Whether to count runs that another version of the code made.
 
     Raises:
-        SpmlError: the store can't be read.
+        SpmlError: The store can't be read.
     """
     stored = store.find()
     if not any_code:
         code = code_version()
         stored = {
-            point: found
+            point: same_code
             for point, rows in stored.items()
-            if (found := [row for row in rows if row.versions.get("code") == code])
+            if (same_code := [row for row in rows if row.versions.get("code") == code])
         }
     rows: list[Row] = []
     missing: dict[SeriesKey, int] = {}
     for series in all_series(spec):
-        mine: list[Row] = []
-        while trial := next_trial(spec, series, mine, root):
+        finished: list[Row] = []
+        while trial := next_trial(spec, series, finished, root):
             if trial.point not in stored:
                 break
-            mine.append(replace(stored[trial.point][0], trial=trial.number))
-        rows += mine
-        wanted = spec.trials_of(series.candidate)
-        if len(mine) < wanted:
-            missing[series.key] = wanted - len(mine)
+            finished.append(replace(stored[trial.point][0], trial=trial.number))
+        rows += finished
+        if left := spec.trials_of(series.candidate) - len(finished):
+            missing[series.key] = left
     total = len(rows) + sum(missing.values())
     return State(total, tuple(rows), missing, store.count())

@@ -1,4 +1,4 @@
-"""Rows of finished runs and who works on what, in a database that several processes and machines share."""
+"""Database of finished runs and of claims on series, shared by several processes and machines."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from ..errors import InputError, SpmlError
 from .rows import Row, SeriesKey
 
 VERSION = 1
-BEAT = 15.0  # seconds between signs of life of a worker
-STALE = 120.0  # seconds without one after which its series may be taken by others
+BEAT = 15.0  # seconds between heartbeats of a worker
+STALE = 120.0  # seconds without a heartbeat after which other workers may take over its series
 
 _TABLES = sql.MetaData()
 _ABOUT = sql.Table("spml_bench", _TABLES, sql.Column("version", sql.Integer, primary_key=True))
@@ -49,14 +49,14 @@ _CLAIMS = sql.Table(
 
 
 class Store:
-    """Rows by key, and claims on series.
+    """Rows by key, and claims of workers on series.
 
     Args:
-        url: of SQLAlchemy, such as `sqlite:///bench/store.sqlite` or `postgresql://host/name`.
-        create: make what is not there; else a store must be there.
+        url: URL for SQLAlchemy, such as `sqlite:///bench/store.sqlite` or `postgresql://host/name`.
+        create: Whether to create the database file and the tables if they do not exist.
 
     Raises:
-        InputError: no such database, no store in it, or one that a newer version of spml wrote.
+        InputError: There is no such database, it holds no store, or a newer version of spml wrote the store.
     """
 
     def __init__(self, url: str, *, create: bool = True) -> None:
@@ -65,30 +65,31 @@ class Store:
         try:
             arguments = {"timeout": 60} if url.startswith("sqlite") else {}
             self._engine = sql.create_engine(url, connect_args=arguments)
-            version = self._version() if create or self._is_there() else None
+            version = self._version() if create or self._exists() else None
         except ImportError as error:
             raise InputError(
-                f"{url}: its driver is not installed ({error}). For PostgreSQL: pip install psycopg2-binary."
+                f"{url}: the driver of this database is not installed ({error}). For PostgreSQL: "
+                "pip install psycopg2-binary."
             ) from error
         except SQLAlchemyError as error:
             raise InputError(f"{url}: can't be opened as a store ({_first_line(error)}).") from error
         if version is None:
-            raise InputError(f"{url}: holds no comparison. spml bench run makes one.")
+            raise InputError(f"{url}: holds no comparison. Create one with spml bench run.")
         if version > VERSION:
             raise InputError(
                 f"{url}: was written by a newer version of spml (store version {version}, this one reads "
-                f"{VERSION}). Update spml, or name another --output or --store; nothing was changed."
+                f"{VERSION}). Nothing was changed. Update spml, or pass another --output or --store."
             )
 
-    def _is_there(self) -> bool:
+    def _exists(self) -> bool:
         url = self._engine.url
         if url.get_backend_name() == "sqlite" and not Path(url.database or "").is_file():
-            return False  # to look into it would make it
+            return False  # connecting would create the file
         return sql.inspect(self._engine).has_table(_ABOUT.name)
 
     def _version(self) -> int:
-        """Make the tables if they are not there; the version of the store."""
-        for patience in (True, True, False):
+        """Create the tables if they do not exist, and return the version of the store."""
+        for retry in (True, True, False):
             try:
                 with self._engine.begin() as connection:
                     version: int | None = None
@@ -99,8 +100,8 @@ class Store:
                         connection.execute(_ABOUT.insert().values(version=VERSION))
                 return VERSION if version is None else version
             except (OperationalError, ProgrammingError, IntegrityError):
-                # Another process may be making the same tables at this moment.
-                if not patience:
+                # Another process may be creating the same tables at this moment.
+                if not retry:
                     raise
                 time.sleep(0.5)
         raise AssertionError("the last attempt returns or raises")
@@ -108,10 +109,13 @@ class Store:
     # -- rows ------------------------------------------------------------------------------------------------
 
     def add(self, row: Row, point: str) -> bool:
-        """Keep a finished run; False if it is there already, which is then left as it is.
+        """Add a finished run.
+
+        Returns:
+            False if the store holds a run of this key already, which is left as it is.
 
         Raises:
-            SpmlError: the store can't be written.
+            SpmlError: The store can't be written.
         """
         body = {name: part for name, part in asdict(row).items() if name not in ("key", "series", "status")}
         packed = zlib.compress(json.dumps(body, ensure_ascii=False).encode())
@@ -127,36 +131,36 @@ class Store:
         return True
 
     def find(self, points: list[str] | None = None, series: SeriesKey | None = None) -> dict[str, list[Row]]:
-        """Rows by point, the newest first; all, or those of some points, or of a series."""
+        """Rows by point, the newest first; all of them, or those of some points or of a series."""
         query = sql.select(_ROWS)
         if points is not None:
             query = query.where(_ROWS.c.point.in_(points))
         if series is not None:
             query = query.where(*(_ROWS.c[name] == part for name, part in series._asdict().items()))
-        found: dict[str, list[Row]] = {}
+        by_point: dict[str, list[Row]] = {}
         with self._reading() as connection:
             for stored in connection.execute(query).mappings():
-                found.setdefault(stored["point"], []).append(_row(stored))
-        for rows in found.values():
+                by_point.setdefault(stored["point"], []).append(_row(stored))
+        for rows in by_point.values():
             rows.sort(key=lambda row: row.finished, reverse=True)
-        return found
+        return by_point
 
     def get(self, key: str) -> Row:
-        """The run whose key begins so.
+        """Return the run whose key begins with `key`.
 
         Raises:
-            InputError: there is none, or several.
+            InputError: No run or several runs match.
         """
         with self._reading() as connection:
             query = sql.select(_ROWS).where(_ROWS.c.key.startswith(key, autoescape=True)).limit(2)
             stored = connection.execute(query).mappings().all()
         if len(stored) != 1:
-            what = "several runs begin" if stored else "no run begins"
-            raise InputError(f"{self.url}: {what} with the key {key!r}. results.csv lists the keys.")
+            what = "several keys begin" if stored else "no key of a run begins"
+            raise InputError(f"{self.url}: {what} with {key!r}. results.csv lists the keys.")
         return _row(stored[0])
 
     def count(self) -> int:
-        """Rows, of whatever specification."""
+        """Number of rows, of any specification."""
         with self._reading() as connection:
             return connection.scalar(sql.select(sql.func.count()).select_from(_ROWS)) or 0
 
@@ -164,7 +168,7 @@ class Store:
         """Remove runs, so that they are made again.
 
         Raises:
-            SpmlError: the store can't be written.
+            SpmlError: The store can't be written.
         """
         with self._writing() as connection:
             for row in rows:
@@ -173,10 +177,13 @@ class Store:
     # -- claims ----------------------------------------------------------------------------------------------
 
     def claim(self, series: SeriesKey) -> bool:
-        """Whether this process may now work on a series: nobody else does, or whoever did is gone.
+        """Claim a series for this process.
+
+        Returns:
+            Whether this process may work on the series: it was free, or the process that held it has ended.
 
         Raises:
-            SpmlError: the store can't be written.
+            SpmlError: The store can't be written.
         """
         name, now = json.dumps(series), time.time()
         try:
@@ -186,37 +193,37 @@ class Store:
         except IntegrityError:
             pass
         with self._writing() as connection:
-            held = connection.execute(sql.select(_CLAIMS).where(_CLAIMS.c.series == name)).first()
-            if held is None or (held.beat > now - STALE and not _gone(held.owner)):
+            claim = connection.execute(sql.select(_CLAIMS).where(_CLAIMS.c.series == name)).first()
+            if claim is None or (claim.beat > now - STALE and not _has_ended(claim.owner)):
                 return False
-            mine = (
+            take_over = (
                 _CLAIMS.update()
-                .where(_CLAIMS.c.series == name, _CLAIMS.c.owner == held.owner, _CLAIMS.c.beat == held.beat)
+                .where(_CLAIMS.c.series == name, _CLAIMS.c.owner == claim.owner, _CLAIMS.c.beat == claim.beat)
                 .values(owner=self.owner, beat=now)
             )
-            return connection.execute(mine).rowcount == 1
+            return connection.execute(take_over).rowcount == 1
 
     def release(self, series: SeriesKey) -> None:
-        """Give a claimed series back.
+        """Release a claimed series.
 
         Raises:
-            SpmlError: the store can't be written.
+            SpmlError: The store can't be written.
         """
         with self._writing() as connection:
-            mine = (_CLAIMS.c.series == json.dumps(series), _CLAIMS.c.owner == self.owner)
-            connection.execute(_CLAIMS.delete().where(*mine))
+            own = (_CLAIMS.c.series == json.dumps(series), _CLAIMS.c.owner == self.owner)
+            connection.execute(_CLAIMS.delete().where(*own))
 
     @contextmanager
     def alive(self) -> Iterator[None]:
-        """While this lasts, others see that this process lives."""
+        """Send heartbeats for the claims of this process while the context lasts."""
         stop = threading.Event()
 
         def beat() -> None:
             while not stop.wait(BEAT):
                 # A database that does not answer now may do so at the next beat.
                 with contextlib.suppress(SQLAlchemyError), self._engine.begin() as connection:
-                    mine = _CLAIMS.c.owner == self.owner
-                    connection.execute(_CLAIMS.update().where(mine).values(beat=time.time()))
+                    own = _CLAIMS.c.owner == self.owner
+                    connection.execute(_CLAIMS.update().where(own).values(beat=time.time()))
 
         thread = threading.Thread(target=beat, daemon=True)
         thread.start()
@@ -232,7 +239,7 @@ class Store:
             with self._engine.begin() as connection:
                 yield connection
         except IntegrityError:
-            raise  # somebody was quicker, which is for the caller to say
+            raise  # another process was faster; the caller handles it
         except SQLAlchemyError as error:
             raise SpmlError(f"{self.url}: can't be written ({_first_line(error)}).") from error
 
@@ -247,13 +254,13 @@ class Store:
 
 def _row(stored: Any) -> Row:
     body = json.loads(zlib.decompress(stored["body"]))
-    body.pop("edges", None)  # rows once said this themselves; now the report sees it from the specification
+    body.pop("edges", None)  # written by early versions; the report now derives it from the specification
     series = SeriesKey(*(stored[name] for name in SeriesKey._fields))
     return Row(key=stored["key"], series=series, status=stored["status"], **body)
 
 
-def _gone(owner: str) -> bool:
-    """Whether a process of this machine has ended; of others nobody knows."""
+def _has_ended(owner: str) -> bool:
+    """Whether `owner` is a process of this machine that has ended; False for other machines."""
     host, number, _ = owner.rsplit(":", 2)
     if host != socket.gethostname():
         return False

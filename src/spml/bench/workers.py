@@ -1,4 +1,4 @@
-"""Who makes the runs: processes of this machine, or a Ray cluster. All of them share one store."""
+"""Workers that make the runs of a comparison, as processes of this machine; all of them share one store."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from typing import Any, NamedTuple
 from ..engine import Interrupted
 from ..errors import InputError, SpmlError, unexpected
 from ..runs.console import Console
-from .parse import read_spec
 from .plan import Series, Trial, all_series, code_version, content, next_trial, pseudo_labels, run_key
+from .read_spec import read_spec
 from .rows import Row
 from .spec import Spec
 from .state import State, read_state
 from .store import Store
 
-_POLL = 1.0  # seconds between two looks at the store
-_SAY = 30.0  # seconds between two lines of progress where there is no terminal
-_PATIENCE = 10.0  # seconds for workers to end what they do
-_WAIT = 2.0  # seconds that a worker waits for what others hold
+_POLL = 1.0  # seconds between two queries of the store
+_LINE_EVERY = 30.0  # seconds between two lines of progress where there is no terminal
+_GRACE = 10.0  # seconds for workers to end before they are killed
+_WAIT = 2.0  # seconds that a worker waits for series that others hold
 
 
 @dataclass(frozen=True)
 class Job:
-    """A comparison in progress; all of it can be sent to another process or machine.
+    """A comparison in progress, which can be sent to another process or machine.
 
     Attributes:
-        path, text: of the specification.
-        root: folder that its paths start from.
-        folder: of results and features.
-        url: of the store.
-        code: version that all workers must have.
+        path, text: File and content of the specification.
+        root: Folder that its paths start from.
+        folder: Folder for results and features.
+        url: URL of the store.
+        code: Version of the code that all workers must have.
     """
 
     path: str
@@ -48,35 +48,35 @@ class Job:
     code: str
 
     def spec(self) -> Spec:
-        """The specification, read again."""
+        """Read the specification."""
         return read_spec(Path(self.path), self.text)
 
 
 class Problem(NamedTuple):
-    """Why a series can't be finished, with the exit code that stands for it."""
+    """Reason why a series can't be finished, with its exit code."""
 
     text: str
     exit_code: int
 
 
-def work(job: Job, wanted: Callable[[], bool] = lambda: True) -> list[Problem]:
-    """Make runs until none is left, and give what went wrong.
+def work(job: Job, proceed: Callable[[], bool] = lambda: True) -> list[Problem]:
+    """Make runs until none is left, and return the problems that occurred.
 
     A problem with one data set does not keep the others from being finished.
 
     Args:
-        job: what is to be made.
-        wanted: asked before every run; after a no, none is begun.
+        job: The comparison.
+        proceed: Called before every run; no run is started once it returns False.
 
     Raises:
-        Interrupted: by a signal; the run in progress leaves nothing behind.
+        Interrupted: A signal arrived; the run in progress leaves nothing behind.
     """
     from .run import Runner
 
     if code_version() != job.code:
         text = (
             f"a worker has another version of spml ({code_version()}) than the process that started it "
-            f"({job.code}): install the same one everywhere, and don't change it while it runs"
+            f"({job.code}): install the same version everywhere, and don't change it during a comparison"
         )
         return [Problem(text, SpmlError.exit_code)]
     spec, store = job.spec(), Store(job.url)
@@ -85,16 +85,16 @@ def work(job: Job, wanted: Callable[[], bool] = lambda: True) -> list[Problem]:
     with store.alive():
         missing = read_state(spec, store, Path(job.root)).missing
         left = [series for series in all_series(spec) if series.key in missing]
-        while left and wanted():
+        while left and proceed():
             busy = []
             for series in left:
-                if not wanted():
+                if not proceed():
                     break
                 if not store.claim(series.key):
                     busy.append(series)
                     continue
                 try:
-                    _finish(spec, series, store, runner, Path(job.root), wanted)
+                    _finish(spec, series, store, runner, Path(job.root), proceed)
                 except Interrupted:
                     raise
                 except SpmlError as error:
@@ -106,16 +106,16 @@ def work(job: Job, wanted: Callable[[], bool] = lambda: True) -> list[Problem]:
                     store.release(series.key)
             left = busy
             if left:
-                # Whoever holds them may be killed: then their series are taken over.
+                # Their workers may be killed, and then this one takes their series over.
                 time.sleep(_WAIT)
     return list(problems)
 
 
 def check_data(job: Job) -> None:
-    """Look whether the data, weights and pseudo-labels that runs were made from are still the same.
+    """Check that the data, weights and pseudo-labels that runs were made from are still the same.
 
     Raises:
-        InputError: they changed, or can't be opened any more.
+        InputError: They changed, or can't be opened any more.
     """
     spec, root = job.spec(), Path(job.root)
     rows = read_state(spec, Store(job.url), root).rows
@@ -138,47 +138,47 @@ def check_data(job: Job) -> None:
             raise _changed(trial, first, facts)
 
 
-def raise_problems(found: Iterable[Problem]) -> None:
-    """Raise what workers met, each problem once: as wrong input if all of them are that.
+def raise_problems(problems: Iterable[Problem]) -> None:
+    """Raise the problems of workers, each once: as `InputError` if all of them are wrong input.
 
     Raises:
-        SpmlError: there was a problem.
+        SpmlError: There is at least one problem.
     """
-    problems = list(dict.fromkeys(found))
-    if problems:
-        wrong = all(problem.exit_code == InputError.exit_code for problem in problems)
-        raise (InputError if wrong else SpmlError)("\n".join(problem.text for problem in problems))
+    distinct = list(dict.fromkeys(problems))
+    if distinct:
+        wrong_input = all(problem.exit_code == InputError.exit_code for problem in distinct)
+        raise (InputError if wrong_input else SpmlError)("\n".join(problem.text for problem in distinct))
 
 
 def _finish(
-    spec: Spec, series: Series, store: Store, runner: Any, root: Path, wanted: Callable[[], bool]
+    spec: Spec, series: Series, store: Store, runner: Any, root: Path, proceed: Callable[[], bool]
 ) -> None:
-    """Make the runs of a series that are missing."""
+    """Make the missing runs of a series."""
     before: list[Row] = []
-    while wanted() and (trial := next_trial(spec, series, before, root)):
+    while proceed() and (trial := next_trial(spec, series, before, root)):
         before.append(_row(store, series, trial, runner, before))
 
 
 def _row(store: Store, series: Series, trial: Trial, runner: Any, before: Sequence[Row]) -> Row:
-    """The row of a trial: from the store, or of a run made now.
+    """Return the row of a trial, from the store or from a run that is made now.
 
     Raises:
-        InputError: the store holds this run on other data, or from other weights.
+        InputError: The store holds this run on other data or from other weights.
     """
-    known = store.find([trial.point]).get(trial.point, [])
+    stored = store.find([trial.point]).get(trial.point, [])
     facts = runner.facts(trial)
     key = run_key(trial.point, content(facts), code_version())
-    for row in known:
+    for row in stored:
         if row.key == key:
             return replace(row, trial=trial.number)  # the same settings may be proposed twice
-    changed = [row for row in known if row.versions["code"] == code_version()]
+    changed = [row for row in stored if row.versions["code"] == code_version()]
     if changed:
         raise _changed(trial, changed[0], facts)
-    made: Row = runner.run(series, trial, before)
-    if not store.add(made, trial.point):
-        # Somebody thought that this process was gone, and was quicker. The same run gives the same numbers.
+    new: Row = runner.run(series, trial, before)
+    if not store.add(new, trial.point):
+        # Another worker considered this one dead and was faster. The same run gives the same numbers.
         return next(row for row in store.find([trial.point])[trial.point] if row.key == key)
-    return made
+    return new
 
 
 def _changed(trial: Trial, row: Row, facts: Mapping[str, Any]) -> InputError:
@@ -188,18 +188,20 @@ def _changed(trial: Trial, row: Row, facts: Mapping[str, Any]) -> InputError:
         if row.facts.get("backbone") == facts.get("backbone"):
             path, what = str(pseudo_labels(trial.config)), "pseudo-labels"
     return InputError(
-        f"{path}: its content changed since runs of this comparison were made from it. They are kept as "
-        f"they are, and none is added to them. Put the {what} back, or write to another --output."
+        f"{path}: its content changed since runs of this comparison were made from it. Those runs are kept, "
+        f"and none is added to them. Put the {what} back, or write to another --output."
     )
 
 
 def run_all(job: Job, workers: int, console: Console) -> tuple[State, list[Problem]]:
-    """Make all runs with processes of this machine; gives where the comparison stands then, and what went
-    wrong.
+    """Make all runs with processes of this machine.
+
+    Returns:
+        The state of the comparison afterwards, and the problems that occurred.
 
     Raises:
-        SpmlError: the store can't be read; what was finished is kept.
-        KeyboardInterrupt, SystemExit: by a signal, after the workers were stopped.
+        SpmlError: The store can't be read; finished runs are kept.
+        KeyboardInterrupt, SystemExit: A signal arrived; the workers have been stopped.
     """
     context = multiprocessing.get_context("spawn")
     messages = context.SimpleQueue()
@@ -210,7 +212,7 @@ def run_all(job: Job, workers: int, console: Console) -> tuple[State, list[Probl
     problems: list[Problem] = []
 
     def alive() -> bool:
-        # A worker that has more to tell than a pipe holds waits until it is read.
+        # A worker whose problems exceed the buffer of the pipe blocks until they are read.
         problems.extend(_drain(messages))
         return any(process.is_alive() for process in processes)
 
@@ -219,10 +221,10 @@ def run_all(job: Job, workers: int, console: Console) -> tuple[State, list[Probl
     finally:
         for process in processes:
             process.terminate()
-        deadline = time.monotonic() + _PATIENCE
+        deadline = time.monotonic() + _GRACE
         for process in processes:
             process.join(max(0.0, deadline - time.monotonic()))
-            process.kill()  # a run that takes longer leaves nothing behind
+            process.kill()  # an unfinished run leaves nothing behind
             process.join()
         signal.signal(signal.SIGTERM, before)
     return state, [*problems, *_drain(messages)]
@@ -230,13 +232,13 @@ def run_all(job: Job, workers: int, console: Console) -> tuple[State, list[Probl
 
 def _process(job: Job, messages: Any) -> None:
     stopped = threading.Event()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first process tells the others to stop
-    # Nothing is raised here: an exception could be lost in whatever code the signal meets. Training has a
-    # handler of its own, and stops at the next step.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent process stops its workers
+    # The handler does not raise: the exception could be lost in the code that the signal interrupts. Training
+    # has a handler of its own, and stops at the next step.
     signal.signal(signal.SIGTERM, lambda *_: stopped.set())
     parent = multiprocessing.parent_process()
     try:
-        # Where the first process was killed, nobody tells.
+        # A parent process that was killed can't stop its workers, so they look whether it is alive.
         messages.put(work(job, lambda: not stopped.is_set() and (parent is None or parent.is_alive())))
     except Interrupted:
         sys.exit(1)
@@ -245,18 +247,18 @@ def _process(job: Job, messages: Any) -> None:
 
 
 def _drain(messages: Any) -> list[Problem]:
-    found: list[Problem] = []
+    problems: list[Problem] = []
     while not messages.empty():
-        found += messages.get()
-    return found
+        problems += messages.get()
+    return problems
 
 
 def watch(job: Job, console: Console, alive: Callable[[], bool]) -> State:
-    """Show progress until all is done or nobody works any more."""
+    """Show progress as long as workers are alive, and return the state of the comparison afterwards."""
     spec, store, root = job.spec(), Store(job.url), Path(job.root)
     state = read_state(spec, store, root)
     console.line(state.describe())
-    started = said = time.monotonic()
+    started = last_line = time.monotonic()
     done = 0
     with console.progress(state.total, spec.title) as advance:
         advance(state.finished)
@@ -265,9 +267,9 @@ def watch(job: Job, console: Console, alive: Callable[[], bool]) -> State:
             now = store.count() - state.stored
             advance(now - done)
             done = now
-            if not console.terminal and time.monotonic() - said > _SAY:
-                said = time.monotonic()
-                console.line(_progress(state, done, said - started))
+            if not console.terminal and time.monotonic() - last_line > _LINE_EVERY:
+                last_line = time.monotonic()
+                console.line(_progress(state, done, last_line - started))
     return read_state(spec, store, root)
 
 

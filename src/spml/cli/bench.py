@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from jsonargparse import ArgumentParser, Namespace
 
-from ..errors import InputError, SpmlError
+from ..errors import InputError, SpmlError, missing_extra
 from ..files import make_folder
 
 if TYPE_CHECKING:
@@ -22,30 +23,30 @@ _SPEC = "spec.yaml"
 
 
 def add_bench_commands(parent: Any) -> None:
-    """Add `bench` and what belongs to it to the commands of `spml`."""
+    """Add `bench` and its commands to those of `spml`."""
     parser = ArgumentParser(description="Compare methods fairly: same data, labels, budget and seeds.")
     parent.add_subcommand("bench", parser, help="compare methods fairly")
     commands = parser.add_subcommands(required=True)
 
-    run = ArgumentParser(description="Make all runs of a specification that are missing, then the report.")
+    run = ArgumentParser(description="Make all missing runs of a specification, then the report.")
     _add_common(run)
-    run.add_argument("--workers", type=int, default=0, help="processes; 0 = one per core")
+    run.add_argument("--workers", type=int, default=0, help="number of processes; 0 = one per core")
     run.add_argument("--retry", action="store_true", help="make failed runs again")
-    run.add_argument("--engine", type=Literal["local", "ray"], default="local", help="who makes the runs")
-    run.add_argument("--address", default="", help="of a Ray cluster; one is started here if not given")
+    run.add_argument("--engine", type=Literal["local", "ray"], default="local", help="where runs are made")
+    run.add_argument("--address", default="", help="address of a Ray cluster; default: start one here")
     commands.add_subcommand("run", run, help="make runs and the report")
 
-    status = ArgumentParser(description="Say how many runs are finished, failed, missing.")
+    status = ArgumentParser(description="Show how many runs are finished, failed and missing.")
     _add_common(status)
-    commands.add_subcommand("status", status, help="say what is finished")
+    commands.add_subcommand("status", status, help="show what is finished")
 
-    report = ArgumentParser(description="Write the report of what is finished.")
+    report = ArgumentParser(description="Write the report of the finished runs.")
     _add_common(report)
     commands.add_subcommand("report", report, help="write the report")
 
     config = ArgumentParser(description="Print the configuration of a run, for `spml train --config`.")
     config.add_argument("store", help="folder of a comparison, or the URL of its store")
-    config.add_argument("key", help="of the run, or how it begins; results.csv lists them")
+    config.add_argument("key", help="key of the run or its beginning; results.csv lists the keys")
     commands.add_subcommand("config", config, help="print the configuration of a run")
 
 
@@ -60,13 +61,16 @@ def _add_common(parser: ArgumentParser) -> None:
 
 def run_bench(arguments: Namespace) -> None:
     """Run one of the commands of `spml bench`."""
+    for package in ("sqlalchemy", "optuna"):
+        if importlib.util.find_spec(package) is None:
+            raise missing_extra(package, "bench")
     command = arguments.subcommand
     {"run": _run, "status": _status, "report": _report, "config": _config}[command](arguments[command])
 
 
 def _job(arguments: Namespace, *, create: bool) -> Job:
-    from ..bench.parse import check_places, find_spec
     from ..bench.plan import code_version
+    from ..bench.read_spec import check_data_paths, find_spec
     from ..bench.workers import Job
 
     spec = find_spec(arguments.spec)
@@ -74,18 +78,23 @@ def _job(arguments: Namespace, *, create: bool) -> Job:
     if not root.is_dir():
         raise InputError(f"{root}: --root must be a folder.")
     if create:
-        check_places(spec, root)
+        check_data_paths(spec, root)
         make_folder(folder)
-    elif not arguments.store and not (folder / _STORE).is_file():
-        raise InputError(f"{folder}: holds no comparison ({_STORE} is missing). Make it: spml bench run.")
+    elif not arguments.store:
+        _check_store(folder)
     url = arguments.store or _url(folder)
     return Job(str(spec.path), spec.text, str(root.resolve()), str(folder.resolve()), url, code_version())
+
+
+def _check_store(folder: Path) -> None:
+    if not (folder / _STORE).is_file():
+        raise InputError(f"{folder}: holds no comparison ({_STORE} is missing). Use spml bench run first.")
 
 
 def _url(folder: Path) -> str:
     path = (folder / _STORE).resolve()
     if "?" in str(path):
-        raise InputError(f"{path}: a database can't lie in a folder whose name has a `?`. Name another.")
+        raise InputError(f"{path}: a database can't lie in a folder whose name contains `?`. Choose another.")
     return f"sqlite:///{path}"
 
 
@@ -99,16 +108,16 @@ def _run(arguments: Namespace) -> None:
     if arguments.workers < 0:
         raise InputError(f"--workers must be at least 0, got {arguments.workers}")
     if arguments.address and arguments.engine != "ray":
-        raise InputError("--address is of a Ray cluster: say --engine ray as well.")
+        raise InputError("--address is the address of a Ray cluster: pass --engine ray as well.")
     console, job = Console(), _job(arguments, create=True)
     check_data(job)
     if arguments.retry:
         store = Store(job.url)
         failed = read_state(job.spec(), store, Path(job.root)).failed
         store.forget(failed)
-        console.line(f"{len(failed):,} failed runs are made again")
+        console.line(f"Making {_runs(len(failed), 'failed ')} again")
     for folder in (Path(job.folder), Path(job.folder) / "features"):
-        remove_leftovers(folder, hours=24)  # others may be at work there
+        remove_leftovers(folder, hours=24)  # younger ones may belong to processes that are still running
     write_text(Path(job.folder) / _SPEC, job.text)
     workers = arguments.workers or os.cpu_count() or 1
     if arguments.engine == "ray":
@@ -122,8 +131,8 @@ def _run(arguments: Namespace) -> None:
     raise_problems(problems)
     _check_any_done(state)
     if state.missing:
-        left = sum(state.missing.values())
-        raise SpmlError(f"{left:,} runs are missing: workers were stopped. Say the same again to go on.")
+        missing = _runs(sum(state.missing.values()))
+        raise SpmlError(f"{missing} still missing, because workers were stopped. Run the same command again.")
 
 
 def _status(arguments: Namespace) -> None:
@@ -136,7 +145,7 @@ def _status(arguments: Namespace) -> None:
     for row in state.failed:
         print(f"failed: {'/'.join(map(str, row.series))}, trial {row.trial}: {row.message}")
     for series, count in state.missing.items():
-        print(f"missing: {'/'.join(map(str, series))}: {count} runs")
+        print(f"missing: {'/'.join(map(str, series))}: {_runs(count)}")
 
 
 def _report(arguments: Namespace) -> None:
@@ -147,33 +156,35 @@ def _report(arguments: Namespace) -> None:
     job = _job(arguments, create=False)
     state = read_state(job.spec(), Store(job.url, create=False), Path(job.root), any_code=True)
     if not state.rows:
-        raise SpmlError("no run is finished, so there is nothing to report.")
+        raise SpmlError("No run is finished yet, so there is nothing to report.")
     _write(job, state, Console())
     _check_any_done(state)
 
 
 def _check_any_done(state: State) -> None:
     if state.rows and len(state.failed) == len(state.rows):
-        raise SpmlError(f"all {len(state.rows):,} runs failed, the first of them: {state.failed[0].message}")
+        raise SpmlError(f"All {_runs(len(state.rows))} failed, the first of them: {state.failed[0].message}")
+
+
+def _runs(count: int, kind: str = "") -> str:
+    return f"{count:,} {kind}run{'' if count == 1 else 's'}"
 
 
 def _write(job: Job, state: State, console: Console) -> None:
     from ..bench.plan import all_series
-    from ..bench.report import print_report, write_report
+    from ..bench.report import build_report, print_report, write_report
 
     spec = job.spec()
-    report = write_report(
+    report = build_report(
         state.rows,
-        Path(job.folder),
-        title=spec.title,
         modes=spec.modes,
         baseline=spec.baseline or None,
         ceiling=spec.ceiling or None,
         reference_only=[candidate.name for candidate in spec.candidates if candidate.full],
-        about=spec.about,
         expected=[series.key for series in all_series(spec)],
         spaces={candidate.name: candidate.space for candidate in spec.candidates},
     )
+    write_report(report, Path(job.folder), title=spec.title, about=spec.about)
     print_report(report)
     console.line(state.describe())
     print(f"{Path(job.folder) / 'report.md'}: done (also report.html, tables.tex, results.csv, figures)")
@@ -184,8 +195,8 @@ def _config(arguments: Namespace) -> None:
     from ..config import from_dict, to_yaml
 
     folder = Path(arguments.store)
+    if folder.is_dir():
+        _check_store(folder)
     url = _url(folder) if folder.is_dir() else arguments.store
-    if folder.is_dir() and not (folder / _STORE).is_file():
-        raise InputError(f"{folder}: holds no comparison ({_STORE} is missing).")
     config = from_dict(Store(url, create=False).get(arguments.key).config)
     print(to_yaml(replace(config, output="")), end="")

@@ -1,4 +1,4 @@
-"""Pictures of a report, as PNG and SVG that are the same for the same numbers."""
+"""Figures of a report, as PNG and SVG; equal numbers give equal files."""
 
 from __future__ import annotations
 
@@ -10,47 +10,47 @@ from typing import Any
 import numpy as np
 
 from ...plots.style import COLOURS, MISSED, cut, new_figure, style_axes
-from .numbers import percent
-from .rankings import Place, Ranking
-from .selecting import SelectionLoss
-from .tables import Report
+from .markdown import one_line, percent
+from .results import Report
+from .statistics import Ranking, SelectionLoss, Task
 
 _LINE = 0.235  # inches per candidate
 _TEXT = {"parse_math": False}
 
 
 def draw(report: Report) -> dict[str, tuple[bytes, bytes]]:
-    """All pictures of a report: (PNG, SVG) by name.
+    """Draw all figures of a report.
 
-    `scores-NN` for each place in the order of `Report.entries`, `ranks-NN` for each mode with a critical
-    difference, `selection` if there are losses.
+    Returns:
+        (PNG, SVG) by name: `scores-NN` for each task in the order of `Report.entries`, `ranks-NN` for each
+        mode with a critical difference, `selection` if there are losses.
     """
-    found = {f"scores-{n:02d}": _files(_scores(report, place)) for n, place in enumerate(report.entries, 1)}
+    figures = {f"scores-{n:02d}": _files(_scores(report, task)) for n, task in enumerate(report.entries, 1)}
     for number, mode in enumerate(report.modes, 1):
         if math.isfinite(report.rankings[mode].cd):
-            found[f"ranks-{number:02d}"] = _files(_ranks(report.rankings[mode], mode))
+            figures[f"ranks-{number:02d}"] = _files(_ranks(report.rankings[mode], mode))
     if report.losses:
-        found["selection"] = _files(_losses(report))
-    return found
+        figures["selection"] = _files(_losses(report))
+    return figures
 
 
-def _scores(report: Report, place: Place) -> Any:
+def _scores(report: Report, task: Task) -> Any:
     """A bar per candidate and mode, whiskers of one standard deviation, values at their ends."""
-    names, modes, entries = report.candidates[place], report.modes, report.entries[place]
+    names, modes, entries = report.candidates[task], report.modes, report.entries[task]
     step = max(_LINE, 0.115 * len(modes) + 0.06)
     figure = new_figure(7.4, 1.15 + step * len(names))
     axes = figure.subplots()
     style_axes(axes)
     _sideways(axes)
-    thick = 0.84 / len(modes)
-    most = max(e.test.mean + np.nan_to_num(e.test.sd) for e in entries.values())
+    thickness = 0.84 / len(modes)
+    highest = max(e.test.mean + np.nan_to_num(e.test.sd) for e in entries.values())
     for number, mode in enumerate(modes):
         colour = COLOURS[number % len(COLOURS)]
-        places = [i for i, name in enumerate(names) if (name, mode) in entries]
-        tests = [entries[names[i], mode].test for i in places]
-        middle = np.array(places) + (number - (len(modes) - 1) / 2) * thick
+        rows = [i for i, name in enumerate(names) if (name, mode) in entries]
+        tests = [entries[names[i], mode].test for i in rows]
+        middle = np.array(rows) + (number - (len(modes) - 1) / 2) * thickness
         means = 100 * np.array([test.mean for test in tests])
-        axes.barh(middle, means, 0.86 * thick, color=colour, alpha=0.8, label=mode)
+        axes.barh(middle, means, 0.86 * thickness, color=colour, alpha=0.8, label=mode)
         spreads = 100 * np.nan_to_num([test.sd for test in tests])
         axes.errorbar(means, middle, xerr=spreads, fmt="none", ecolor="black", elinewidth=0.9, capsize=1.6)
         for y, mean, deviation, test in zip(middle, means, spreads, tests, strict=True):
@@ -67,13 +67,13 @@ def _scores(report: Report, place: Place) -> Any:
     for name, style in ((report.baseline, ":"), (report.ceiling, "--")):
         entry = entries.get((name or "", modes[0]))
         if entry is not None:
-            label = f"{cut(_line(name or ''))}, {modes[0]}"
+            label = f"{cut(one_line(name or ''))}, {modes[0]}"
             axes.axvline(100 * entry.test.mean, color=MISSED, lw=0.9, ls=style, zorder=0.5, label=label)
     marks = ["°" if name in report.reference_only else "" for name in names]
-    _names(axes, [cut(_line(name), 30) + mark for name, mark in zip(names, marks, strict=True)])
-    axes.set_xlim(0, max(100 * most * 1.1, 1.0))
+    _names(axes, [cut(one_line(name), 30) + mark for name, mark in zip(names, marks, strict=True)])
+    axes.set_xlim(0, max(100 * highest * 1.1, 1.0))
     axes.set_xlabel("test mAP, % (mean and standard deviation over seeds)", fontsize=9)
-    title = f"{cut(_line(place[0]), 36)}, {cut(_line(place[1]), 36)}; selected by:"
+    title = f"{cut(one_line(task[0]), 36)}, {cut(one_line(task[1]), 36)}; selected by:"
     _head(figure, axes, title, 4)
     return figure
 
@@ -92,13 +92,13 @@ def _ranks(ranking: Ranking, mode: str) -> Any:
     ranks = np.array(ranking.ranks)
     axes.hlines(y, ranks[0], ranks, color="#BBBBBB", linewidth=0.8)
     axes.axvspan(ranks[0], ranks[0] + ranking.cd, color=COLOURS[0], alpha=0.09, linewidth=0)
-    level = ranks < ranks[0] + ranking.cd
-    axes.scatter(ranks, y, s=26, c=[COLOURS[0] if near else COLOURS[1] for near in level], zorder=3)
-    for place, rank in enumerate(ranks):
+    tied = ranks < ranks[0] + ranking.cd
+    axes.scatter(ranks, y, s=26, c=[COLOURS[0] if near else COLOURS[1] for near in tied], zorder=3)
+    for row, rank in enumerate(ranks):
         axes.annotate(
-            f"{rank:.2f}", (rank, place), xytext=(5, 0), textcoords="offset points", va="center", fontsize=7
+            f"{rank:.2f}", (rank, row), xytext=(5, 0), textcoords="offset points", va="center", fontsize=7
         )
-    _names(axes, [cut(_line(name), 30) for name in ranking.candidates])
+    _names(axes, [cut(one_line(name), 30) for name in ranking.candidates])
     axes.set_xlim(1 - 0.02 * count, max(ranks.max(), 1.0) + 0.09 * count)
     ends = {"arrowstyle": "|-|,widthA=.25,widthB=.25"}
     axes.annotate("", (ranks[0], -1.1), (ranks[0] + ranking.cd, -1.1), arrowprops=ends, annotation_clip=False)
@@ -111,13 +111,13 @@ def _ranks(ranking: Ranking, mode: str) -> Any:
     side.set_axis_off()
     note = "lines join those that\ndo not differ significantly"
     side.annotate(note, (1, -0.01), xycoords="axes fraction", ha="right", va="top", fontsize=7.5)
-    head = f"mean ranks over {len(ranking.places)} data sets and ways of hiding, selected by {mode}"
+    head = f"mean ranks over {len(ranking.tasks)} data sets and ways of hiding, selected by {mode}"
     figure.suptitle(head, fontsize=9.5, x=0.01, ha="left", **_TEXT)
     return figure
 
 
 def _lanes(groups: tuple[tuple[int, ...], ...]) -> list[int]:
-    """For each group the first lane that is free where it starts, so that no two lines touch."""
+    """For each group, the first lane that is free where it starts, so that no two lines touch."""
     ends: list[int] = []
     lanes = []
     for group in groups:
@@ -128,13 +128,14 @@ def _lanes(groups: tuple[tuple[int, ...], ...]) -> list[int]:
 
 
 def _losses(report: Report) -> Any:
-    """Per place what each mode loses, within candidates (filled) and among them (hollow)."""
-    modes = list(dict.fromkeys(found.mode for found in report.losses))
-    places: list[tuple[str | None, str | None]] = sorted(
-        {(found.data, found.hiding) for found in report.losses}, key=lambda p: (p[0] is not None, str(p))
+    """Loss of each mode by task, within candidates (filled) and among them (hollow)."""
+    modes = list(dict.fromkeys(loss.mode for loss in report.losses))
+    tasks: list[tuple[str | None, str | None]] = sorted(
+        {(loss.data, loss.hiding) for loss in report.losses},
+        key=lambda task: (task[0] is not None, str(task)),
     )
-    found = {(loss.mode, loss.data, loss.hiding): loss for loss in report.losses}
-    figure = new_figure(7.4, 1.3 + max(_LINE, 0.13 * len(modes)) * len(places))
+    losses = {(loss.mode, loss.data, loss.hiding): loss for loss in report.losses}
+    figure = new_figure(7.4, 1.3 + max(_LINE, 0.13 * len(modes)) * len(tasks))
     axes = figure.subplots()
     style_axes(axes)
     _sideways(axes)
@@ -145,8 +146,8 @@ def _losses(report: Report) -> Any:
         for field, face in (("within", colour), ("among", "white")):
             points = [
                 (100 * value, row + shift)
-                for row, place in enumerate(places)
-                if (value := _loss(found.get((mode, *place)), field)) is not None
+                for row, task in enumerate(tasks)
+                if (value := _loss(losses.get((mode, *task)), field)) is not None
             ]
             label = f"{mode}: {'trial and epoch' if field == 'within' else 'candidate as well'}"
             x, y = np.array(points).reshape(-1, 2).T
@@ -154,22 +155,18 @@ def _losses(report: Report) -> Any:
                 x, y, s=30, facecolors=face, edgecolors=colour, linewidths=1.3, label=label, zorder=3
             )
     axes.axhline(0.5, color=MISSED, linewidth=0.6)
-    _names(axes, ["all" if p[0] is None else cut(_line(f"{p[0]}, {p[1]}"), 40) for p in places])
+    _names(axes, ["all" if task[0] is None else cut(one_line(f"{task[0]}, {task[1]}"), 40) for task in tasks])
     axes.set_xlabel("test mAP lost against selection by full labels, points", fontsize=9)
     _head(figure, axes, "", 2)
     return figure
 
 
-def _loss(found: SelectionLoss | None, field: str) -> float | None:
-    return None if found is None else getattr(found, field)
-
-
-def _line(text: str) -> str:
-    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
+def _loss(loss: SelectionLoss | None, field: str) -> float | None:
+    return None if loss is None else getattr(loss, field)
 
 
 def _sideways(axes: Any) -> None:
-    """Grid lines from top to bottom: values run from left to right."""
+    """Vertical grid lines, for values that run from left to right."""
     from matplotlib.ticker import AutoLocator
 
     axes.grid(visible=False, axis="y")
@@ -203,9 +200,9 @@ def _files(figure: Any) -> tuple[bytes, bytes]:
 
     png, svg = io.BytesIO(), io.BytesIO()
     with warnings.catch_warnings(), rc_context({"svg.hashsalt": "spml", "svg.fonttype": "path"}):
-        # Names in scripts that the font lacks become boxes.
+        # Names in scripts that the font lacks are drawn as boxes.
         warnings.simplefilter("ignore", UserWarning)
-        # Without time and matplotlib's version in the files, equal figures are equal files.
+        # Without the time and matplotlib's version in the metadata, equal figures give equal files.
         figure.savefig(png, format="png", metadata={"Software": None})
         figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": None})
     return png.getvalue(), svg.getvalue()

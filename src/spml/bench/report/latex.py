@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .numbers import how, percent
-from .tables import Entry, Report
+from .markdown import UNKNOWN, criterion, one_line, percent
+from .results import Entry, Report
 
-_PER_TABLE = 6  # data sets beside each other
+_PER_TABLE = 6  # data sets side by side
 _ESCAPES = {
     "\\": r"\textbackslash{}",
     "{": r"\{",
@@ -23,20 +23,19 @@ _ESCAPES = {
     ">": r"\textgreater{}",
     "|": r"\textbar{}",
     '"': "''",
-    "[": "{[}",  # a line that starts with it would be an argument of the line break before it
+    "[": "{[}",  # at the start of a line it would become an argument of the line break before
     "*": "{*}",
     "`": r"\textasciigrave{}",
 }
 
 
 def escape(text: object) -> str:
-    """Any text as LaTeX that prints it, on one line."""
-    line = " ".join("".join(c if c.isprintable() else " " for c in str(text)).split())
-    return "".join(_ESCAPES.get(c, c) for c in line)
+    """Any text as LaTeX that prints it literally, on one line."""
+    return "".join(_ESCAPES.get(c, c) for c in one_line(text))
 
 
 def to_latex(report: Report) -> str:
-    """One table per way of hiding and selection mode, at most six data sets in each."""
+    """One table per way of hiding and selection mode, with at most six data sets each."""
     parts = ["% \\usepackage{booktabs}"]
     for hiding in sorted({hiding for _, hiding in report.entries}):
         data = [name for name, other in report.entries if other == hiding]
@@ -47,16 +46,16 @@ def to_latex(report: Report) -> str:
 
 
 def _table(report: Report, hiding: str, mode: str, data: Sequence[str]) -> str:
-    found = [report.entries[name, hiding] for name in data]
-    names = _order(report, mode, {name for entries in found for name, by in entries if by == mode})
+    columns = [report.entries[name, hiding] for name in data]
+    names = _order(report, mode, {name for entries in columns for name, by in entries if by == mode})
     lines = []
     for name in names:
-        cells = [_cell(entries.get((name, mode))) for entries in found]
+        cells = [_cell(entries.get((name, mode))) for entries in columns]
         mark = r"$^\circ$" if name in report.reference_only else ""
         lines.append(" & ".join([escape(name) + mark, *cells]) + r" \\")
     caption = (
         f"Test mAP in \\%, mean and standard deviation over seeds; hiding {escape(hiding)}; trial and epoch "
-        f"selected by {escape(how(mode))}. Bold: best; underlined: not significantly different from it "
+        f"selected by {escape(criterion(mode))}. Bold: best; underlined: not significantly different from it "
         "(t-test over seeds and paired bootstrap over test samples, Holm, 5\\,\\%)"
     )
     caption += "; $\\circ$: for reference only." if report.reference_only else "."
@@ -78,7 +77,7 @@ def _table(report: Report, hiding: str, mode: str, data: Sequence[str]) -> str:
 
 
 def _order(report: Report, mode: str, names: set[str]) -> list[str]:
-    """As in the ranking, then the others by name."""
+    """Candidates in the order of the ranking, then unranked ones by name."""
     ranked = [name for name in report.rankings[mode].candidates if name in names]
     return ranked + sorted(names.difference(ranked))
 
@@ -89,7 +88,7 @@ def _cell(entry: Entry | None) -> str:
     mean = percent(entry.test.mean)
     if entry.best:
         mean = f"\\textbf{{{mean}}}"
-    elif entry.level:
+    elif entry.tied:
         mean = f"\\underline{{{mean}}}"
     deviation = percent(entry.test.sd)
-    return mean if deviation == "-" else f"{mean}\\,{{\\scriptsize$\\pm${deviation}}}"
+    return mean if deviation == UNKNOWN else f"{mean}\\,{{\\scriptsize$\\pm${deviation}}}"

@@ -10,20 +10,19 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from spml.bench.report.pages import Table
-from spml.bench.report.rankings import rank
-from spml.bench.report.sections import last_epochs, warnings
-from spml.bench.report.tables import build
+from spml.bench.report.page import report_page
+from spml.bench.report.results import build_report
+from spml.bench.report.statistics import rank
 from spml.bench.rows import SeriesKey
 from spml.bench.space import Range
 from tests.bench.rows import HOSTILE, row, sweep
 
-PLACE = ("voc", "uniform")
+TASK = ("voc", "uniform")
 BOTH = ("oracle", "observed")
 
 
 def run(candidate, seed, test, *, trial=0, full=None, observed=None, data="voc", **rest):
-    """One run of as many epochs as `test` has; validation as the test unless said."""
+    """One run with as many epochs as `test`; validation scores equal test scores unless stated."""
     values = {"val/mAP": full or list(test), "val/SP": observed or list(test), "test/mAP": list(test)}
     return row((data, "uniform", candidate, seed), trial, values=values, **rest)
 
@@ -31,7 +30,9 @@ def run(candidate, seed, test, *, trial=0, full=None, observed=None, data="voc",
 def test_mean_spread_gap_and_paired_difference():
     tests = {"an": [0.40, 0.42], "em": [0.45, 0.45], "full": [0.50, 0.52]}
     rows = [run(name, seed, [value]) for name, values in tests.items() for seed, value in enumerate(values)]
-    found = build(rows, modes=BOTH, baseline="an", ceiling="full", reference_only=["full"]).entries[PLACE]
+    found = build_report(rows, modes=BOTH, baseline="an", ceiling="full", reference_only=["full"]).entries[
+        TASK
+    ]
     em = found["em", "oracle"]
     assert em.test == pytest.approx((0.45, 0.0, 2))
     assert found["an", "oracle"].test.sd == pytest.approx(0.02 / math.sqrt(2))
@@ -47,7 +48,7 @@ def test_each_mode_takes_its_own_trial_and_epoch():
         run("an", 0, [math.nan, 0.3, 0.5], full=[0.1, 0.2, 0.9], observed=[0.1, 0.4, 0.2]),
         run("an", 0, [0.4, math.nan, math.nan], full=[0.2, 0.1, 0.1], observed=[0.6, 0.1, 0.1], trial=1),
     ]
-    found = build(rows, modes=BOTH).entries[PLACE]
+    found = build_report(rows, modes=BOTH).entries[TASK]
     assert found["an", "oracle"].test.mean == 0.5
     assert found["an", "observed"].test.mean == 0.4
     assert found["an", "oracle"].picks[0].epoch == 2
@@ -70,23 +71,22 @@ def test_p_values_are_paired_by_seed_and_corrected():
         for name, values in draws.items()
     ]
     rows.append(run("undrawn", 0, [0.1]))
-    found = build(rows, modes=["oracle"]).entries[PLACE]
+    found = build_report(rows, modes=["oracle"]).entries[TASK]
     p = {name: entry.p for (name, _), entry in found.items()}
     assert p["best"] is None
     assert p["undrawn"] is None
     assert p["worse"] == 0
     assert p["near"] == pytest.approx(2 * 2 * norm.sf(0.1 / near.std(ddof=1)))
     assert p["same"] == 1
-    assert not found["worse", "oracle"].level
-    assert found["same", "oracle"].level
-    said = str(warnings(build(rows, modes=["oracle"])))
-    assert "In 1 cell there is no p-value" in said
-    assert "no p-value" not in str(warnings(build(rows[:-1], modes=["oracle"])))
+    assert not found["worse", "oracle"].tied
+    assert found["same", "oracle"].tied
+    assert "In 1 cell there is no p-value" in report_page(build_report(rows, modes=["oracle"]), "")
+    assert "no p-value" not in report_page(build_report(rows[:-1], modes=["oracle"]), "")
 
 
 def test_a_lucky_seed_does_not_win():
     rows = [run("lucky", 0, [0.9]), run("steady", 0, [0.5]), run("steady", 1, [0.6])]
-    found = build(rows, modes=["oracle"]).entries[PLACE]
+    found = build_report(rows, modes=["oracle"]).entries[TASK]
     assert found["steady", "oracle"].best
     assert not found["lucky", "oracle"].best
 
@@ -101,19 +101,21 @@ def test_settings_and_edges_of_what_was_picked():
     ]
     rows = [run("an", s, [0.5], params=params) for s, params in enumerate(picked)]
     space = {"lr": Range(choices=(0.01, 0.02, 0.1, 1.0)), "head": Range(choices=("a", "b", "c"))}
-    entry = build(rows, modes=["oracle"], spaces={"an": space}).entries[PLACE]["an", "oracle"]
+    entry = build_report(rows, modes=["oracle"], spaces={"an": space}).entries[TASK]["an", "oracle"]
     assert entry.params == {"head": "b", "lr": 0.1}
     assert entry.edges == {("lr", "high"): 2, ("lr", "low"): 1}
     wider = {"lr": Range(choices=(0.001, 0.01, 0.1, 1.0, 10.0))}
-    assert build(rows, modes=["oracle"], spaces={"an": wider}).entries[PLACE]["an", "oracle"].edges == {}
-    assert build(rows, modes=["oracle"]).entries[PLACE]["an", "oracle"].edges == {}
+    assert (
+        build_report(rows, modes=["oracle"], spaces={"an": wider}).entries[TASK]["an", "oracle"].edges == {}
+    )
+    assert build_report(rows, modes=["oracle"]).entries[TASK]["an", "oracle"].edges == {}
 
 
 def test_an_end_of_a_path_of_penalties_is_an_edge():
     def edges_of(path, test):
         values = {"val/mAP": test, "val/SP": test, "test/mAP": test, "penalty": path}
         rows = [row(("voc", "uniform", "ridge", 0), values=values, params={})]
-        return build(rows, modes=["oracle"]).entries[PLACE]["ridge", "oracle"].edges
+        return build_report(rows, modes=["oracle"]).entries[TASK]["ridge", "oracle"].edges
 
     assert edges_of([9.0, 3.0, 1.0], [0.5, 0.4, 0.3]) == {("penalty", "high"): 1}
     assert edges_of([9.0, 3.0, 1.0], [0.3, 0.4, 0.5]) == {("penalty", "low"): 1}
@@ -121,38 +123,38 @@ def test_an_end_of_a_path_of_penalties_is_an_edge():
     assert edges_of([1.0, 3.0, math.inf], [0.3, 0.4, 0.5]) == {}
 
 
-def test_ranks_count_places_where_everybody_is():
-    found = {
+def test_ranks_are_taken_over_tasks_where_no_candidate_is_missing():
+    scores = {
         ("a", "u"): {"x": 0.5, "y": 0.4, "z": 0.3},
         ("b", "u"): {"x": 0.5, "y": 0.6, "z": 0.1},
         ("c", "u"): {"x": 0.9, "z": 0.1},
         ("d", "u"): {"x": 0.7, "y": 0.6, "z": 0.1, "rare": 1.0},
     }
     ends = {("a", "u"): (0.3, 0.301), ("c", "u"): (0.0, 1.0), ("d", "u"): (0.1, 0.9)}
-    ranking = rank(found, ends)
+    ranking = rank(scores, ends)
     assert ranking.candidates == ("x", "y", "z")
     assert ranking.ranks == pytest.approx((4 / 3, 5 / 3, 3))
-    assert ranking.places == (("a", "u"), ("b", "u"), ("d", "u"))
+    assert ranking.tasks == (("a", "u"), ("b", "u"), ("d", "u"))
     assert ranking.means == pytest.approx((1.7 / 3, 1.6 / 3, 0.5 / 3))
-    # Over a and d, where both ends are known and everybody is: from 0.2 to 0.6005. Alone, a would give 200.
+    # Over a and d, where both ends are known and no candidate is missing: from 0.2 to 0.6005.
     assert ranking.gaps == pytest.approx(((0.6 - 0.2) / 0.4005, (0.5 - 0.2) / 0.4005, 0.0))
-    assert rank(found).gaps == (None, None, None)
+    assert rank(scores).gaps == (None, None, None)
     assert ranking.left_out == ("rare",)
     assert ranking.cd == pytest.approx(2.343 * math.sqrt(3 * 4 / (6 * 3)), abs=2e-3)
     assert ranking.groups == ((0, 1, 2),)
     assert rank({}).candidates == ()
-    assert math.isnan(rank({("a", "u"): found["a", "u"]}).cd)
+    assert math.isnan(rank({("a", "u"): scores["a", "u"]}).cd)
 
 
-def test_what_selection_loses():
+def test_losses_of_selection():
     rows = [
         run("a", 0, [0.5, 0.4], full=[0.9, 0.8], observed=[0.1, 0.2]),  # loses 0.1
-        run("b", 0, [0.6, 0.3], full=[0.7, 0.6], observed=[0.5, 0.4]),  # loses nothing
+        run("b", 0, [0.6, 0.3], full=[0.7, 0.6], observed=[0.5, 0.4]),  # no loss
         run("full", 0, [0.9], full=[1.0], observed=[1.0]),
         run("a", 0, [0.7, 0.4], full=[0.9, 0.8], observed=[0.1, 0.2], data="yeast"),  # loses 0.3
     ]
-    losses = build(rows, modes=BOTH, reference_only=["full"]).losses
-    by = {found.data: found for found in losses}
+    losses = build_report(rows, modes=BOTH, reference_only=["full"]).losses
+    by = {loss.data: loss for loss in losses}
     assert by["voc"].within == pytest.approx(0.05)
     assert by["yeast"].within == pytest.approx(0.3)
     assert by[None].within == pytest.approx(0.4 / 3)
@@ -160,22 +162,22 @@ def test_what_selection_loses():
     assert by["voc"].among == pytest.approx(-0.1)
     assert (by["voc"].agreement, by["voc"].pools) == (0, 1)
     assert (by[None].among, by[None].agreement, by[None].pools) == (pytest.approx(0.1), 1, 2)
-    assert build(rows, modes=["observed"]).losses == ()
+    assert build_report(rows, modes=["observed"]).losses == ()
 
 
-def test_candidates_that_are_told_another_k_are_not_selected_by_their_sp_score():
-    told = {"a": 2.0, "b": 2.0, "c": 5.0}
+def test_candidates_with_another_k_are_not_selected_by_their_sp_score():
+    mean_labels = {"a": 2.0, "b": 2.0, "c": 5.0}
     scores = {"a": (0.5, 0.9, 0.1), "b": (0.6, 0.7, 0.2), "c": (0.1, 0.8, 0.9)}
     rows = [
-        run(name, 0, [test], full=[full], observed=[observed], config={"mean_labels": told[name]})
+        run(name, 0, [test], full=[full], observed=[observed], config={"mean_labels": mean_labels[name]})
         for name, (test, full, observed) in scores.items()
     ]
     # With c, whose SP-score is high because of its K, 0.4 would be lost; without it b is chosen.
-    assert build(rows, modes=BOTH).losses[-1].among == pytest.approx(-0.1)
-    assert build(rows, modes=BOTH).losses[-1].within == 0
+    assert build_report(rows, modes=BOTH).losses[-1].among == pytest.approx(-0.1)
+    assert build_report(rows, modes=BOTH).losses[-1].within == 0
 
 
-def test_what_the_best_epoch_gains():
+def test_gain_of_the_best_epoch():
     rows = [
         # By the best epoch trial 0 (0.9), by the last one trial 1 (0.8).
         run("a", 0, [0.5, 0.4], full=[0.9, 0.2], observed=[0.9, 0.2]),
@@ -186,21 +188,20 @@ def test_what_the_best_epoch_gains():
         run("closed form", 0, [0.5]),
     ]
     rows[-2].history["penalty"] = [1.0, 0.1]
-    report = build(rows, modes=BOTH)
-    found = report.entries[PLACE]
+    report = build_report(rows, modes=BOTH)
+    found = report.entries[TASK]
     assert found["a", "oracle"].last == pytest.approx((0.45 + 0.6) / 2)
     assert found["a", "oracle"].test.mean == pytest.approx(0.6)
     assert found["a", "observed"].last == pytest.approx((0.4 + 0.6) / 2)  # .2 is above .1
     assert [name for name, mode in found if found[name, mode].last is not None] == ["a", "a"]
-    [_, _, table] = last_epochs(report)
-    assert isinstance(table, Table)
-    assert table.rows == [["voc", "uniform", "7.50", "10.00"], ["**all**", "", "7.50", "10.00"]]
-    # Where one run was not tested at its end, the others may be those that ended well.
+    page = report_page(report, "")
+    assert "| voc | uniform | 7.50 | 10.00 |\n| **all** |  | 7.50 | 10.00 |" in page
+    # If the test mAP of one last epoch is missing, the others may be those whose last epoch was good.
     rows.append(run("old", 0, [0.5, math.nan], full=[0.9, 0.2], observed=[0.9, 0.2]))
-    assert last_epochs(build(rows, modes=BOTH)) == []
+    assert "What the best epoch gains" not in report_page(build_report(rows, modes=BOTH), "")
 
 
-def test_what_is_missing_and_what_failed():
+def test_missing_and_failed_runs():
     rows = [
         run("a", 0, [0.5]),
         run("a", 1, [0.5]),
@@ -209,24 +210,24 @@ def test_what_is_missing_and_what_failed():
         replace(run("a", 0, [0.5], trial=1), status="failed", message="late", history={}),
         row(("voc", "uniform", "b", 1), values={"val/mAP": [0.5], "test/mAP": [math.nan]}),
     ]
-    told = build(rows, modes=BOTH).account
-    reasons = {(m.series.candidate, m.series.seed): (m.modes, m.reason) for m in told.missing}
+    books = build_report(rows, modes=BOTH).books
+    reasons = {(m.series.candidate, m.series.seed): (m.modes, m.reason) for m in books.missing}
     assert reasons == {
         ("c", 0): (BOTH, "its only run failed"),
         ("c", 1): (BOTH, "no run"),
         ("b", 1): (BOTH, "no run with numbers for this selection"),
     }
-    assert [(f.series.candidate, f.message) for f in told.failures] == [("a", "late"), ("c", "boom")]
+    assert [(f.series.candidate, f.message) for f in books.failures] == [("a", "late"), ("c", "boom")]
     wanted = [SeriesKey("yeast", "uniform", "a", 0)]
-    missing = build(rows, modes=BOTH, expected=wanted).account.missing
+    missing = build_report(rows, modes=BOTH, expected=wanted).books.missing
     assert wanted[0] in [m.series for m in missing]
     assert SeriesKey("voc", "uniform", "c", 1) not in [m.series for m in missing]
 
 
-def test_a_mode_that_some_runs_lack_costs_only_itself():
+def test_runs_without_the_numbers_of_a_mode_are_missing_only_there():
     rows = [run("a", 0, [0.5]), row(("voc", "uniform", "b", 0), values={"val/mAP": [0.4], "test/mAP": [0.4]})]
-    found = build(rows, modes=BOTH)
-    assert set(found.entries[PLACE]) == {("a", "oracle"), ("b", "oracle"), ("a", "observed")}
+    found = build_report(rows, modes=BOTH)
+    assert set(found.entries[TASK]) == {("a", "oracle"), ("b", "oracle"), ("a", "observed")}
     assert found.losses[-1].series == 1
 
 
@@ -238,25 +239,26 @@ def test_versions_data_and_cost():
             "b", 0, [0.5], versions={"code": "two", "machine": "y"}, facts={"fingerprint": "other", "test": 9}
         ),
     ]
-    told = build(rows, modes=BOTH).account
-    assert told.mixed == ("code",)
-    assert told.versions[0] == (("", "two", "", "", "y"), 2)
-    assert told.changed == (("voc", "uniform", 0),)
-    assert told.fingerprints == {"voc": 2}
-    assert told.facts["voc"]["test"] == (9, 1000)
-    assert told.costs[0] == ("voc", "a", 2, 5.0, 10.0)
+    books = build_report(rows, modes=BOTH).books
+    assert books.mixed == ("code",)
+    assert books.versions[0] == (("", "two", "", "", "y"), 2)
+    assert books.changed == (("voc", "uniform", 0),)
+    assert books.fingerprints == {"voc": 2}
+    assert books.facts["voc"]["test"] == (9, 1000)
+    assert books.costs[0] == ("voc", "a", 2, 5.0, 10.0)
 
 
 def test_the_order_of_rows_does_not_matter():
     rows = sweep(data=("voc", "yeast"), seeds=2, trials=2)
     shuffled = random.Random(0).sample(rows, len(rows))
     one, two = (
-        build(r, modes=BOTH, baseline="an", ceiling="full", reference_only=["full"]) for r in (rows, shuffled)
+        build_report(r, modes=BOTH, baseline="an", ceiling="full", reference_only=["full"])
+        for r in (rows, shuffled)
     )
     assert one.rankings == two.rankings
     assert one.losses == two.losses
-    assert one.account == two.account
+    assert one.books == two.books
     assert one.candidates == two.candidates
-    assert {k: v.p for k, v in one.entries[PLACE].items()} == {k: v.p for k, v in two.entries[PLACE].items()}
+    assert {k: v.p for k, v in one.entries[TASK].items()} == {k: v.p for k, v in two.entries[TASK].items()}
     assert one.rankings["oracle"].candidates[0] == "em"
     assert HOSTILE in one.rankings["oracle"].candidates

@@ -1,10 +1,17 @@
-"""What can be wrong with a specification is told with its line, before anything runs."""
+"""Specifications are read completely, and mistakes are reported with their line before anything runs."""
 
 from __future__ import annotations
 
-import pytest
+import contextlib
+import json
+from pathlib import Path
 
-from spml.bench.parse import find_spec, read_spec, ready_made
+import pytest
+import yaml
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from spml.bench.read_spec import find_spec, read_spec, ready_made
 from spml.bench.space import Range
 from spml.errors import InputError
 from spml.methods.registry import methods
@@ -42,20 +49,20 @@ def test_everything_is_read(tmp_path):
     assert spec.train == {"epochs": 3, "batch_size": 32}
 
 
-def test_all_methods_but_some(tmp_path):
+def test_all_methods_except_some(tmp_path):
     text = TOY.replace("  - an\n", "  - {all: true, except: [em, iu, combine, gpr]}\n")
     spec = read_spec(save_spec(tmp_path, text.replace("epochs: 3", "epochs: 6")))
-    assert {one.name for one in spec.candidates} >= {*methods()} - {"em", "iu", "combine", "gpr"}
-    assert "iu" not in {one.name for one in spec.candidates}
+    assert {candidate.name for candidate in spec.candidates} >= {*methods()} - {"em", "iu", "combine", "gpr"}
+    assert "iu" not in {candidate.name for candidate in spec.candidates}
 
 
-def test_mean_labels_that_a_candidate_is_told(tmp_path):
+def test_mean_labels_of_a_candidate(tmp_path):
     path = edited(tmp_path, "  - an\n", "  - an\n  - {name: w, method: an, mean_labels: x1.4}\n"
                   "  - {name: u, method: an, mean_labels: unstated}\n")  # fmt: skip
-    told = {one.name: one.mean_labels for one in read_spec(path).candidates}
-    assert told["an"] == 1.0
-    assert told["w"] == 1.4
-    assert told["u"] is None
+    mean_labels = {candidate.name: candidate.mean_labels for candidate in read_spec(path).candidates}
+    assert mean_labels["an"] == 1.0
+    assert mean_labels["w"] == 1.4
+    assert mean_labels["u"] is None
 
 
 def test_a_warmup_that_ends_in_time(tmp_path):
@@ -65,7 +72,7 @@ def test_a_warmup_that_ends_in_time(tmp_path):
 def test_an_empty_space_is_one_trial(tmp_path):
     path = edited(tmp_path, "space: {hp.alpha: [0.05, 0.1, 0.2]}", "space: {}")
     spec = read_spec(path)
-    assert [spec.trials_of(one) for one in spec.candidates] == [3, 1, 3]
+    assert [spec.trials_of(candidate) for candidate in spec.candidates] == [3, 1, 3]
 
 
 def test_a_huge_grid_is_counted_without_being_made(tmp_path):
@@ -86,7 +93,7 @@ def test_a_grid_is_counted(tmp_path):
         "optim.lr: {low: 1e-3, high: 1e-1, log: true}", "optim.lr: [0.01, 0.1]"
     )
     spec = read_spec(save_spec(tmp_path, text))
-    assert [spec.trials_of(one) for one in spec.candidates] == [2, 3, 2]
+    assert [spec.trials_of(candidate) for candidate in spec.candidates] == [2, 3, 2]
 
 
 @pytest.mark.parametrize(
@@ -94,29 +101,59 @@ def test_a_grid_is_counted(tmp_path):
     [
         ("  - an\n", "  - ann\n", 9, "'ann'"),
         ("title: toys", "titel: toys", 2, "unknown key 'titel'.*title"),
-        ("path: toy.npz,", "", 4, "needs a path"),
+        ("path: toy.npz,", "", 4, "data set 'toy' needs a path"),
         ("unlisted: negative,", "unlisted: negative, train: {epoch: 3},", 4, "unknown key 'epoch' of train"),
-        ("unlisted: negative,", "unlisted: negative, train: 3,", 4, "train: expected settings by name"),
+        (
+            "unlisted: negative,",
+            "unlisted: negative, train: 3,",
+            4,
+            "data.toy.train: expected a mapping, got 3",
+        ),
         ("unlisted: negative", "unlistet: negative", 4, "unknown key 'unlistet'.*unlisted"),
-        ("unlisted: negative", "unlisted: none", 9, "data.unlisted must be one of"),
-        ("mean_labels: 1.6", "mean_labels: 0", 4, "mean_labels must be a number above 0, got 0"),
+        (
+            "unlisted: negative",
+            "unlisted: none",
+            4,
+            "data.toy.unlisted: expected one of unknown, negative, got 'none'",
+        ),
+        ("mean_labels: 1.6", "mean_labels: 0", 4, "mean_labels: expected a number > 0.0, got 0"),
         ("observe: single", "observe_seed: 3", 6, "unknown key 'observe_seed'"),
         ("observe_power: 1.0", "power: 1.0", 7, "unknown key 'power'"),
         ("hp.alpha: [0.05, 0.1, 0.2]", "hp.alhpa: [0.05]", 10, "alhpa"),
-        ("hp.alpha: [0.05, 0.1, 0.2]", "hp.alpha: []", 10, "nothing to choose from"),
+        ("hp.alpha: [0.05, 0.1, 0.2]", "hp.alpha: []", 10, "hp.alpha: the list of values is empty"),
         ("hp.alpha: [0.05, 0.1, 0.2]", "hp.alpha: [0.1, -3.0]", 10, "alpha"),
         ("method: em,", "methode: em,", 10, "unknown key 'methode'"),
-        ("labels: full", "labels: all", 11, "labels must be one of observed, full"),
+        (
+            "labels: full",
+            "labels: all",
+            11,
+            r"candidates\[2\].labels: expected one of observed, full, got 'all'",
+        ),
         ("baseline: an", "baseline: annn", 12, "no candidate is called 'annn'"),
         ("ceiling: full", "ceiling: none", 13, "no candidate is called 'none'"),
         ('"audit:20"', '"audit:0"', 14, "unknown mode 'audit:0'"),
         ('"audit:20"', "oracle", 14, "different modes"),
-        ("seeds: 2", "seeds: 0", 15, "seeds: expected how many"),
-        ("seeds: 2", "seeds: [1, 1]", 15, "seeds"),
-        ("draws: 20", "draws: 0.5", 16, "draws: expected a number of at least 2"),
-        ("sampler: random", "sampler: rand", 18, "sampler must be one of random, grid, tpe"),
+        ("seeds: 2", "seeds: 0", 15, "seeds: expected a whole number >= 1, got 0"),
+        ("seeds: 2", "seeds: [1, 1]", 15, "expected different seeds"),
+        ("seeds: 2", "seeds: []", 15, "seeds: expected a list of length >= 1"),
+        (
+            "  toy: {path: toy.npz, unlisted: negative, mean_labels: 1.6}",
+            "  toy: 3",
+            4,
+            "expected a mapping, got 3",
+        ),
+        ("trials: 3", "guided_by: audit:7", 19, "guided_by must be one of oracle, observed, audit:20"),
+        ("observe: single", "observe: singel", 6, "hiding.uniform.observe: expected one of none, single"),
+        ("data:\n", "card: vok\ndata:\n", 3, "card: expected one of voc, coco, nus, cub, got 'vok'"),
+        ("draws: 20", "draws: 0.5", 16, "draws: expected a whole number, got 0.5"),
+        (
+            "sampler: random",
+            "sampler: rand",
+            18,
+            "search.sampler: expected one of random, grid, tpe, got 'rand'",
+        ),
         ("sampler: random", "sampler: grid", 9, "a list of values for optim.lr"),
-        ("trials: 3", "trials: 0", 19, "trials: expected a number of at least 1"),
+        ("trials: 3", "trials: 0", 19, "search.trials: expected a whole number >= 1, got 0"),
         ("trials: 3", "trials: 100000000", 17, "at most 1,000,000 are possible"),
         ("low: 1e-3", "low: 1e+3", 21, "low < high"),
         ("low: 1e-3", "low: -1", 21, "low < high"),
@@ -127,30 +164,40 @@ def test_a_grid_is_counted(tmp_path):
         ("epochs: 3", "devices: 2", 22, "unknown key 'devices'"),
         ("  - an\n", "  - an\n  - em_apl\n", 10, "nothing before epoch 6 .*epochs is 3"),
         ("method: em,", "method: em, devices: 2,", 10, "unknown key 'devices' of a candidate"),
-        ("draws: 20", "seeds: 2", 16, "'seeds' is there twice"),
-        ("draws: 20", "draws: 1", 16, "draws: expected a number of at least 2"),
-        ("mean_labels: 1.6", "mean_labels: .inf", 4, "mean_labels must be a number above 0"),
+        ("draws: 20", "seeds: 2", 16, "'seeds' is stated twice"),
+        ("draws: 20", "draws: 1", 16, "draws: expected a whole number >= 2, got 1"),
+        (
+            "mean_labels: 1.6",
+            "mean_labels: .inf",
+            4,
+            "mean_labels: expected a number <= 1000000000.0, got inf",
+        ),
         ("observe: single", "observe: single, observe_share: 3.0", 9, "observe_share 3 has no effect"),
         ("method: em,", "method: em, init_from: runs/x,", 10, "unknown key 'init_from'"),
-        ("method: em,", "method: em, 7: 1,", 10, "'7' is no name of a setting"),
-        ("name: em slow", 'name: ""', 10, "has at least a name"),
-        ("method: em,", "method: em, optim: 3,", 10, "optim.lr is a part of optim"),
-        ("method: em,", "method: em, optim: {lr: 1},", 10, "is given twice"),
+        ("method: em,", "method: em, 7: 1,", 10, "'7' is not a name"),
+        ("name: em slow", 'name: ""', 10, "name: expected text of length >= 1"),
+        ("method: em,", "method: em, optim: 3,", 10, "optim.lr is part of optim, which is stated as a whole"),
+        ("method: em,", "method: em, optim: {lr: 1},", 10, "optim.lr is stated twice"),
         ("optim.lr: {low", "data.path: {low", 21, "'data.path' can't be searched"),
         ("optim.lr: {low", "devices: {low", 21, "'devices' can't be searched"),
         ("optim.lr: {low", "threads: {low", 21, "'threads' can't be searched"),
         ("optim.lr: {low", "seed: {low", 21, "'seed' can't be searched"),
         ("optim.lr: {low", "mean_labels: {low", 21, "'mean_labels' can't be searched"),
-        ("optim.lr: {low", "on: {low", 21, "'on' is no name of a setting"),
-        ("log: true", "log: [1]", 21, "low < high"),
+        ("optim.lr: {low", "on: {low", 21, "'on' is not a name"),
+        ("log: true", "log: [1]", 21, r"optim.lr.log: expected true or false, got \[1\]"),
         ("high: 1e-1, log: true", "high: .inf", 21, "low < high"),
         ("log: true", "integer: true", 21, "integer: true whole numbers"),
-        ("epochs: 3", "3: 4, epochs: 3", 22, "'3' is no name of a setting"),
-        ("epochs: 3", "optim: 3, optim.lr: 1", 22, "optim.lr is a part of optim"),
-        ("seeds: 2", "seeds: [99999999999]", 15, r"below 2\^31"),
+        ("epochs: 3", "3: 4, epochs: 3", 22, "'3' is not a name"),
+        ("epochs: 3", "optim: 3, optim.lr: 1", 22, "optim.lr is part of optim, which is stated as a whole"),
+        (
+            "seeds: 2",
+            "seeds: [99999999999]",
+            15,
+            r"seeds\[0\]: expected a whole number <= 2147483647, got 99999999999",
+        ),
     ],
 )
-def test_mistakes_have_their_line(tmp_path, old, new, line, words):
+def test_mistakes_are_reported_with_their_line(tmp_path, old, new, line, words):
     path = edited(tmp_path, old, new)
     with pytest.raises(InputError, match=words) as caught:
         read_spec(path)
@@ -160,15 +207,16 @@ def test_mistakes_have_their_line(tmp_path, old, new, line, words):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("", "expected settings by name"),
-        ("- a", "expected settings by name"),
-        ("a: [", "is not YAML"),
-        ("a: &x [1]\nb: *x", r"references \(\*name\) are not read"),
-        ("title: !!python/object:os.system {}", "is not YAML"),
-        ("title: x", "data: expected at least one entry"),
+        ("", "expected a mapping"),
+        ("- a", "expected a mapping"),
+        ("a: [", "not valid YAML"),
+        ("a: &x [1]\nb: *x", r"references \(\*name\) are not supported"),
+        ("title: !!python/object:os.system {}", "not valid YAML"),
+        ('title: "\\ud800"', "not valid YAML.*surrogates"),
+        ("title: x", "a specification needs 'data'"),
     ],
 )
-def test_files_that_are_no_specification(tmp_path, text, words):
+def test_files_that_are_not_specifications(tmp_path, text, words):
     with pytest.raises(InputError, match=words):
         read_spec(save_spec(tmp_path, text))
 
@@ -179,7 +227,7 @@ def test_two_candidates_of_one_name(tmp_path):
         read_spec(path)
 
 
-def test_no_such_specification():
+def test_unknown_specification():
     with pytest.raises(InputError, match=r"quik: there is no such file.*quick"):
         find_spec("quik")
 
@@ -191,3 +239,32 @@ def test_ready_made_ones_can_be_read(name):
     assert spec.baseline
     assert spec.ceiling
     assert {"oracle", "observed"} <= set(spec.modes)
+
+
+def paths_of(value, path=()):
+    """Paths of all values in a document."""
+    yield path
+    entries = (
+        value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    )
+    for key, part in entries:
+        yield from paths_of(part, (*path, key))
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda part: st.lists(part, max_size=3) | st.dictionaries(st.text(max_size=8), part, max_size=3),
+    max_leaves=4,
+)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(path=st.sampled_from([path for path in paths_of(yaml.safe_load(TOY)) if path]), value=JSON)
+def test_any_value_anywhere_is_accepted_or_reported(path, value):
+    document = yaml.safe_load(TOY)
+    inner = document
+    for step in path[:-1]:
+        inner = inner[step]
+    inner[path[-1]] = value
+    with contextlib.suppress(InputError):
+        read_spec(Path("toys.yaml"), json.dumps(document))

@@ -1,4 +1,4 @@
-"""Statistics: equal to SciPy or what was computed by hand or printed."""
+"""Statistics: equal to SciPy, to values computed by hand, or to published ones."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_friedman_as_printed_by_demsar():
     found = friedman(TABLE_6)
     assert found.chi2 == pytest.approx(9.28, abs=0.005)
     assert found.f == pytest.approx(3.69, abs=0.005)
-    assert 0.01 < found.p < 0.05  # he rejects at F(3, 39) = 2.85
+    assert 0.01 < found.p < 0.05  # the paper rejects at F(3, 39) = 2.85
 
 
 def test_friedman_equals_scipy_without_ties():
@@ -35,7 +35,7 @@ def test_friedman_equals_scipy_without_ties():
     assert friedman(table).chi2 == pytest.approx(friedmanchisquare(*table.T).statistic, rel=1e-12)
 
 
-def test_friedman_at_its_ends():
+def test_friedman_in_extreme_cases():
     alike = friedman([[1, 2, 3]] * 4)
     assert alike.chi2 == 8
     assert alike.f == np.inf
@@ -79,11 +79,11 @@ def test_holm_by_hand():
 
 
 def test_paired_p_by_hand():
-    # One seed: the draws' deviation alone, and a normal distribution.
+    # One seed: only the deviation of the draws, and a normal distribution.
     draws = np.array([[-1.0, *range(1, 99)]])
     assert paired_p([49.0], draws) == pytest.approx(2 * norm.sf(49 / draws.std(ddof=1)))
     assert paired_p([-49.0], draws) == paired_p([49.0], draws)
-    # Seeds alone: Student's one-sample test.
+    # Only seeds: Student's one-sample test.
     seeds = [0.3, 0.1, 0.25, -0.05]
     assert paired_p(seeds, np.zeros((4, 9))) == pytest.approx(ttest_1samp(seeds, 0).pvalue, rel=1e-12)
     # Both: .01 / 2 from seeds and .02 from draws, so .025^2 / .005^2 = 25 degrees of freedom.
@@ -96,7 +96,7 @@ def test_paired_p_by_hand():
 
 @pytest.mark.parametrize("seeds", [3, 5])
 @pytest.mark.parametrize(("by_seeds", "by_samples"), [(1.0, 0.0), (1.0, 1.0), (0.3, 1.0), (0.0, 1.0)])
-def test_paired_p_is_below_a_twentieth_once_in_twenty_where_nothing_differs(seeds, by_seeds, by_samples):
+def test_paired_p_is_below_5_percent_in_5_percent_of_cases_without_a_difference(seeds, by_seeds, by_samples):
     rng = np.random.default_rng(seeds)
     found = []
     for _ in range(1500):
@@ -105,7 +105,7 @@ def test_paired_p_is_below_a_twentieth_once_in_twenty_where_nothing_differs(seed
     assert 0.035 < np.mean(found) < 0.07
 
 
-def test_paired_p_refuses_other_shapes():
+def test_paired_p_refuses_inconsistent_shapes():
     with pytest.raises(ValueError, match=r"got \(2,\), \(3, 4\)"):
         paired_p(np.zeros(2), np.zeros((3, 4)))
     with pytest.raises(ValueError, match="B >= 2"):

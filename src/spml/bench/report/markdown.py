@@ -1,0 +1,182 @@
+"""Numbers, names and tables of a report in Markdown, and a Markdown page as one HTML file."""
+
+from __future__ import annotations
+
+import base64
+import html
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+from ..rows import OBSERVED, ORACLE
+from .statistics import Task
+
+UNKNOWN = "-"
+"""Stands for a value that is not known."""
+
+_SPECIAL = re.compile(r"([\\`*_{}\[\]<>|$~&#!])")
+_DETAILS = re.compile(r"<details><summary>[\w ,()]*</summary>|</details>")
+
+_STYLE = """
+:root { color-scheme: light dark; --line: #8884; --soft: #8881; }
+body { font: 15px/1.5 system-ui, sans-serif; margin: 2em auto; padding: 0 1.2em; max-width: 72em; }
+h2 { margin-top: 2.2em; border-bottom: 1px solid var(--line); }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; margin: 1em 0; font-size: 13.5px; }
+th, td { padding: .25em .7em; text-align: left; overflow-wrap: anywhere; }
+th[style], td[style] { white-space: nowrap; overflow-wrap: normal; }
+thead th { border-bottom: 2px solid var(--line); vertical-align: bottom; }
+tbody tr:nth-child(even) { background: var(--soft); }
+.wide { overflow-x: auto; }
+img { max-width: 100%; height: auto; background: white; }
+code, pre { font-family: ui-monospace, monospace; background: var(--soft); }
+pre { padding: .8em; overflow-x: auto; }
+"""
+
+
+# -- numbers and names ---------------------------------------------------------------------------------
+
+
+def percent(value: float | None, sign: bool = False) -> str:
+    """A mAP or a difference of two, times 100, with two decimals."""
+    if value is None or not math.isfinite(value):
+        return UNKNOWN
+    rounded = round(100 * value, 2) + 0.0  # not -0.00
+    return f"{rounded:+.2f}" if sign else f"{rounded:.2f}"
+
+
+def with_sd(mean: float, sd: float, sign: bool = False) -> str:
+    """Mean and standard deviation, times 100."""
+    return f"{percent(mean, sign)} ± {percent(sd)}"
+
+
+def share(value: float | None) -> str:
+    """A share of the gap, in whole percent."""
+    return UNKNOWN if value is None else f"{round(100 * value) + 0:d} %"
+
+
+def p_value(value: float | None) -> str:
+    """A p-value with three decimals."""
+    if value is None or not math.isfinite(value):
+        return UNKNOWN
+    return "<0.001" if value < 0.0005 else f"{value:.3f}"
+
+
+def settings(params: Mapping[str, Any]) -> str:
+    """Searched settings as `name value`, numbers with four digits."""
+    return ", ".join(
+        f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}"
+        for name, value in sorted(params.items())
+    )
+
+
+def count(number: int, singular: str, plural: str = "") -> str:
+    """A number of things, such as "1 run" and "2 runs"."""
+    return f"{number} {singular if number == 1 else plural or singular + 's'}"
+
+
+def task_name(task: Task) -> str:
+    """Data set and way of hiding labels, as plain text."""
+    return f"{task[0]}, {task[1]}"
+
+
+def criterion(mode: str) -> str:
+    """Criterion by which a mode selects trial and epoch, to follow "with"."""
+    if mode == ORACLE:
+        return (
+            "the highest mAP on fully labelled validation samples: what published results use and no user has"
+        )
+    if mode == OBSERVED:
+        return "the highest SP-score, which needs only the observed labels of the validation samples"
+    size = mode.partition(":")[2]
+    return f"the highest mAP on {size} fully labelled validation samples (on all, where there are fewer)"
+
+
+# -- text ------------------------------------------------------------------------------------------------
+
+
+def one_line(text: object) -> str:
+    """Any text on one line, without control characters."""
+    return " ".join("".join(c if c.isprintable() else " " for c in str(text)).split())
+
+
+def plain(text: object, limit: int = 400) -> str:
+    """Any text as Markdown that displays it literally: on one line, escaped, cut after `limit` characters.
+
+    Names and messages, which were not written for a report, pass through here.
+    """
+    line = one_line(text)
+    if len(line) > limit:
+        line = line[: limit - 1] + "\N{HORIZONTAL ELLIPSIS}"
+    return _SPECIAL.sub(r"\\\1", line)
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> str:
+    """A table whose first `left` columns are aligned to the left and the others to the right."""
+    rule = ["---" if column < left else "---:" for column in range(len(header))]
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in (header, rule, *rows))
+
+
+def bullets(items: Sequence[str]) -> str:
+    """A list."""
+    return "\n".join(f"- {item}" for item in items)
+
+
+def picture(name: str, alternative: str) -> str:
+    """The picture `figures/NAME.png`; on the HTML page, the SVG of the same name is embedded instead."""
+    return f"![{alternative}](figures/{name}.png)"
+
+
+def details(summary: str, text: str) -> str:
+    """Text that is folded away under a summary line."""
+    return f"<details><summary>{summary}</summary>\n\n{text}\n\n</details>"
+
+
+def page(blocks: Sequence[str]) -> str:
+    """Blocks of Markdown as one page."""
+    return "\n\n".join(blocks) + "\n"
+
+
+# -- HTML ------------------------------------------------------------------------------------------------
+
+
+def to_html(title: str, markdown: str, pictures: Mapping[str, bytes]) -> str:
+    """Convert a page to one HTML file that loads nothing and runs nothing.
+
+    HTML in the Markdown is displayed as text, except for the tags of `details`.
+
+    Args:
+        title: Title, plain text.
+        markdown: The page.
+        pictures: SVG by name, for `picture`. Other images become their alternative text.
+    """
+    parser = MarkdownIt("commonmark").enable("table")
+
+    def raw_html(renderer: Any, tokens: Sequence[Token], index: int, options: Any, env: Any) -> str:
+        text = tokens[index].content
+        return text if _DETAILS.fullmatch(text.strip()) else html.escape(text)
+
+    def image(renderer: Any, tokens: Sequence[Token], index: int, options: Any, env: Any) -> str:
+        token = tokens[index]
+        alternative = html.escape(renderer.renderInlineAsText(token.children, options, env))
+        name = re.fullmatch(r"figures/([\w-]+)\.png", str(token.attrs["src"]))
+        if not name or name[1] not in pictures:
+            return alternative
+        # As an image and not inline: the ids of several SVG would clash, and an image can't run scripts.
+        data = base64.b64encode(pictures[name[1]]).decode()
+        return f'<img alt="{alternative}" src="data:image/svg+xml;base64,{data}">'
+
+    parser.add_render_rule("html_block", raw_html)
+    parser.add_render_rule("html_inline", raw_html)
+    parser.add_render_rule("image", image)
+    parser.add_render_rule("table_open", lambda *_: '<div class="wide"><table>\n')
+    parser.add_render_rule("table_close", lambda *_: "</table></div>\n")
+    return (
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{html.escape(title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n"
+        f"{parser.render(markdown)}</body>\n</html>\n"
+    )
