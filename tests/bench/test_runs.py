@@ -26,7 +26,7 @@ from spml.bench.state import read_state
 from spml.bench.store import Store
 from spml.bench.workers import Job, check_data, work
 from spml.config import DataConfig, from_dict
-from spml.data import open_dataset
+from spml.data import open_dataset, start_opening
 from spml.errors import InputError
 from spml.runs.console import Console
 from spml.runs.train import run_training
@@ -241,7 +241,7 @@ def test_an_unforeseen_error_with_the_data_leaves_the_other_data(tmp_path, monke
     def breaking(config, **rest):
         if "other" in config.path:
             raise MemoryError("too large")
-        return open_dataset(config, **rest)
+        return start_opening(config, **rest)
 
     monkeypatch.setattr("spml.runs.resolve.start_opening", breaking)
     problems = work(job)

@@ -56,10 +56,11 @@ def _read(root: Path) -> Official:
                     columns.append(column)
         images = sorted(image for image, columns in present.items() if columns)
         if count := len(present) - len(images):
-            noun, verb, are = ("image", "shows", "is") if count == 1 else ("images", "show", "are")
+            plural = "" if count == 1 else "s"
+            third_person = "s" if count == 1 else ""
             notes.append(
-                f"{count:,} {noun} of the official {phase} list {verb} no class (or only difficult objects) "
-                f"and {are} left out."
+                f"{count:,} image{plural} of the official {phase} list show{third_person} no class (or only "
+                f"difficult objects) and {'is' if count == 1 else 'are'} left out."
             )
         labels = full_labels([present[image] for image in images], len(CLASSES))
         parts.append(
