@@ -14,7 +14,7 @@ from spml.bench import plan
 PACKAGE = Path(spml.__file__).parent
 
 NO_NUMBERS = {
-    "__init__.py", "config.py", "errors.py", "files.py", "version.py", "bench/features.py",
+    "__init__.py", "config.py", "errors.py", "files.py", "plugins.py", "version.py", "bench/features.py",
     "bench/plan.py", "bench/rows.py", "bench/space.py", "bench/spec.py", "data/__init__.py",
     "data/cache.py", "data/dataset.py", "data/open.py", "data/partial.py", "data/phrases.py", "data/safe.py",
     "runs/__init__.py", "runs/api.py", "runs/console.py", "runs/evaluate.py", "runs/folder.py",

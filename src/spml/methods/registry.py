@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import inspect
-import warnings
 from collections.abc import Callable, Iterable, Mapping
-from functools import cache
 from typing import Any, TypeVar
 
 from torch import nn
 
 from ..errors import InputError, nearest
+from ..plugins import import_plugins
 from .base import Objective
 
 _REGISTRY: dict[str, type[Objective]] = {}
@@ -42,28 +41,8 @@ def register(name: str) -> Callable[[_OBJECTIVE], _OBJECTIVE]:
 
 def methods() -> dict[str, type[Objective]]:
     """Return all registered methods by name, including those of installed packages."""
-    _import_all()
+    import_plugins("spml.methods", ENTRY_POINTS)
     return dict(sorted(_REGISTRY.items()))
-
-
-@cache
-def _import_all() -> None:
-    """Import all modules with methods.
-
-    Done once: searching all installed packages takes 7 ms, and runs of a comparison may last only 300 ms.
-    """
-    import importlib
-    import pkgutil
-    from importlib.metadata import entry_points
-
-    package = importlib.import_module("spml.methods")
-    for module in pkgutil.iter_modules(package.__path__):
-        importlib.import_module(f"{package.__name__}.{module.name}")
-    for point in entry_points(group=ENTRY_POINTS):
-        try:
-            point.load()
-        except Exception as error:  # a broken foreign package must not stop the program
-            warnings.warn(f"{ENTRY_POINTS}: {point.value} can't be imported ({error})", stacklevel=2)
 
 
 def find(name: str) -> type[Objective]:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, cached_property
-from importlib.metadata import entry_points
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from ..plugins import import_plugins
 from .arrays import Empty, as_scores, as_truth
 from .ranks import Ranks, rank_positives
 
@@ -97,17 +94,5 @@ def register_metric(name: str, title: str) -> Callable[[Measure], Measure]:
 
 def metrics() -> dict[str, Metric]:
     """All registered metrics by name, including those of installed packages, which come last."""
-    _import_all()
+    import_plugins("spml.metrics", ENTRY_POINTS)
     return dict(_REGISTRY)
-
-
-@cache
-def _import_all() -> None:
-    package = __package__
-    for module in pkgutil.iter_modules(importlib.import_module(package).__path__):
-        importlib.import_module(f"{package}.{module.name}")
-    for point in entry_points(group=ENTRY_POINTS):
-        try:
-            point.load()
-        except Exception as error:  # whatever a foreign package raises must not stop the program
-            warnings.warn(f"{ENTRY_POINTS}: {point.value} can't be imported ({error})", stacklevel=2)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from spml import plugins
 from spml.data.writers import find_writer, register_writer, registry, writers
 from spml.errors import InputError
 
@@ -42,7 +43,7 @@ def test_a_broken_package_is_named_and_the_others_work(monkeypatch):
         def load(self):
             raise RuntimeError("no such luck")
 
-    monkeypatch.setattr(registry, "entry_points", lambda group: [Point()])
-    registry._import_all.cache_clear()
+    monkeypatch.setattr(plugins, "entry_points", lambda group: [Point()])
+    plugins.import_plugins.cache_clear()
     with pytest.warns(UserWarning, match=r"spml\.writers: their_module can't be imported \(no such luck\)"):
         assert "csv" in writers()

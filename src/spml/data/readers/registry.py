@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, cached_property
-from importlib.metadata import entry_points
+from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
 from ...config import DataConfig
 from ...errors import InputError
+from ...plugins import import_plugins
 from ..records import Records
 from .documents import Outline, read_outline
 
@@ -137,7 +135,7 @@ def register_reader(
 
 def readers() -> dict[str, Reader]:
     """Registered readers by name, those of installed packages included, in the order of their priority."""
-    _import_all()
+    import_plugins("spml.data.readers", ENTRY_POINTS)
     return {reader.name: reader for reader in sorted(_REGISTRY.values(), key=lambda reader: -reader.priority)}
 
 
@@ -158,15 +156,3 @@ def _recognises(reader: Reader, source: Source) -> bool:
     except Exception as error:  # a broken reader of another package must not stop the others
         warnings.warn(f"reader {reader.name!r} is left out: it raised {error!r}", stacklevel=2)
         return False
-
-
-@cache
-def _import_all() -> None:
-    package = importlib.import_module(__package__)
-    for module in pkgutil.iter_modules(package.__path__):
-        importlib.import_module(f"{package.__name__}.{module.name}")
-    for point in entry_points(group=ENTRY_POINTS):
-        try:
-            point.load()
-        except Exception as error:  # a broken package must not stop the program
-            warnings.warn(f"{ENTRY_POINTS}: {point.value} can't be imported ({error})", stacklevel=2)

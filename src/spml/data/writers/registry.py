@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
-import warnings
 from collections.abc import Callable, Mapping
-from functools import cache
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from ...errors import InputError, nearest
+from ...plugins import import_plugins
 from ..records import Records
 from .inferred import Inferred
 
@@ -74,7 +70,7 @@ def register_writer(name: str, title: str, *, suffix: str = "") -> Callable[[Wri
 
 def writers() -> dict[str, Writer]:
     """All registered writers by name, those of installed packages included."""
-    _import_all()
+    import_plugins("spml.data.writers", ENTRY_POINTS)
     return dict(sorted(_REGISTRY.items()))
 
 
@@ -88,15 +84,3 @@ def find_writer(name: str) -> Writer:
     if name not in registered:
         raise InputError(f"unknown format {name!r}. {nearest(name, registered)}")
     return registered[name]
-
-
-@cache
-def _import_all() -> None:
-    package = __package__
-    for module in pkgutil.iter_modules(importlib.import_module(package).__path__):
-        importlib.import_module(f"{package}.{module.name}")
-    for point in entry_points(group=ENTRY_POINTS):
-        try:
-            point.load()
-        except Exception as error:  # a mistake in a foreign package must not stop the program
-            warnings.warn(f"{ENTRY_POINTS}: {point.value} can't be imported ({error})", stacklevel=2)
