@@ -287,7 +287,7 @@ _DOMAINS: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
     ("data.test_share model.dropout optim.ema", lambda value: 0 <= value < 1, "in [0, 1)"),
     ("data.max_unreadable", lambda value: 0 <= value <= 1, "in [0, 1]"),
     ("data.val_share", lambda value: 0 < value < 1, "between 0 and 1"),
-    ("data.size", lambda value: 0 <= value <= 1 << 14, "from 0 to 16384"),
+    ("data.size", lambda value: 0 <= value <= 8192, "from 0 to 8192"),
     ("threads", lambda value: 0 <= value <= 1024, "from 0 to 1024"),
     ("seed", lambda value: 0 <= value < 2**32, "from 0 to 2^32 - 1"),
 )

@@ -111,7 +111,7 @@ def test_unknown_hyper_parameter_and_value(capsys, tmp_path, photos):
         ("--epochs", "many", "epochs"),
         ("--seed", "99999999999999999999", "--seed must be from 0 to 2^32 - 1"),
         ("--threads", "1000000", "--threads must be from 0 to 1024"),
-        ("--data.size", "100000000", "--data.size must be from 0 to 16384"),
+        ("--data.size", "100000000", "--data.size must be from 0 to 8192"),
         ("--data.max_unreadable", "-1", "--data.max_unreadable must be in [0, 1]"),
         ("--data.max_unreadable", ".nan", "--data.max_unreadable must be in [0, 1]"),
         ("--no_such_setting", "1", "no_such_setting"),

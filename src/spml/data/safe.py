@@ -39,7 +39,7 @@ def inside(root: Path, text: str, where: str) -> Path:
         raise InputError(f"{where}: the name of a file is empty.")
     if CONTROL.search(text):
         raise InputError(
-            f"{where}: {shown(text)} holds a character that no file name has (a line break, NUL, half of a "
+            f"{where}: {quote(text)} holds a character that no file name has (a line break, NUL, half of a "
             "surrogate pair). Correct the name."
         )
     relative = posixpath.normpath(text.replace("\\", "/"))
@@ -48,14 +48,14 @@ def inside(root: Path, text: str, where: str) -> Path:
     parts = relative.split("/")
     if parts[0] == "..":
         raise InputError(
-            f"{where}: {shown(text)} lies outside the folder {root}. Name files relative to that folder. "
+            f"{where}: {quote(text)} lies outside the folder {root}. Name files relative to that folder. "
             f"{_ELSEWHERE}"
         )
     if relative == ".":
-        raise InputError(f"{where}: {shown(text)} is the folder {root}, but must be a file in it.")
+        raise InputError(f"{where}: {quote(text)} is the folder {root}, but must be a file in it.")
     if len(relative.encode()) > MAX_PATH or max(len(part.encode()) for part in parts) > MAX_NAME:
         raise InputError(
-            f"{where}: {shown(text)} is longer than a file name can be ({MAX_NAME} bytes, or {MAX_PATH:,} "
+            f"{where}: {quote(text)} is longer than a file name can be ({MAX_NAME} bytes, or {MAX_PATH:,} "
             "for a whole path). Correct the name."
         )
     path = root / relative
@@ -77,7 +77,7 @@ def refuse_leaving_link(path: Path, roots: Sequence[Path], where: str) -> None:
     target = Path(os.path.realpath(path))
     if not any(target.is_relative_to(os.path.realpath(root)) for root in roots):
         raise InputError(
-            f"{where}: {shown(str(path))} is a link to {shown(str(target))}, outside the folder "
+            f"{where}: {quote(str(path))} is a link to {quote(str(target))}, outside the folder "
             f"{roots[0]}. Replace the link by the file. {_ELSEWHERE}"
         )
 
@@ -92,7 +92,7 @@ def is_special(path: Path) -> bool:
     return not os.path.isfile(path) and not os.path.isdir(path) and os.path.exists(path)
 
 
-def shown(value: object) -> str:
+def quote(value: object) -> str:
     """Quote a value from a data file for a message: one line of limited length, whatever the value is."""
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]  # as in JSON

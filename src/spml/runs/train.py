@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -134,7 +135,7 @@ def _saved_config(config: Config) -> Config:
     path = Path(config.output) / run_files.CONFIG
     if not path.exists():
         raise InputError(f"{config.output}: holds no run to resume ({run_files.CONFIG} is missing).")
-    return read_yaml(path)
+    return replace(read_yaml(path), output=config.output)  # the folder may have been moved
 
 
 def _carry_over(run: Resolved, objective: Objective | None, console: Console) -> dict[str, str] | None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from spml.config import DataConfig
 from spml.data.readers.folder import list_images, read_folder
-from spml.data.safe import inside, is_special, refuse_leaving_link, shown
+from spml.data.safe import inside, is_special, quote, refuse_leaving_link
 from spml.errors import InputError
 
 
@@ -177,7 +177,7 @@ def test_refuse_leaving_link_takes_several_roots(root, tmp_path):
     ],
 )
 def test_shown(value, expected):
-    assert shown(value) == expected
+    assert quote(value) == expected
 
 
 pieces = st.sampled_from(

@@ -12,7 +12,7 @@ from ...labels import ObservedLabels
 from ..dataset import Dataset
 from ..images import ImageFiles
 from ..phrases import counted, first_few
-from ..safe import shown
+from ..safe import quote
 from .class_names import group_alike
 
 EXAMPLES = 3  # examples that a remark names
@@ -38,7 +38,7 @@ def _alike_classes(classes: Sequence[str], labels: ObservedLabels) -> str:
         return ""
     counts = dict(zip(classes, labels.positives_per_class().tolist(), strict=True))
     phrases = [
-        " and ".join(f"{shown(name)} ({counts[name]:,})" for name in names[:EXAMPLES]) for names in groups
+        " and ".join(f"{quote(name)} ({counts[name]:,})" for name in names[:EXAMPLES]) for names in groups
     ]
     return f"Classes whose names differ in case, spaces or underscores only: {_examples(phrases, '; ')}"
 
@@ -74,7 +74,7 @@ def _missing_classes(data: Dataset, split: str) -> str:
         return ""
     in_training = data.splits["train"].observed.positives_per_class()
     in_split = data.truth.get(split, data.splits[split].observed).positives_per_class()
-    names = [shown(data.classes[column]) for column in np.flatnonzero((in_training > 0) & (in_split == 0))]
+    names = [quote(data.classes[column]) for column in np.flatnonzero((in_training > 0) & (in_split == 0))]
     if not names:
         return ""
     return (

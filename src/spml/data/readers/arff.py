@@ -18,11 +18,12 @@ from ...config import DataConfig
 from ...errors import InputError
 from ...labels import ObservedLabels, Unlisted
 from ..matrix import FeatureMatrix
+from ..phrases import counted
 from ..records import Records
-from ..safe import is_file, shown
+from ..safe import is_file, quote
 from .arff_header import Header, label_positions, read_header, split_cells, unescape
 from .delimited import read_lines, shorten
-from .documents import class_name, quantity
+from .documents import class_name
 from .features import MAX_WIDTH
 from .marks import BAD, BLANK, MARKS, meaning
 from .registry import register_reader
@@ -102,7 +103,7 @@ def read_arff(path: Path, config: DataConfig) -> Records:
     labels, sentence = _labels(rows, len(classes), config.unlisted, str(path))
     notes += [note] if note else []
     if nominal := sum(len(column.codes) > 2 and not column.label for column in columns):
-        notes.append(f"one feature per value except the first for {quantity(nominal, 'nominal attribute')}.")
+        notes.append(f"one feature per value except the first for {counted(nominal, 'nominal attribute')}.")
     if unused := [column.name for column in columns if column.start < 0]:
         notes.append(f"unused attributes, which are text: {shorten(unused)}.")
     notes.append(f"labels are {sentence}")
@@ -192,23 +193,23 @@ def _add_cells(cells: Iterable[tuple[int, str]], columns: Sequence[_Column], row
         if label:
             mark = MARKS[cell]
             if mark == BAD or not cell or (codes and mark != BLANK and cell not in codes):
-                raise ValueError(f"the label {shown(name)} is {shown(cell)}, not 0, 1 or ?")
+                raise ValueError(f"the label {quote(name)} is {quote(cell)}, not 0, 1 or ?")
             if mark:
                 rows.add(column, mark)
         elif start < 0:
             continue
         elif cell == "?":
-            raise ValueError(f"{shown(name)} is missing (?), but every feature must have a value: fill it in")
+            raise ValueError(f"{quote(name)} is missing (?), but every feature must have a value: fill it in")
         elif codes:
             if cell not in codes:
-                raise ValueError(f"{shown(name)} is {shown(cell)}, which @attribute does not list")
+                raise ValueError(f"{quote(name)} is {quote(cell)}, which @attribute does not list")
             if codes[cell]:
                 rows.add(column, codes[cell])
         else:
             try:
                 value = float(cell)
             except ValueError:
-                raise ValueError(f"{shown(name)} is {shown(cell)}, not a number") from None
+                raise ValueError(f"{quote(name)} is {quote(cell)}, not a number") from None
             if value:
                 rows.columns.append(start)
                 rows.values.append(value)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from ...config import DataConfig
 from ...errors import InputError
-from ..safe import is_file, shown
+from ..safe import is_file, quote
 from .documents import parse_xml
 from .marks import BAD, MARKS
 
@@ -100,7 +100,7 @@ def read_header(path: Path, lines: Iterator[tuple[int, str]]) -> Header:
             try:
                 attribute = _attribute(text)
                 if attributes.setdefault(attribute.name, attribute) is not attribute:
-                    raise ValueError(f"the name {shown(attribute.name)} was used before")
+                    raise ValueError(f"the name {quote(attribute.name)} was used before")
             except ValueError as error:
                 raise InputError(f"{path}: line {number}: {error}.") from error
     raise InputError(f"{path}: is not an ARFF file: there is no line @data.")
@@ -141,8 +141,8 @@ def label_positions(path: Path, header: Header, config: DataConfig) -> tuple[Seq
         name, values = header.attributes[position]
         if values is None or any(MARKS[value] == BAD for value in values):
             raise InputError(
-                f"{path}: the attribute {shown(name)} is a label, as {source} says, but its values are "
-                f"{shown(', '.join(values)) if values else 'text'}, not 0 and 1."
+                f"{path}: the attribute {quote(name)} is a label, as {source} says, but its values are "
+                f"{quote(', '.join(values)) if values else 'text'}, not 0 and 1."
             )
     return positions, source
 
@@ -164,7 +164,7 @@ def _named(path: Path, xml: Path, header: Header) -> Sequence[int]:
     labels = [element for element in root.iter() if element.tag.rpartition(":")[2] == "label"]
     names = {name for element in labels if (name := element.get("name")) is not None}
     if unknown := sorted(names.difference(positions)):
-        raise InputError(f"{xml}: {shown(unknown[0])} is not an attribute of {path.name}.")
+        raise InputError(f"{xml}: {quote(unknown[0])} is not an attribute of {path.name}.")
     return sorted(positions[name] for name in names)
 
 
@@ -176,20 +176,20 @@ def _unquoted(match: re.Match[str]) -> str:
 
 def _attribute(text: str) -> Attribute:
     if not text[:10].lower().startswith("@attribute"):
-        raise ValueError(f"expected @relation, @attribute or @data, found {shown(text)}")
+        raise ValueError(f"expected @relation, @attribute or @data, found {quote(text)}")
     match = _ATTRIBUTE.fullmatch(text)
     if match is None:
-        raise ValueError(f"expected @attribute, a name and a type, found {shown(text)}")
+        raise ValueError(f"expected @attribute, a name and a type, found {quote(text)}")
     name, kind = _unquoted(match), match[4].strip()
     if kind.startswith("{"):
         inner, brace, _ = kind[1:].rpartition("}")
         values = tuple(split_cells(inner))
         if not brace or not all(values) or len(set(values)) < len(values):
-            raise ValueError(f"expected distinct values between braces, found {shown(kind)}")
+            raise ValueError(f"expected distinct values between braces, found {quote(kind)}")
         return Attribute(name, values)
     word = (kind.split() or [""])[0].lower()
     if word not in _TYPES:
         raise ValueError(
-            f"the type of {shown(name)} is {shown(kind)}. Known are {', '.join(_TYPES)}, {{...}}"
+            f"the type of {quote(name)} is {quote(kind)}. Known are {', '.join(_TYPES)}, {{...}}"
         )
     return Attribute(name, None if word in ("string", "date") else ())

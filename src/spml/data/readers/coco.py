@@ -14,10 +14,11 @@ from msgspec import Struct
 
 from ...config import DataConfig
 from ...errors import InputError
+from ..phrases import counted
 from ..records import Objects, Records
-from ..safe import shown
+from ..safe import quote
 from ..splits import split_name
-from .documents import class_name, load_json, quantity
+from .documents import class_name, load_json
 from .entries import Entries, in_both, joined, label_entries, objects_of
 from .places import find_files, find_folder, images_folder
 from .registry import Source, register_reader
@@ -141,7 +142,7 @@ def read_coco_folder(path: Path, config: DataConfig) -> Records:
     for part in parts[1:]:
         if part.classes != parts[0].classes:
             differing = sorted({*part.classes} ^ {*parts[0].classes})
-            wrong = f"only one of them has {shown(differing[0])}" if differing else "the order differs"
+            wrong = f"only one of them has {quote(differing[0])}" if differing else "the order differs"
             raise InputError(
                 f"{part.path}: its categories are not those of {parts[0].path.name}: {wrong}. All splits "
                 "must have the same categories in the same order."
@@ -151,7 +152,7 @@ def read_coco_folder(path: Path, config: DataConfig) -> Records:
     if len(first := dict(zip(reversed(ids), reversed(range(len(ids))), strict=True))) < len(ids):
         repeated = next(name for row, name in enumerate(ids) if first[name] != row)
         raise InputError(
-            f"{path}: {shown(repeated)} is in several of the files. An image must be in one split."
+            f"{path}: {quote(repeated)} is in several of the files. An image must be in one split."
         )
     split = [splits[part.path] or "" for part in parts for _ in part.files] if unnamed is None else None
     return _records(str(path), path.resolve().name, parts, ids, split, config)
@@ -173,11 +174,11 @@ def _records(
     classes = parts[0].classes
     folders = sorted({str(part.root) for part in parts})
     notes = [
-        f"{quantity(count, 'image')} in {' and '.join(folders)}, "
-        f"{quantity(len(positive.rows), 'annotation')}, {quantity(len(classes), 'category')}."
+        f"{counted(count, 'image')} in {' and '.join(folders)}, "
+        f"{counted(len(positive.rows), 'annotation')}, {counted(len(classes), 'category', 'categories')}."
     ]
     if bare := count - len(np.unique(positive.rows)):
-        notes.append(f"{quantity(bare, 'image')} {'has' if bare == 1 else 'have'} no annotation.")
+        notes.append(f"{counted(bare, 'image')} {'has' if bare == 1 else 'have'} no annotation.")
     if len(negative.rows):
         notes.append("neg_category_ids are known negatives.")
     if len(vague.rows):
@@ -225,7 +226,7 @@ def _read_part(path: Path, config: DataConfig) -> _Part:
         if both := in_both(negative, other):
             row, column = both
             raise InputError(
-                f"{where}[{row}]: {shown(classes[column])} is in neg_category_ids, which says that it is "
+                f"{where}[{row}]: {quote(classes[column])} is in neg_category_ids, which says that it is "
                 f"absent, but it also {reason}. Remove one of the two."
             )
     return _Part(path, tuple(files), root, classes, annotated, negative, vague, objects)
@@ -263,7 +264,7 @@ def _positions(values: Sequence[Id], where: str, field: str) -> dict[Id, int]:
     for position, value in enumerate(values):
         if positions.setdefault(value, position) != position:
             raise InputError(
-                f"{where}[{position}].{field}: {shown(value)} is also the {field} of "
+                f"{where}[{position}].{field}: {quote(value)} is also the {field} of "
                 f"{where}[{positions[value]}]. Each must have its own."
             )
     return positions
@@ -325,7 +326,7 @@ def _sizes(images: Sequence[Image], where: str) -> npt.NDArray[np.float64]:
 
 def _no_such(key: str, value: Id, where: str) -> InputError:
     what = "image" if key == "image_id" else "category"
-    return InputError(f"{where}: there is no {what} with the id {shown(value)}. Correct or remove the entry.")
+    return InputError(f"{where}: there is no {what} with the id {quote(value)}. Correct or remove the entry.")
 
 
 def _listed(images: Sequence[Image], key: str, columns: Mapping[Id, int], where: str) -> Entries:

@@ -14,7 +14,7 @@ from xml.parsers import expat
 import msgspec
 
 from ...errors import InputError
-from ..safe import CONTROL, is_file, shown
+from ..safe import CONTROL, is_file, quote
 
 MAX_BYTES = 1 << 32
 MAX_NAME = 1000  # characters of a class name
@@ -50,7 +50,7 @@ class Outline(NamedTuple):
         """Description for messages, such as "the keys 'images', 'info'"."""
         if self.kind != "an object":
             return self.kind
-        keys = ", ".join(map(shown, self.keys[:12])) or "none"
+        keys = ", ".join(map(quote, self.keys[:12])) or "none"
         return f"the keys {keys}, ..." if len(self.keys) > 12 else f"the keys {keys}"
 
 
@@ -71,7 +71,7 @@ def read_outline(path: Path) -> Outline:
     scalar = str | int | float | bool | None
     document: Any = _decode(path, text, dict[str, msgspec.Raw] | scalar, fallback=dict[str, Any] | scalar)
     is_object = type(document) is dict
-    return Outline("an object" if is_object else shown(document), tuple(document) if is_object else ())
+    return Outline("an object" if is_object else quote(document), tuple(document) if is_object else ())
 
 
 def load_json(path: Path, kind: type[T]) -> T:
@@ -157,14 +157,8 @@ def class_name(text: str, where: str) -> str:
     name = text.strip()
     if not name or len(name) > MAX_NAME or CONTROL.search(name):
         wrong = "holds control characters" if name and len(name) <= MAX_NAME else "is empty or too long"
-        raise InputError(f"{where}: the class name {shown(text)} {wrong}. Correct it.")
+        raise InputError(f"{where}: the class name {quote(text)} {wrong}. Correct it.")
     return name
-
-
-def quantity(count: int, noun: str) -> str:
-    """A count with its noun, such as "1 image" or "2 categories"."""
-    plural = noun[:-1] + "ies" if noun.endswith("y") else noun + "s"
-    return f"{count:,} {noun if count == 1 else plural}"
 
 
 def _read_bytes(path: Path, limit: int) -> bytes:

@@ -18,7 +18,7 @@ from ...errors import InputError
 from ...labels import LabelError, ObservedLabels, Unlisted
 from ..matrix import FeatureMatrix, check_finite
 from ..records import Records
-from ..safe import shown
+from ..safe import quote
 from ..splits import SPELLINGS, split_name
 from .delimited import shorten
 from .places import find_files, images_folder
@@ -308,7 +308,7 @@ def _distinct(strings: tuple[str, ...], key: str, source: str) -> tuple[str, ...
     seen: dict[str, int] = {}
     for entry, text in enumerate(strings):
         if not text or text in seen:
-            wrong = f"repeats {shown(text)} of entry {seen[text]}" if text else "is empty"
+            wrong = f"repeats {quote(text)} of entry {seen[text]}" if text else "is empty"
             raise InputError(
                 f"{source}: {key}: entry {entry} {wrong} (counted from 0). Names must be distinct."
             )
@@ -334,7 +334,7 @@ def _split(arrays: Arrays, count: int, source: str) -> tuple[str, ...] | None:
         if None in names:
             row = names.index(None)
             raise InputError(
-                f"{source}: split: row {row} (counted from 0) is {shown(texts[row])}, but must be one of "
+                f"{source}: split: row {row} (counted from 0) is {quote(texts[row])}, but must be one of "
                 f"{', '.join(SPELLINGS)}."
             )
         return tuple(name or "" for name in names)

@@ -12,7 +12,7 @@ from ...labels import ObservedLabels
 from ..images import SUFFIXES
 from ..phrases import counted
 from ..records import Records
-from ..safe import CONTROL, is_special, refuse_leaving_link, shown
+from ..safe import CONTROL, is_special, quote, refuse_leaving_link
 from ..splits import split_name
 from .registry import Source, register_reader
 
@@ -163,6 +163,6 @@ def _check_names(folder: Path | str, names: Iterable[str]) -> None:
     for name in names:
         if CONTROL.search(name):
             raise InputError(
-                f"{folder}: the name {shown(name)} holds a line break, another control character, or a byte "
+                f"{folder}: the name {quote(name)} holds a line break, another control character, or a byte "
                 "that is not UTF-8. Rename it."
             )

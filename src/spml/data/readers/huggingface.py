@@ -20,7 +20,7 @@ from ...errors import InputError
 from ...labels import ObservedLabels
 from ..images import FilePart
 from ..records import Records
-from ..safe import inside, is_file, shown
+from ..safe import inside, is_file, quote
 from ..splits import SPELLINGS, split_name
 from .arrow import cells, require_pyarrow
 from .delimited import shorten
@@ -157,7 +157,7 @@ def _parts(path: Path) -> list[tuple[str, Path]]:
     for name in names:
         if split_name(name) is None:
             raise InputError(
-                f"{where}: the split {shown(name)} is none of {', '.join(SPELLINGS)}. Remove it from the "
+                f"{where}: the split {quote(name)} is none of {', '.join(SPELLINGS)}. Remove it from the "
                 "DatasetDict or rename it, and save again."
             )
     return [(name, inside(path, name, where)) for name in names]
@@ -200,7 +200,7 @@ def _files(folder: Path) -> list[Path]:
     for file in files:
         if not is_file(file):
             raise InputError(
-                f"{where}: there is no file {shown(file.name)} in {folder}. Copy the whole folder."
+                f"{where}: there is no file {quote(file.name)} in {folder}. Copy the whole folder."
             )
     return files
 
@@ -208,7 +208,7 @@ def _files(folder: Path) -> list[Path]:
 def _features(folder: Path) -> _Features:
     where = str(folder / INFO)
     features = load_json(folder / INFO, Info).features
-    columns = {name: _column(feature, f"{where}: {shown(name)}") for name, feature in features.items()}
+    columns = {name: _column(feature, f"{where}: {quote(name)}") for name, feature in features.items()}
     images = [name for name, column in columns.items() if column.kind == "Image"]
     class_labels = [name for name, column in columns.items() if column.kind == "ClassLabel"]
     labels = [
@@ -369,6 +369,6 @@ def _names(cell: Any, features: _Features, file: Path, row: int) -> list[str] | 
     for value in values:
         if type(value) is not int or not 0 <= value < len(features.classes):
             raise InputError(
-                f"{where}: the label {shown(value)} is not an index of the {len(features.classes):,} classes."
+                f"{where}: the label {quote(value)} is not an index of the {len(features.classes):,} classes."
             )
     return [features.classes[value] for value in values]

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from ...errors import InputError
 from ..phrases import counted
-from ..safe import shown
+from ..safe import quote
 from ..splits import SPELLINGS, split_name
 from .delimited import EXPECTED, Table
 from .places import locate
@@ -109,7 +109,7 @@ class ImageRows:
 
     def both(self, first: int, second: int) -> str:
         """The beginning of a message on two rows of one image."""
-        return f"{self.where(first, second)} both name {shown(self.names[self.of_row[first]])}"
+        return f"{self.where(first, second)} both name {quote(self.names[self.of_row[first]])}"
 
     def note(self) -> str:
         """Note on images with several rows; empty if there are none."""
@@ -144,7 +144,7 @@ class ImageRows:
         if None in names:
             code = names.index(None)
             raise InputError(
-                f"{self.where(cells.first_row(code))}: the split is {shown(cells.values[code])}, but must be "
+                f"{self.where(cells.first_row(code))}: the split is {quote(cells.values[code])}, but must be "
                 f"one of {', '.join(SPELLINGS)}. Fill it in for every row, or remove the column."
             )
         splits = np.array(names, np.str_)[cells.codes]

@@ -14,10 +14,11 @@ from ...config import DataConfig
 from ...errors import InputError
 from ...labels import ObservedLabels, Unlisted
 from ..images import SUFFIXES
+from ..phrases import counted
 from ..records import Records
-from ..safe import CONTROL, shown
+from ..safe import CONTROL, quote
 from ..splits import split_name
-from .documents import class_name, convert, load_json, quantity
+from .documents import class_name, convert, load_json
 from .entries import Entries, label_entries
 from .places import find_files, find_folder, images_folder
 from .registry import Source, register_reader
@@ -108,12 +109,12 @@ def read_label_studio(path: Path, config: DataConfig) -> Records:
     ignored: dict[str, int] = {}
     samples = [_sample(task, key, f"{path}: [{number}]", ignored) for number, task in enumerate(tasks)]
     unseen = sum(sample.positive is None for sample in samples)
-    notes = [f"{quantity(len(tasks), 'task')} with images in `{key}`, {unseen:,} of them not annotated."]
+    notes = [f"{counted(len(tasks), 'task')} with images in `{key}`, {unseen:,} of them not annotated."]
     if unseen and config.unlisted == "negative":
         samples = [sample for sample in samples if sample.positive is not None]
         notes.append("Tasks that are not annotated were left out.")
     if ignored:
-        counts = ", ".join(f"{count:,} of type {shown(name)}" for name, count in ignored.items())
+        counts = ", ".join(f"{count:,} of type {quote(name)}" for name, count in ignored.items())
         notes.append(f"Results without labels were ignored: {counts}.")
     if not any(sample.positive for sample in samples):
         raise InputError(f"{path}: no annotation gives a label. At least some tasks must have one.")
@@ -197,7 +198,7 @@ def _labels(result: Result, where: str, ignored: dict[str, int]) -> Sequence[str
             ignored[kind] = ignored.get(kind, 0) + 1
         return ()
     value = convert(result.value, dict[str, Any], f"{where}.value")
-    where = f"{where}.value.{shown(kind)[1:-1]}"
+    where = f"{where}.value.{quote(kind)[1:-1]}"
     return _class_names(convert(value.get(kind) or [], list[str], where), where)  # a region may have no label
 
 
@@ -212,7 +213,7 @@ def _image_key(data: Mapping[str, Any], where: str) -> str:
     candidates = [key for key, value in data.items() if type(value) is str and _is_image(key, value)]
     if len(candidates) == 1:
         return candidates[0]
-    keys = ", ".join(shown(key) for key in list(data)[:12])
+    keys = ", ".join(quote(key) for key in list(data)[:12])
     raise InputError(
         f"{where}: ambiguous which key names the image: {keys or 'there is no key'}. Call that key `image`."
     )
@@ -232,7 +233,7 @@ def _file_names(text: str, where: str) -> list[str]:
         return [file, name, _UPLOADED.sub("", name, count=1)]
     if _ADDRESS.match(text):
         raise InputError(
-            f"{where}: {shown(text)} is an address, but only files on this machine are read. Download the "
+            f"{where}: {quote(text)} is an address, but only files on this machine are read. Download the "
             "images and replace the addresses by their file names."
         )
     return [text]

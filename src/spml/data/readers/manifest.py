@@ -20,7 +20,7 @@ from ...errors import InputError
 from ...labels import ObservedLabels
 from ..hiding.protocol import observed_labels
 from ..records import Records
-from ..safe import inside, shown
+from ..safe import inside, quote
 from .documents import load_json
 from .places import images_folder
 from .registry import Source, register_reader
@@ -95,7 +95,7 @@ def read_manifest(path: Path, config: DataConfig) -> Records:
     content = load_json(path, dict[str, Any])
     if content.get("format") != FORMAT:
         raise InputError(
-            f"{path}: its format is {shown(content.get('format'))}, but this version of spml reads "
+            f"{path}: its format is {quote(content.get('format'))}, but this version of spml reads "
             f"{FORMAT!r}. Write it again with spml data prepare."
         )
     try:

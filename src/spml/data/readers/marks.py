@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from ...errors import InputError
 from ...labels import Unlisted
-from ..safe import shown
+from ..safe import quote
 from .delimited import EXPECTED as LAYOUTS
 from .delimited import Table, shorten
 
@@ -91,7 +91,7 @@ def _bad_cell(table: Table, column: int) -> InputError:
     """Error that names the first cell of a column of a class that has another value."""
     number, (cell,) = next((number, row) for number, row in table.rows([column]) if MARKS[row[0]] == BAD)
     return InputError(
-        f"{table.where(number)}: column {shown(table.names[column])} holds {shown(cell)}, but most of its "
+        f"{table.where(number)}: column {quote(table.names[column])} holds {quote(cell)}, but most of its "
         f"cells are {EXPECTED}, so it stands for a class. Correct the cell, or remove the column."
     )
 

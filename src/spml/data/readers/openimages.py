@@ -14,7 +14,7 @@ from ...config import DataConfig
 from ...errors import InputError
 from ..phrases import counted
 from ..records import Records
-from ..safe import inside, is_file, shown
+from ..safe import inside, is_file, quote
 from .delimited import read_cells, read_header, read_rows
 from .documents import class_name
 from .entries import Entries, in_both, label_entries
@@ -128,7 +128,7 @@ def _confidence(text: str, where: str) -> float:
     if not 0 <= value <= 1:
         raise InputError(
             f"{where}: Confidence must be 1 (the label is present), 0 (it is absent), or a number in between "
-            f"if no person has verified it, but is {shown(text)}."
+            f"if no person has verified it, but is {quote(text)}."
         )
     return value
 
@@ -140,7 +140,7 @@ def _contradiction(path: Path, image: str, label: str) -> InputError:
         if value and pair == [image, label]:
             first.setdefault(value, number)
     return InputError(
-        f"{path}: row {first[1]} says that {shown(image)} has the label {shown(label)}, and row {first[-1]} "
+        f"{path}: row {first[1]} says that {quote(image)} has the label {quote(label)}, and row {first[-1]} "
         "that it has not. Remove one of them."
     )
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import InputError
-from ..safe import shown
+from ..safe import quote
 from .arrow import cells, is_flat, is_list, require_pyarrow
 from .delimited import MAX_COLUMNS, Table, shorten
 
@@ -55,7 +55,7 @@ def open_parquet(path: Path) -> Table:
         image = next((field.name for field in schema if _holds_bytes(field.type)), None)
         if image is not None:
             raise InputError(
-                f"{path}: has no column `file`; found: {shorten(names).lower()}. The column {shown(image)} "
+                f"{path}: has no column `file`; found: {shorten(names).lower()}. The column {quote(image)} "
                 "holds bytes. To read images inside a Parquet file, rewrite it with `datasets`: "
                 "load_dataset('parquet', data_files=FILE, split='train').save_to_disk(FOLDER). Or save the "
                 "images as files, and name those."
@@ -74,7 +74,7 @@ def _rows(path: Path, file: Any, columns: Sequence[int]) -> Iterator[tuple[int, 
     for field in map(file.schema_arrow.field, columns):
         if not is_flat(field.type) and not (is_list(field.type) and is_flat(field.type.value_type)):
             raise InputError(
-                f"{path}: column {shown(field.name)} holds {str(field.type)[:100]}, not text, numbers or "
+                f"{path}: column {quote(field.name)} holds {str(field.type)[:100]}, not text, numbers or "
                 "lists of them."
             )
     number = 0
@@ -99,7 +99,7 @@ def _batches(path: Path, file: Any, names: Sequence[str]) -> Iterator[list[list[
                     values[name] += len(column.flatten()) if is_list(column.type) else len(column)
                     if values[name] > max_values:
                         raise InputError(
-                            f"{path}: column {shown(name)} has more than {max_values:,} values, the limit "
+                            f"{path}: column {quote(name)} has more than {max_values:,} values, the limit "
                             "for a file of this size."
                         )
                 lists = [cells(batch.column(name)) for name in names]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ...config import DataConfig
 from ...errors import InputError
-from ..safe import inside, is_file, shown
+from ..safe import inside, is_file, quote
 
 _ELSEWHERE = "pass --data.images with the folder that the names are relative to"
 
@@ -26,7 +26,7 @@ def images_folder(config: DataConfig) -> Path | None:
             return folder
     except (OSError, ValueError):
         pass
-    raise InputError(f"data.images: {shown(config.images)} is not a folder.")
+    raise InputError(f"data.images: {quote(config.images)} is not a folder.")
 
 
 def find_folder(folders: Sequence[Path], names: Sequence[str], where: str) -> Path:
@@ -51,7 +51,7 @@ def find_folder(folders: Sequence[Path], names: Sequence[str], where: str) -> Pa
                 outside = outside or error
     tried = " or ".join(str(folder) for folder in folders if folder.is_dir())
     raise outside or InputError(
-        f"{where}: there is no file {shown(names[0])} in {tried}. If the images are elsewhere, {_ELSEWHERE}."
+        f"{where}: there is no file {quote(names[0])} in {tried}. If the images are elsewhere, {_ELSEWHERE}."
     )
 
 
@@ -66,7 +66,7 @@ def find_files(root: Path, names: Sequence[Sequence[str]], where: Callable[[int]
     for image, path in enumerate(paths):
         if first.setdefault(path, image) != image:
             raise InputError(
-                f"{where(image)}: names {shown(path.name)}, which {where(first[path])} names, too. An image "
+                f"{where(image)}: names {quote(path.name)}, which {where(first[path])} names, too. An image "
                 "must occur once, with all its labels."
             )
     return paths
@@ -94,7 +94,7 @@ def locate(root: Path, names: Sequence[Sequence[str]], where: Callable[[int], st
     if missing:
         count = f" ({len(missing):,} of {len(names):,} files are missing)" if len(missing) > 1 else ""
         raise InputError(
-            f"{where(missing[0])}: there is no file {shown(names[missing[0]][0])} in {root}{count}. Add the "
+            f"{where(missing[0])}: there is no file {quote(names[missing[0]][0])} in {root}{count}. Add the "
             f"file, remove what names it, or {_ELSEWHERE}."
         )
     return files

@@ -21,7 +21,7 @@ from ...errors import InputError
 from ...labels import ObservedLabels
 from ..phrases import counted
 from ..records import Records
-from ..safe import shown
+from ..safe import quote
 from .delimited import EXPECTED, Table, open_delimited, shorten
 from .documents import class_name
 from .entries import Entries, label_entries
@@ -97,7 +97,7 @@ def recognise_separator(cells: Sequence[str], source: str) -> str:
         example = next(cell for cell in cells if marks[0] in cell)
         raise InputError(
             f"{source}: ambiguous: labels contain {' and '.join(map(repr, marks))} (for example "
-            f"{shown(example)}), and any of them may separate labels. Pass --data.separator '{marks[0]}', or "
+            f"{quote(example)}), and any of them may separate labels. Pass --data.separator '{marks[0]}', or "
             "another one."
         )
     if marks:
@@ -111,7 +111,7 @@ def recognise_separator(cells: Sequence[str], source: str) -> str:
         return " "
     example = next(cell for cell in cells if len(cell.split()) > 1)
     raise InputError(
-        f"{source}: ambiguous: {shown(example)} may be one label, or several separated by spaces. If spaces "
+        f"{source}: ambiguous: {quote(example)} may be one label, or several separated by spaces. If spaces "
         "separate labels, pass --data.separator ' '; if every row has one label, call the column `label`; "
         "otherwise separate labels by ';'."
     )
@@ -180,7 +180,7 @@ def _read_names(table: Table, columns: Mapping[str, int], rows: ImageRows, confi
             note = f"{source.name}: labels are separated by {name} ({how})."
     elif several := next((cell for cell in strings if re.search("[;|]", cell)), ""):
         note = (
-            f"{source.name}: the column is `label`, so {shown(several)} is one class name; call the column "
+            f"{source.name}: the column is `label`, so {quote(several)} is one class name; call the column "
             "`labels` if it holds several."
         )
     names = [_split(cell, separator) for cell in cells.values]
@@ -215,11 +215,11 @@ def _check_cells(cells: Column, names: Sequence[Sequence[str]], rows: ImageRows,
     for code, (cell, some) in enumerate(zip(cells.values, names, strict=True)):
         row = 0 if all(some) and some else cells.first_row(code)
         if not all(some):
-            quoted = "the list" if isinstance(cell, tuple) else shown(cell)
+            quoted = "the list" if isinstance(cell, tuple) else quote(cell)
             raise InputError(f"{rows.where(row)}: {quoted} has an empty label. Remove it.")
         if not some and config.unlisted == "unknown":
             raise InputError(
-                f"{rows.where(row)}: {shown(rows.names[rows.of_row[row]])} has no label, so nothing is known "
+                f"{rows.where(row)}: {quote(rows.names[rows.of_row[row]])} has no label, so nothing is known "
                 "about it. Remove the row, give it a label, or, if every true label is listed in this file, "
                 "pass --data.unlisted negative."
             )

@@ -12,10 +12,11 @@ from ...config import DataConfig
 from ...errors import InputError
 from ...labels import ObservedLabels, Unlisted
 from ..images import SUFFIXES
+from ..phrases import counted
 from ..records import Objects, Records
-from ..safe import shown
+from ..safe import quote
 from ..splits import SPLITS
-from .documents import class_name, parse_xml, quantity, read_text
+from .documents import class_name, parse_xml, read_text
 from .entries import Entries, label_entries, objects_of
 from .places import find_files, images_folder
 from .registry import Source, register_reader
@@ -84,12 +85,12 @@ def read_voc(path: Path, config: DataConfig) -> Records:
     labels, objects = _labels(annotations, classes, config.unlisted)
     difficult = [item.difficult for annotation in annotations for item in annotation.objects]
     notes = [
-        f"{quantity(len(names), 'image')} in {root}, {quantity(len(difficult), 'object')}, "
+        f"{counted(len(names), 'image')} in {root}, {counted(len(difficult), 'object')}, "
         f"{sum(difficult):,} of them difficult. A class of which an image has only difficult objects is "
         "unknown there."
     ]
     if left_out:
-        notes.append(f"{quantity(left_out, 'annotated image')} in no list of ImageSets/Main: left out.")
+        notes.append(f"{counted(left_out, 'annotated image')} in no list of ImageSets/Main: left out.")
     return Records(
         source=str(path),
         name=path.resolve().name,
@@ -139,12 +140,12 @@ def _splits(path: Path, names: set[str]) -> dict[str, str]:
                 continue
             if name not in names:
                 raise InputError(
-                    f"{file}: line {number}: there is no Annotations/{shown(name)[1:-1]}.xml. Expected one "
+                    f"{file}: line {number}: there is no Annotations/{quote(name)[1:-1]}.xml. Expected one "
                     "name per line, such as 2008_000002."
                 )
             if splits.setdefault(name, split) != split:
                 raise InputError(
-                    f"{file}: line {number}: {shown(name)} is also in {splits[name]}.txt. An image must be "
+                    f"{file}: line {number}: {quote(name)} is also in {splits[name]}.txt. An image must be "
                     "in one split."
                 )
     return splits
@@ -158,7 +159,7 @@ def _file_names(name: str, filename: str) -> list[str]:
 def _read_annotation(path: Path) -> _Annotation:
     root = parse_xml(path, MAX_BYTES)
     if root.tag != "annotation":
-        raise InputError(f"{path}: its outermost element is <{shown(root.tag)[1:-1]}>, not <annotation>.")
+        raise InputError(f"{path}: its outermost element is <{quote(root.tag)[1:-1]}>, not <annotation>.")
     width, height = (_number(root, f"size/{key}", str(path)) for key in ("width", "height"))
     # Some tools write a size of 0 if they don't know it.
     size = (width, height) if width and height and min(width, height) >= 1 else None
@@ -173,7 +174,7 @@ def _read_annotation(path: Path) -> _Annotation:
 def _object(item: ET.Element, where: str) -> _Object:
     difficult = _text(item, "difficult") or "0"
     if difficult not in ("0", "1"):
-        raise InputError(f"{where}: <difficult> must be 0 or 1, but is {shown(difficult)}.")
+        raise InputError(f"{where}: <difficult> must be 0 or 1, but is {quote(difficult)}.")
     name = class_name(_text(item, "name"), f"{where}: <name>")
     box = None
     if item.find("bndbox") is not None:
@@ -202,5 +203,5 @@ def _number(element: ET.Element, tag: str, where: str) -> float | None:
     except ValueError:
         number = math.nan
     if not abs(number) < MAX_SIDE:
-        raise InputError(f"{where}: <{tag}> must be a number below {MAX_SIDE:,}, but is {shown(text)}.")
+        raise InputError(f"{where}: <{tag}> must be a number below {MAX_SIDE:,}, but is {quote(text)}.")
     return number

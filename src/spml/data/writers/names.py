@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ...errors import InputError
 from ..records import Records
-from ..safe import CONTROL, shown
+from ..safe import CONTROL, quote
 
 
 def check_class_names(records: Records) -> None:
@@ -20,7 +20,7 @@ def check_class_names(records: Records) -> None:
     for name in records.classes:
         if not name or name != name.strip() or CONTROL.search(name):
             raise InputError(
-                f"{records.source}: the class name {shown(name)} would change when it is read back, since it "
+                f"{records.source}: the class name {quote(name)} would change when it is read back, since it "
                 "is empty, or has spaces around it or control characters. Correct it first."
             )
 
@@ -63,7 +63,7 @@ def image_names(records: Records, folder: Path) -> tuple[list[str], tuple[str, .
     for name in names:
         if name != name.strip() or "\\" in name or CONTROL.search(name):
             raise InputError(
-                f"{records.source}: the file name {shown(name)} would change when it is read back, since it "
+                f"{records.source}: the file name {quote(name)} would change when it is read back, since it "
                 "has a backslash, control characters or spaces around it. Rename the file first."
             )
     return names, notes

@@ -18,7 +18,7 @@ from ...errors import InputError, nearest
 from ..phrases import counted
 from ..readers.delimited import read_lines
 from ..records import Records
-from ..safe import shown
+from ..safe import quote
 from .inferred import Inferred
 from .names import image_files
 
@@ -84,23 +84,23 @@ def match(guesses: Iterable[Guess], records: Records, source: str) -> tuple[Infe
             strangers, example = strangers + 1, example or guess.name
             continue
         if row in seen:
-            raise InputError(f"{source}: holds {shown(guess.name)} twice.")
+            raise InputError(f"{source}: holds {quote(guess.name)} twice.")
         seen.add(row)
         for name, value, score in guess.labels:
             if name not in columns:
                 raise InputError(
-                    f"{source}: has the class {shown(name)}, which {records.source} does not have. "
+                    f"{source}: has the class {quote(name)}, which {records.source} does not have. "
                     f"{nearest(name, columns)}"
                 )
             entries.append((row, columns[name], value, score))
     if not seen:
         raise InputError(
             f"{source}: names none of the samples of {records.source}: found "
-            f"{shown(example) if example else 'none'}, expected, for example, {shown(records.ids[0])}."
+            f"{quote(example) if example else 'none'}, expected, for example, {quote(records.ids[0])}."
         )
     notes = []
     if strangers:
-        notes.append(f"{source}: not in the data: {counted(strangers, 'sample')}, such as {shown(example)}.")
+        notes.append(f"{source}: not in the data: {counted(strangers, 'sample')}, such as {quote(example)}.")
     if missing := len(records.ids) - len(seen):
         notes.append(f"{source}: has no prediction for {counted(missing, 'sample')} of the data.")
     return _in_order(entries), tuple(notes)
@@ -120,7 +120,7 @@ def predicted(name: str, labels: Sequence[str], scores: Mapping[str, float], whe
     """
     for label in labels:
         if label not in scores:
-            raise InputError(f"{where}: the label {shown(label)} has no score. {nearest(label, scores)}")
+            raise InputError(f"{where}: the label {quote(label)} has no score. {nearest(label, scores)}")
     return Guess(name, [(label, 1, scores[label]) for label in dict.fromkeys(labels)])
 
 
@@ -151,12 +151,12 @@ def _from_csv(path: Path) -> Iterator[Guess]:
         if header[:2] != ["file", "labels"] or len(header) < 3:
             raise InputError(
                 f"{path}: expected the columns file, labels and one per class, as `spml predict` writes "
-                f"them; found {shown(','.join(header))}."
+                f"them; found {quote(','.join(header))}."
             )
         classes = header[2:]
         if odd := next((name for name in classes if ";" in name), None):
             raise InputError(
-                f"{path}: the class {shown(odd)} contains a semicolon, which also separates predicted labels "
+                f"{path}: the class {quote(odd)} contains a semicolon, which also separates predicted labels "
                 "there. Predict with --format jsonl instead."
             )
         for number, row in enumerate(reader, start=2):
@@ -175,7 +175,7 @@ def _score(text: str, where: str) -> float:
     except ValueError:
         score = math.nan
     if not 0 <= score <= 1:
-        raise InputError(f"{where}: a score must be a number from 0 to 1, but is {shown(text)}.")
+        raise InputError(f"{where}: a score must be a number from 0 to 1, but is {quote(text)}.")
     return score
 
 
