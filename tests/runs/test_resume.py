@@ -9,6 +9,7 @@ import pytest
 from spml.config import from_dict
 from spml.engine import Interrupted
 from spml.engine.loop import Trainer
+from spml.engine.resume import save_training
 from spml.runs.train import run_training
 from tests.runs.test_closed_form_runs import make_features
 
@@ -25,7 +26,7 @@ def test_a_folder_that_was_moved_is_continued_where_it_lies(tmp_path, monkeypatc
 
     def stop_after_the_first(self, metrics):
         real(self, metrics)
-        self._save()
+        save_training(self)
         raise Interrupted("stopped")
 
     monkeypatch.setattr(Trainer, "_end_epoch", stop_after_the_first)

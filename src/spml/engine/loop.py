@@ -20,12 +20,12 @@ from torch import Tensor, nn
 
 from ..config import Config
 from ..data import Dataset, Samples
-from ..errors import InputError, SpmlError
+from ..errors import SpmlError
 from ..methods.base import Batch, Objective, Progress
-from .checkpoint import load_checkpoint, random_state, save_checkpoint, set_random_state
 from .loader import EpochBatches, make_loader
 from .optimiser import WeightAverage, learning_rate, make_optimizer, set_learning_rate
 from .predict import predict_logits
+from .resume import resume_training, save_training
 from .signals import stop_on_signal
 from .state import LoopState
 from .step import TrainingStep, gather_batch
@@ -130,7 +130,7 @@ class Trainer:
         """
         torch.manual_seed(self.config.seed * self.fabric.world_size + self.fabric.global_rank)
         if resume:
-            self._resume()
+            resume_training(self)
         with stop_on_signal(self._request_stop):
             while not self.state.finished:
                 progress = Progress(self.state.epoch, self.config.epochs)
@@ -142,7 +142,7 @@ class Trainer:
                 self._check_scores(scores)
                 self.state.seconds += time.perf_counter() - started
                 self._end_epoch(self.judge(scores))
-                self._save()
+                save_training(self)
                 if self.fabric.is_global_zero:
                     self.on_epoch(self)
         self.model.load_state_dict(self.state.best)
@@ -165,7 +165,7 @@ class Trainer:
                 self._check_loss()
                 state.seconds += time.perf_counter() - started
                 started = time.perf_counter()
-                self._save()
+                save_training(self)
             elif self._is_due(_CHECK_STEPS):
                 self._check_loss()
             if stop:
@@ -264,41 +264,3 @@ class Trainer:
             f"(--optim.lr {lr / 10:g}), a warm-up (--optim.warmup_epochs 1) or gradient clipping "
             "(--optim.clip 1). The last checkpoint is from before that step."
         )
-
-    # -- checkpoints ---------------------------------------------------------------------------------------
-
-    def _save(self) -> None:
-        states = random_state()
-        states["torch"] = self.fabric.all_gather(states["torch"].to(self.fabric.device)).cpu()
-        if self.folder is None or not self.fabric.is_global_zero:
-            return
-        checkpoint = {
-            "identity": self.identity,
-            "model": dict(self.model.state_dict()),
-            "objective": dict(self.objective.state_dict()),
-            "optimizer": self.optimizer.state_dict(),
-            "average": dict(self.average.model.state_dict()) if self.average else None,
-            "random": states,
-            "loop": vars(self.state),
-        }
-        save_checkpoint(self.folder, checkpoint)
-
-    def _resume(self) -> None:
-        assert self.folder is not None
-        checkpoint = load_checkpoint(self.folder)
-        if checkpoint["identity"] != self.identity:
-            raise InputError(
-                f"{self.folder}: can't be resumed, because the data changed since this run was started (its "
-                "samples or labels, or the run that it started from). Restore it, or start again with "
-                "--overwrite."
-            )
-        self.model.load_state_dict(checkpoint["model"])
-        self.objective.load_state_dict(checkpoint["objective"])
-        self.optimizer.load_state_dict(checkpoint["optimizer"])
-        if self.average:
-            self.average.model.load_state_dict(checkpoint["average"])
-        self.state = LoopState(**checkpoint["loop"])
-        self.state.sums = {name: value.to(self.fabric.device) for name, value in self.state.sums.items()}
-        states = checkpoint["random"]
-        states["torch"] = states["torch"].reshape(self.fabric.world_size, -1)[self.fabric.global_rank]
-        set_random_state(states)
