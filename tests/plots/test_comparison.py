@@ -36,10 +36,17 @@ def test_the_tie_set_looks_different_and_the_highest_score_stands_on_top(tmp_pat
     image = pixels(tmp_path / "one.png")
 
     def lines(colour: str) -> npt.NDArray[np.int64]:
-        """(row, first column, last column) of what is drawn that wide."""
-        found = positions(image, colour)
-        columns = {row: found[found[:, 0] == row][:, 1] for row in np.unique(found[:, 0])}
-        return np.array([(row, c.min(), c.max()) for row, c in columns.items() if np.ptp(c) > 200])
+        """Row, first and last column of each horizontal line of a colour; text of that colour has gaps."""
+        pixels_of_colour = positions(image, colour)
+        rows = np.unique(pixels_of_colour[:, 0])
+        columns = {row: pixels_of_colour[pixels_of_colour[:, 0] == row][:, 1] for row in rows}
+        return np.array(
+            [
+                (row, c.min(), c.max())
+                for row, c in columns.items()
+                if np.ptp(c) > 200 and len(c) > 0.8 * np.ptp(c)
+            ]
+        )
 
     tied, other = lines(COLOURS[0]), lines(MISSED)
     assert tied[:, 0].max() < other[:, 0].min()
