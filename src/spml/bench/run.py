@@ -21,7 +21,7 @@ from .. import models
 from ..config import Config
 from ..data import Dataset
 from ..data.draws import permutation
-from ..decisions.selection import Judge
+from ..decisions import Judge
 from ..engine import Interrupted, Trainer, make_fabric
 from ..engine.process_memory import give_back_freed_memory, peak_memory, reset_peak_memory
 from ..errors import InputError, SpmlError, unexpected

@@ -1,1 +1,10 @@
-"""One training run, from its configuration to its folder."""
+"""One training run, from its configuration to its folder.
+
+- `resolve`: completes and checks the settings, in one visit
+- `build`: builds objective, backbone and head, and fits them; `spml train` and `spml bench` share it
+- `solve`: heads that are solved instead of trained
+- `init_from`: starts a run from a finished one
+- `train`, `folder`, `summary`: the run of `spml train`, its files, what is written at its end
+- `api`, `evaluate`: trained runs in Python, on labelled data
+- `console`: progress
+"""

@@ -17,7 +17,7 @@ from .. import models
 from ..config import LBFGS, Config
 from ..data import Dataset, cached_features
 from ..data.matrix import FeatureMatrix
-from ..decisions.selection import default_mean_labels
+from ..decisions import default_mean_labels
 from ..engine import Trainer, predict_logits
 from ..engine.checkpoint import has_checkpoint
 from ..engine.lbfgs_path import check_solvable

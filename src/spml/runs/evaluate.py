@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from ..config import DataConfig
 from ..data import Dataset, Samples, start_opening
-from ..decisions.selection import default_mean_labels
+from ..decisions import default_mean_labels
 from ..errors import InputError
 from ..files import write_json, write_rows
 from ..labels import ObservedLabels

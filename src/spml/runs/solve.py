@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from .. import models
 from ..config import Config
 from ..data import Samples
-from ..decisions.selection import Judge
+from ..decisions import Judge
 from ..engine.lbfgs_path import solve_path
 from ..engine.loop import Judging
 from ..errors import SpmlError

@@ -12,8 +12,7 @@ import numpy as np
 import torch
 
 from .. import models, plots
-from ..decisions.selection import Judge, default_mean_labels
-from ..decisions.thresholds import global_threshold
+from ..decisions import Judge, default_mean_labels, global_threshold
 from ..files import write_json
 from ..metrics import mean_average_precision
 from ..version import __version__

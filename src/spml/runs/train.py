@@ -14,7 +14,7 @@ import torch
 from .. import models
 from ..config import Config, differences, read_yaml, to_yaml
 from ..data import Dataset
-from ..decisions.selection import Judge
+from ..decisions import Judge
 from ..engine import Trainer, make_fabric
 from ..engine.process_memory import give_back_freed_memory, peak_memory
 from ..errors import InputError
