@@ -18,8 +18,6 @@ from spml.data import Dataset, Samples
 from spml.data.matrix import FeatureMatrix
 from spml.decisions.selection import Judge
 from spml.engine import Interrupted, Trainer, predict_logits
-from spml.engine.loader import EpochBatches, epoch_order
-from spml.engine.optimiser import WeightAverage, learning_rate, make_optimizer
 from spml.errors import InputError, SpmlError
 from spml.labels import ObservedLabels
 from spml.losses import an_loss
@@ -310,74 +308,6 @@ def test_true_labels_can_not_be_reached_from_what_an_objective_is_given():
     assert any(labels is thing for labels in truth for thing in found.values())
 
 
-def test_batches_of_several_processes_make_up_the_batch_of_one():
-    alone = EpochBatches(23, 5, seed=1)
-    parts = [EpochBatches(23, 5, seed=1, rank=rank, world=3) for rank in range(3)]
-    for epoch in (0, 1):
-        for batches in (alone, *parts):
-            batches.epoch = epoch
-        for whole, *shares in zip(alone, *parts, strict=True):
-            assert sorted(whole) == sorted(place for share in shares for place in share)
-            assert [share[0] for share in shares if share] == whole[: len([s for s in shares if s])]
-    assert [alone.rows(batch) for batch in range(5)] == [5, 5, 5, 5, 3]
-
-
-def test_the_order_depends_on_seed_and_epoch_alone():
-    assert epoch_order(50, 1, 2).tolist() == epoch_order(50, 1, 2).tolist()
-    assert epoch_order(50, 1, 2).tolist() != epoch_order(50, 1, 3).tolist()
-    assert epoch_order(50, 1, 2).tolist() != epoch_order(50, 2, 2).tolist()
-    assert sorted(epoch_order(50, 1, 2).tolist()) == list(range(50))
-
-
-def test_a_batch_sampler_starts_in_mid_epoch():
-    batches = EpochBatches(23, 5, seed=1)
-    whole = list(batches)
-    batches.first = 3
-    assert list(batches) == whole[3:]
-    assert len(batches) == 2
-
-
-def test_learning_rate_warms_up_and_falls_to_zero():
-    optim = from_dict({"optim": {"lr": 0.8, "warmup_epochs": 1, "schedule": "cosine"}}).optim
-    rates = [learning_rate(optim, step, 4, 3) for step in range(12)]
-    assert rates[:4] == pytest.approx([0.2, 0.4, 0.6, 0.8])
-    assert rates[4] == pytest.approx(0.8)
-    assert rates[8] == pytest.approx(0.4)
-    assert 0 < rates[11] < 0.05
-    constant = from_dict({"optim": {"lr": 0.8}}).optim
-    assert {learning_rate(constant, step, 4, 3) for step in range(12)} == {0.8}
-
-
-def test_the_optimiser_has_a_rate_for_the_head_and_spares_biases():
-    model = Net()
-    optim = from_dict({"optim": {"lr": 0.1, "head_lr_factor": 10.0, "weight_decay": 0.5}}).optim
-    extra = nn.Parameter(torch.zeros(3, 3))
-    groups = make_optimizer(optim, model, model.head, [{"params": [extra], "lr_factor": 4.0}]).param_groups
-    found = {
-        (group["lr_factor"], group["weight_decay"], tuple(p.shape))
-        for group in groups
-        for p in group["params"]
-    }
-    assert found == {
-        (1.0, 0.5, (16, 12)),
-        (1.0, 0.0, (16,)),
-        (10.0, 0.5, (4, 16)),
-        (10.0, 0.0, (4,)),
-        (4.0, 0.0, (3, 3)),
-    }
-
-
-def test_the_average_of_weights_is_the_exponential_one():
-    model = nn.Linear(1, 1, bias=False)
-    with torch.no_grad():
-        model.weight.fill_(0.0)
-        average = WeightAverage(model, 0.75)
-        for value in (1.0, 2.0):
-            model.weight.fill_(value)
-            average.update(model)
-    assert average.model.weight.item() == pytest.approx(0.75 * 0.25 + 0.25 * 2)
-
-
 def test_records_are_json_and_hold_what_the_tables_need():
     loop = make_trainer().fit()
     record = json.loads(json.dumps(loop.history[-1], allow_nan=False))
@@ -386,25 +316,6 @@ def test_records_are_json_and_hold_what_the_tables_need():
     )
     assert record["epoch"] == 4
     assert record["step"] == 4 * 7
-
-
-def test_the_judge_needs_what_it_is_asked_for():
-    data = make_data()
-    val = data.splits["val"]
-    assert Judge(val, None, "auto", None).metric == "val/SP"
-    assert Judge(val, data.truth["val"], "auto", None).metric == "val/SP"
-    full = Samples(val.ids, val.inputs, data.truth["val"])
-    assert Judge(full, data.truth["val"], "auto", None).metric == "val/mAP"
-    assert Judge(val, data.truth["val"], "oracle", None).describe()["mode"] == "oracle"
-    stated = Judge(val, None, "observed", 3.0).describe()
-    assert (stated["mean_labels"], stated["mean_labels_source"]) == (3.0, "stated")
-    assert [text.split()[0] for text in stated["warnings"]] == ["Only", "K"]
-    assert "warnings" not in Judge(val, data.truth["val"], "oracle", None).describe()
-    with pytest.raises(InputError, match="--select oracle needs"):
-        Judge(val, None, "oracle", None)
-    nothing = ObservedLabels.from_ternary(np.zeros((len(val), 4), np.int8))
-    with pytest.raises(InputError, match="known positive"):
-        Judge(Samples(val.ids, val.inputs, nothing), None, "auto", None)
 
 
 def test_config_is_unchanged_by_training():
