@@ -6,10 +6,11 @@ import json
 
 import pytest
 
-from spml.config import from_dict
+from spml.config import from_dict, read_yaml
 from spml.engine import Interrupted
 from spml.engine.loop import Trainer
 from spml.engine.resume import save_training
+from spml.errors import InputError
 from spml.runs.train import run_training
 from tests.runs.test_closed_form_runs import make_features
 
@@ -38,3 +39,15 @@ def test_a_folder_that_was_moved_is_continued_where_it_lies(tmp_path, monkeypatc
     assert not (tmp_path / "first").exists()
     weights = [json.loads((run / "model.json").read_text())["weights_sha256"] for run in (whole, moved)]
     assert weights[0] == weights[1]
+
+
+def test_the_configuration_names_the_folder_and_a_run_never_starts_from_its_own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    data = {"path": str(make_features(tmp_path / "x.npz")), "unlisted": "negative", "observe": "single"}
+    settings = {"data": data, "method": "an", "epochs": 1, "threads": 1}
+    folder = run_training(from_dict(settings))
+    assert read_yaml(folder / "config.yaml").output == str(folder) == "runs/x-an"
+    folder = folder.rename("runs/x-an-continued")
+    with pytest.raises(InputError, match="can't be both the run to start from"):
+        run_training(from_dict({**settings, "init_from": str(folder)}), overwrite=True)
+    assert (folder / "model.safetensors").is_file()

@@ -51,6 +51,7 @@ def run_training(
     if resume and not config.data.path:
         config = _saved_config(config)
     folder = run_folder(config)
+    config = replace(config, output=str(folder))
     if first:
         run_files.check_free(folder, resume=resume, overwrite=overwrite)
     threads = torch.get_num_threads()
