@@ -11,8 +11,14 @@ for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
 
 import pytest  # noqa: E402
 import torch  # noqa: E402
+from hypothesis import settings  # noqa: E402
 
 torch.set_num_threads(1)
+
+# Random tests draw the same examples in every run, so that a failure belongs to a change of the code.
+# FUZZ=random in the environment draws new ones, to search for further mistakes.
+settings.register_profile("same", derandomize=True)
+settings.load_profile("default" if os.environ.get("FUZZ") == "random" else "same")
 
 SHARED = Path(__file__).resolve().parents[1].parent / "shared"
 

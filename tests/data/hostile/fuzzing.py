@@ -29,9 +29,11 @@ def fuzz(
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Make a test that calls the decorated function with random arguments; its other arguments are fixtures.
 
+    The examples are the same in every run; see `tests/conftest.py`, which also tells how to draw new ones.
+
     Args:
         some_read: Whether some of the files must be readable according to `open_or_refuse`.
-        everyday: Number of examples in the everyday run, which are always the same.
+        everyday: Number of examples in the everyday run.
         long: Number of examples in the long run.
         **strategies: Hypothesis strategies of the random arguments.
     """
@@ -41,7 +43,7 @@ def fuzz(
         def test(examples: int, **fixtures: Any) -> None:
             before = OUTCOMES["read"]
             run = settings(
-                max_examples=examples, deadline=None, database=None, derandomize=examples == everyday,
+                max_examples=examples, deadline=None, database=None,
                 suppress_health_check=[HealthCheck.too_slow],
             )(given(**strategies)(lambda **random: attempt(**random, **fixtures)))  # fmt: skip
             run()

@@ -126,6 +126,15 @@ def test_changed_tasks(folder, read_or_refuse, changes):
     read_within_limits(folder / "tasks.json", content, read_or_refuse)
 
 
+def test_half_a_surrogate_pair_instead_of_an_object(folder):
+    content = copy.deepcopy(TASKS)
+    content[0]["annotations"][0]["result"][0]["value"] = "\ud800"
+    path = folder / "half.json"
+    path.write_text(json.dumps(content))
+    with pytest.raises(InputError, match=r"result\[0\].value: '.ud800' is half of a surrogate pair"):
+        read(DataConfig(path=str(path)))
+
+
 @pytest.mark.parametrize("content", [COCO, TASKS])
 def test_unchanged_documents_can_be_read(folder, content):
     path = folder / "good.json"

@@ -105,6 +105,8 @@ def convert(value: Any, kind: type[T], where: str) -> T:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
         raise InputError(_wrong_type(where, error)) from error
+    except UnicodeEncodeError as error:
+        raise InputError(f"{where}: {_half_pair(error)}") from error
 
 
 def parse_xml(path: Path, limit: int) -> ET.Element:
@@ -207,12 +209,19 @@ def _reason(path: Path, error: BaseException) -> str:
     if isinstance(error, UnicodeDecodeError):
         byte = error.object[error.start]
         return f"{path}: is not UTF-8: byte 0x{byte:02x} at position {error.start}. Save it as UTF-8."
+    if isinstance(error, UnicodeEncodeError):
+        return f"{path}: {_half_pair(error)}"
     if isinstance(error, json.JSONDecodeError):
         position = f"line {error.lineno}, column {error.colno}"
         return f"{path}: is not valid JSON: {error.msg} at {position}. Is the file complete?"
     if isinstance(error, expat.ExpatError):
         return f"{path}: is not valid XML: {error}."
     return f"{path}: can't be read: {getattr(error, 'strerror', None) or error}."
+
+
+def _half_pair(error: UnicodeEncodeError) -> str:
+    """What is wrong with a string that has no UTF-8; the standard library parses such escapes."""
+    return f"{quote(error.object[error.start])} is half of a surrogate pair and no character. Remove it."
 
 
 def _wrong_type(where: str, error: msgspec.ValidationError) -> str:
