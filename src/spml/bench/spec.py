@@ -52,6 +52,8 @@ class Candidate:
         space: Settings to search, with their ranges.
         full: Whether to train and select with full labels, as a ceiling.
         mean_labels: Factor on the K that the specification states (1 = the stated K); None = K is withheld.
+        first: Settings in which a first phase of training differs, from whose best epoch the run starts: its
+            model, and what the method had inferred. None = there is no first phase.
     """
 
     name: str
@@ -59,6 +61,7 @@ class Candidate:
     space: Space = field(default_factory=dict)
     full: bool = False
     mean_labels: float | None = 1.0
+    first: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _STORE = "store.sqlite"
 _SPEC = "spec.yaml"
+_FIRST_PHASE = "first-phase"
 
 
 def add_bench_commands(parent: Any) -> None:
@@ -47,6 +48,9 @@ def add_bench_commands(parent: Any) -> None:
     config = ArgumentParser(description="Print the configuration of a run, for `spml train --config`.")
     config.add_argument("store", help="folder of a comparison, or the URL of its store")
     config.add_argument("key", help="key of the run or its beginning; results.csv lists the keys")
+    config.add_argument(
+        "--first", action="store_true", help="print that of the first phase, from which the run starts"
+    )
     commands.add_subcommand("config", config, help="print the configuration of a run")
 
 
@@ -198,5 +202,13 @@ def _config(arguments: Namespace) -> None:
     if folder.is_dir():
         _check_store(folder)
     url = _url(folder) if folder.is_dir() else arguments.store
-    config = from_dict(Store(url, create=False).get(arguments.key).config)
-    print(to_yaml(replace(config, output="")), end="")
+    row = Store(url, create=False).get(arguments.key)
+    if arguments.first and not row.first:
+        raise InputError(f"{arguments.key}: this run has no first phase: leave out --first.")
+    config = replace(from_dict(row.first if arguments.first else row.config), output="")
+    if row.first and not arguments.first:
+        # Without its first phase it would be another run, so the folder to start from must be made first.
+        config = replace(config, init_from=_FIRST_PHASE)
+        print("# To be trained before: `spml bench config STORE KEY --first > first.yaml`,")
+        print(f"# `spml train --config first.yaml --output {_FIRST_PHASE}`.")
+    print(to_yaml(config), end="")
