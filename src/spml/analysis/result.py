@@ -73,7 +73,7 @@ def check_free(folder: Path, name: str, *, overwrite: bool) -> None:
         InputError: The folder can't be made, the name is not that of a file, or a file exists and `overwrite`
             is not set.
     """
-    if Path(name).name != name or name.startswith("."):
+    if not name or Path(name).name != name or name.startswith("."):
         raise InputError(f"--name must be the name of a file without a folder, got {name!r}")
     check_folder(folder)
     for suffix in (*PICTURES, TABLE):
