@@ -1,0 +1,19 @@
+"""Figures of the papers, drawn from runs and stores: each function returns an `Analysis`.
+
+An `Analysis` holds the matplotlib figure and the numbers behind it, and writes both. `spml analyse` draws the
+same figures on the command line.
+"""
+
+from .loss_curves import gradients, losses
+from .registry import FigureKind, draw_figure, figures, register_figure
+from .result import Analysis
+
+__all__ = [
+    "Analysis",
+    "FigureKind",
+    "draw_figure",
+    "figures",
+    "gradients",
+    "losses",
+    "register_figure",
+]
