@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from ..bench.workers import Job
     from ..runs.console import Console
 
-_STORE = "store.sqlite"
 _SPEC = "spec.yaml"
 _FIRST_PHASE = "first-phase"
 
@@ -75,6 +74,7 @@ def run_bench(arguments: Namespace) -> None:
 def _job(arguments: Namespace, *, create: bool) -> Job:
     from ..bench.plan import code_version
     from ..bench.read_spec import check_data_paths, find_spec
+    from ..bench.store import check_store, store_url
     from ..bench.workers import Job
 
     spec = find_spec(arguments.spec)
@@ -85,21 +85,9 @@ def _job(arguments: Namespace, *, create: bool) -> Job:
         check_data_paths(spec, root)
         make_folder(folder)
     elif not arguments.store:
-        _check_store(folder)
-    url = arguments.store or _url(folder)
+        check_store(folder)
+    url = arguments.store or store_url(folder)
     return Job(str(spec.path), spec.text, str(root.resolve()), str(folder.resolve()), url, code_version())
-
-
-def _check_store(folder: Path) -> None:
-    if not (folder / _STORE).is_file():
-        raise InputError(f"{folder}: holds no comparison ({_STORE} is missing). Use spml bench run first.")
-
-
-def _url(folder: Path) -> str:
-    path = (folder / _STORE).resolve()
-    if "?" in str(path):
-        raise InputError(f"{path}: a database can't lie in a folder whose name contains `?`. Choose another.")
-    return f"sqlite:///{path}"
 
 
 def _run(arguments: Namespace) -> None:
@@ -195,14 +183,10 @@ def _write(job: Job, state: State, console: Console) -> None:
 
 
 def _config(arguments: Namespace) -> None:
-    from ..bench.store import Store
+    from ..bench.store import find_store
     from ..config import from_dict, to_yaml
 
-    folder = Path(arguments.store)
-    if folder.is_dir():
-        _check_store(folder)
-    url = _url(folder) if folder.is_dir() else arguments.store
-    row = Store(url, create=False).get(arguments.key)
+    row = find_store(arguments.store).get(arguments.key)
     if arguments.first and not row.first:
         raise InputError(f"{arguments.key}: this run has no first phase: leave out --first.")
     config = replace(from_dict(row.first if arguments.first else row.config), output="")
