@@ -7,6 +7,7 @@ same figures on the command line.
 from .loss_curves import gradients, losses
 from .registry import FigureKind, draw_figure, figures, register_figure
 from .result import Analysis
+from .sensitivity import sensitivity
 
 __all__ = [
     "Analysis",
@@ -16,4 +17,5 @@ __all__ = [
     "gradients",
     "losses",
     "register_figure",
+    "sensitivity",
 ]
