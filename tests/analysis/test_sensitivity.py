@@ -67,7 +67,7 @@ def rows_of(result):
 
 def test_one_setting(lines):
     result = sensitivity([lines], x="hp.sigma", references=["an"])
-    points = {line["hp.sigma"]: line for line in rows_of(result) if line["role"] == "point"}
+    points = {line["hp.sigma"]: line for line in rows_of(result) if line["kind"] == "point"}
     assert [*points] == [0.1, 0.5, 1.0]
     for sigma, line in points.items():
         scores = [0.51 + sigma / 10 + noise(seed) for seed in SEEDS]
@@ -75,7 +75,7 @@ def test_one_setting(lines):
         assert line["seeds"] == 3
         assert line["test_mAP"] == pytest.approx(np.mean(scores), abs=1e-12)
         assert line["sd"] == pytest.approx(np.std(scores, ddof=1), abs=1e-12)
-    (reference,) = (line for line in rows_of(result) if line["role"] == "reference")
+    (reference,) = (line for line in rows_of(result) if line["kind"] == "reference")
     assert (reference["candidate"], reference["hp.sigma"]) == ("an", "")
     assert reference["test_mAP"] == pytest.approx(0.41, abs=1e-12)
     assert "gr: best by oracle over optim.lr" in result.notes

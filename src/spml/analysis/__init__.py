@@ -4,6 +4,7 @@ An `Analysis` holds the matplotlib figure and the numbers behind it, and writes 
 same figures on the command line.
 """
 
+from .epochs import epochs
 from .loss_curves import gradients, losses
 from .registry import FigureKind, draw_figure, figures, register_figure
 from .result import Analysis
@@ -13,6 +14,7 @@ __all__ = [
     "Analysis",
     "FigureKind",
     "draw_figure",
+    "epochs",
     "figures",
     "gradients",
     "losses",

@@ -94,7 +94,7 @@ def _table(points: Sequence[Point], lines: Sequence[Point], request: Request) ->
     every = [*points, *lines]
     table: dict[str, Column] = {
         "candidate": [point.candidate for point in every],
-        "role": ["point"] * len(points) + ["reference"] * len(lines),
+        "kind": ["point"] * len(points) + ["reference"] * len(lines),
     }
     if any(point.epoch is not None for point in every):
         table["epoch"] = [point.epoch for point in every]
