@@ -20,7 +20,7 @@ from ..models import CLOSED_FORM
 from ..runs.resolve import missed_warmup
 from .rows import OBSERVED, ORACLE
 from .space import Range, Sampler, Space, grid_size
-from .spec import AUDIT, Candidate, DataSet, Hiding, Spec, merged, nested
+from .spec import AUDIT, Candidate, DataSet, Hiding, Labels, Spec, merged, nested
 from .yaml_lines import Document, KeyPath
 
 MAX_RUNS = 1_000_000
@@ -79,7 +79,7 @@ class _DataSet(DataConfig):
 
 class _Candidate(Struct):
     name: Annotated[str, Meta(min_length=1)]
-    labels: Literal["observed", "full"] = "observed"
+    labels: Labels = "observed"
     mean_labels: str | float = "stated"
     space: dict[str, Any] | None = None
 
@@ -262,7 +262,7 @@ class _Reader:
             space = {}  # `space: {}` also removes what all others search
         space = {key: part for key, part in space.items() if key not in stated}
         mean_labels = self._mean_labels((*at, "mean_labels"), candidate.mean_labels)
-        return Candidate(candidate.name, settings, space, candidate.labels == "full", mean_labels)
+        return Candidate(candidate.name, settings, space, candidate.labels, mean_labels)
 
     def _method(self, at: KeyPath, name: Any) -> dict[str, Any]:
         """Settings of a method, with the hyper-parameters that its card gives for the benchmark in `card`."""
@@ -373,7 +373,7 @@ def _check_settings(spec: Spec, candidate: Candidate, at: KeyPath, document: Doc
                 try:
                     settings = merged(
                         spec.train, data.train, candidate.settings, nested(ends),
-                        {"data": {**data.settings, **hiding.settings}, "output": "-"},
+                        {"data": {**data.settings, **candidate.hide(hiding)}, "output": "-"},
                     )  # fmt: skip
                     config = from_dict(settings)
                     check(config)
