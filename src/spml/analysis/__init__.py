@@ -4,6 +4,7 @@ An `Analysis` holds the matplotlib figure and the numbers behind it, and writes 
 same figures on the command line.
 """
 
+from .counts import counts
 from .loss_curves import gradients, losses
 from .registry import FigureKind, draw_figure, figures, register_figure
 from .result import Analysis
@@ -11,6 +12,7 @@ from .result import Analysis
 __all__ = [
     "Analysis",
     "FigureKind",
+    "counts",
     "draw_figure",
     "figures",
     "gradients",

@@ -43,7 +43,7 @@ def test_against_dense_matrices():
 
 @pytest.fixture
 def features(tmp_path):
-    """Five classes: four training samples with 2, 3, 1 and 2 positives, two for validation, two for testing."""
+    """Four training samples with 2, 3, 1 and 2 positives of five classes; two more of each other split."""
     labels = np.array([
         [1, 1, 0, 0, 0], [1, 1, 1, 0, 0], [0, 0, 0, 1, 0], [0, 0, 0, 1, 1],
         [1, 0, 0, 0, 0], [0, 1, 1, 0, 0], [1, 1, 1, 1, 1], [0, 0, 0, 0, 1],
