@@ -166,7 +166,7 @@ def test_bad_input(lines, tmp_path):
         ({"x": "hp.sigma", "candidates": ["gx"]}, "the comparison has no candidate 'gx'.*gr"),
         ({"x": "hp.sigma", "references": ["ah"]}, "the comparison has no candidate 'ah'.*an"),
         ({"x": "hp.sigma", "mode": "audit:7"}, "'gr' have no values of mode 'audit:7'"),
-        ({"x": "hp.sigma", "data": "coco"}, "--data 'coco': the comparison has 'voc'"),
+        ({"x": "hp.sigma", "data_set": "coco"}, "--data_set 'coco': the comparison has 'voc'"),
     ):
         with pytest.raises(InputError, match=words):
             sensitivity([lines], **options)

@@ -46,8 +46,8 @@ def test_everything_is_read(tmp_path):
     assert em.name == "em slow"
     assert em.settings == {"method": "em", "optim": {"lr": 1e-3}}
     assert em.space == {"hp.alpha": Range(choices=(0.05, 0.1, 0.2))}  # what is fixed is not searched
-    assert full.full
-    assert not an.full
+    assert full.labels == "full"
+    assert an.labels == "observed"
     assert spec.train == {"epochs": 3, "batch_size": 32}
 
 
@@ -129,7 +129,7 @@ def test_a_grid_is_counted(tmp_path):
             "labels: full",
             "labels: all",
             11,
-            r"candidates\[2\].labels: expected one of observed, full, got 'all'",
+            r"candidates\[2\].labels: expected one of observed, positive_and_negatives, full, got 'all'",
         ),
         ("baseline: an", "baseline: annn", 12, "no candidate is called 'annn'"),
         ("ceiling: full", "ceiling: none", 13, "no candidate is called 'none'"),

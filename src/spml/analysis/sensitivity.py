@@ -42,7 +42,7 @@ def sensitivity(
     mode: str = "oracle",
     score: Literal["test", "val"] = "test",
     epochs: list[int] | None = None,
-    data: str | None = None,
+    data_set: str | None = None,
     hiding: str | None = None,
 ) -> Analysis:
     """Draw mAP over one setting as lines with error bars, or over two as a map; each candidate by itself.
@@ -63,7 +63,7 @@ def sensitivity(
         score: mAP on `test` or fully labelled `val` samples.
         epochs: Draw a panel for each of these epochs, counted from 1, instead of the selected one. Validation
             mAP is drawn, because test mAP is kept for selected epochs only.
-        data: Data set, if the stores hold several.
+        data_set: Data set, if the stores hold several.
         hiding: Way of hiding labels, if the stores hold several.
 
     Returns:
@@ -79,7 +79,7 @@ def sensitivity(
     of Labels Apart Each Time in Multi-Label Learning", Fig. 5 and 6.
     """
     rows, failed = read_trials(stores)
-    rows = only(only(rows, "data", data), "hiding", hiding)
+    rows = only(only(rows, "data", data_set), "hiding", hiding)
     request = Request(x, y, mode, "val" if epochs else score)
     named = varied_candidates(rows, request, candidates, references or [])
     shown: list[int | None] = [*epochs] if epochs else [None]

@@ -93,7 +93,8 @@ def only(rows: list[Any], part: str, name: str | None) -> list[Any]:
     if name is None:
         return rows
     if name not in names:
-        raise InputError(f"--{part} {name!r}: the comparison has {', '.join(map(repr, names))}")
+        option = {"data": "data_set"}.get(part, part)
+        raise InputError(f"--{option} {name!r}: the comparison has {', '.join(map(repr, names))}")
     return [row for row in rows if getattr(row.series, part) == name]
 
 
@@ -187,7 +188,7 @@ def _best(trials: Sequence[_Trial]) -> tuple[float, ...]:
         listed = "; ".join(" / ".join(task) for task in tasks)
         raise InputError(
             f"trials of several data sets or ways of hiding labels would be mixed ({listed}): choose one "
-            "with --data and --hiding, or draw over them (--x hiding)"
+            "with --data_set and --hiding, or draw over them (--x hiding)"
         )
     best: dict[int, _Trial] = {}
     for trial in trials:

@@ -61,7 +61,7 @@ def _check_settings(spec: Spec, candidate: Candidate, at: KeyPath, document: Doc
                 try:
                     settings = merged(
                         spec.train, data.train, candidate.settings, nested(ends),
-                        {"data": {**data.settings, **hiding.settings}, "output": "-"},
+                        {"data": {**data.settings, **candidate.hide(hiding)}, "output": "-"},
                     )  # fmt: skip
                     config = from_dict(settings)
                     _check_run(config)

@@ -97,10 +97,10 @@ def _config(spec: Spec, series: Series, params: Mapping[str, Any], root: Path) -
         settings["path"] = str(root / settings["path"])
     if settings.get("images"):
         settings["images"] = str(root / settings["images"])
-    if not candidate.full:
-        settings |= series.hiding.settings
-        if settings.get("observe", "none") not in ("none", "protocol"):
-            settings["observe_seed"] = series.seed
+    settings |= candidate.hide(series.hiding)
+    published = settings.get("observe") == "protocol" and not settings.get("observe_noise")
+    if settings.get("observe", "none") != "none" and not published:
+        settings["observe_seed"] = series.seed
     mean_labels = None
     if data.mean_labels is not None and candidate.mean_labels is not None:
         mean_labels = data.mean_labels * candidate.mean_labels

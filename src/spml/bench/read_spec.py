@@ -18,7 +18,7 @@ from ..methods.registry import find, methods
 from .check_spec import check_spec
 from .rows import OBSERVED, ORACLE
 from .space import Range, Sampler, Space
-from .spec import AUDIT, Candidate, DataSet, Hiding, Spec, merged, nested
+from .spec import AUDIT, Candidate, DataSet, Hiding, Labels, Spec, merged, nested
 from .yaml_lines import Document, KeyPath
 
 T = TypeVar("T")
@@ -78,7 +78,7 @@ class _DataSet(DataConfig):
 
 class _Candidate(Struct):
     name: Annotated[str, Meta(min_length=1)]
-    labels: Literal["observed", "full"] = "observed"
+    labels: Labels = "observed"
     mean_labels: str | float = "stated"
     space: dict[str, Any] | None = None
     first: dict[str, Any] | None = None
@@ -263,7 +263,7 @@ class _Reader:
         space = {key: part for key, part in space.items() if key not in stated}
         mean_labels = self._mean_labels((*at, "mean_labels"), candidate.mean_labels)
         first = self._first((*at, "first"), candidate.first)
-        return Candidate(candidate.name, settings, space, candidate.labels == "full", mean_labels, first)
+        return Candidate(candidate.name, settings, space, candidate.labels, mean_labels, first)
 
     def _first(self, at: KeyPath, value: dict[str, Any] | None) -> dict[str, Any] | None:
         if value is None:

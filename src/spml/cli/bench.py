@@ -172,7 +172,7 @@ def _write(job: Job, state: State, console: Console) -> None:
         modes=spec.modes,
         baseline=spec.baseline or None,
         ceiling=spec.ceiling or None,
-        reference_only=[candidate.name for candidate in spec.candidates if candidate.full],
+        reference_only=[candidate.name for candidate in spec.candidates if candidate.labels != "observed"],
         expected=[series.key for series in all_series(spec)],
         spaces={candidate.name: candidate.space for candidate in spec.candidates},
     )

@@ -169,8 +169,8 @@ class IgnoreUnknown(Objective):
         if not facts.observed.negatives_per_class().any():
             raise InputError(
                 "methods 'iu' and 'iun' learn from known labels alone, but this data has no known negative: "
-                "a model that predicts every label would be perfect. Provide known negatives, or choose "
-                "another method, for example 'an' or 'em'."
+                "a model that predicts every label would be perfect. Provide known negatives (for 'iun', by "
+                "--data.observe_all_negatives true), or choose another method, for example 'an' or 'em'."
             )
 
     def forward(self, outputs: Outputs, batch: Batch) -> dict[str, Tensor]:
