@@ -6,7 +6,15 @@ from torch import Tensor
 
 from ._core.domains import check_non_negative, check_share
 from ._core.elementwise import Reduction, elementwise
-from ._core.terms import hill, positive_eps_loss, shifted, step, switched
+from ._core.terms import (
+    KnownNegatives,
+    hill,
+    known_negative,
+    positive_eps_loss,
+    shifted,
+    step,
+    switched,
+)
 from .focal import focal_negative, focal_positive
 
 
@@ -17,6 +25,7 @@ def hill_loss(
     lam: float = 1.5,
     margin: float = 1.0,
     gamma: float = 2.0,
+    known_negatives: KnownNegatives = "plain",
     eps: float = 0.0,
     reduction: Reduction = "mean",
 ) -> Tensor:
@@ -28,12 +37,12 @@ def hill_loss(
 
     Args:
         logits: Logits of shape (B, C), any floating dtype.
-        target: Class indices, int64 of shape (B,), or labels in {-1, 0, +1}, integer of shape (B, C). Known
-            negatives get -log(1 - p).
+        target: Class indices, int64 of shape (B,), or labels in {-1, 0, +1}, integer of shape (B, C).
         lam: Parameter lambda, at least 1.5, so that the gradient does not change its sign; it is 3 p^2
             (1 - p)^2 for 1.5.
         margin: Margin of known positives in logits, >= 0.
         gamma: Focusing exponent of known positives, >= 0.
+        known_negatives: Loss of a known negative: -log(1 - p) (`plain`), or (lam - p) p^2 (`own`).
         eps: Added inside the logarithm, only without focusing (gamma = 0); 1e-7 with margin = 0 reproduces
             the copy in the code released with GR.
         reduction: Reduction of the losses: `mean` over B * C, `sum` (released code), or `none`.
@@ -64,6 +73,7 @@ def hill_loss(
         target,
         positive=shifted(margin, positive),
         unknown=hill(lam),
+        negative=known_negative(known_negatives, hill(lam)),
         reduction=reduction,
     )
 
@@ -75,6 +85,7 @@ def splc_loss(
     tau: float = 0.6,
     margin: float = 1.0,
     gamma: float = 2.0,
+    known_negatives: KnownNegatives = "plain",
     reduction: Reduction = "mean",
 ) -> Tensor:
     """Self-paced loss correction (SPLC): an unknown label with p > tau counts as a positive.
@@ -85,11 +96,12 @@ def splc_loss(
 
     Args:
         logits: Logits of shape (B, C), any floating dtype.
-        target: Class indices, int64 of shape (B,), or labels in {-1, 0, +1}, integer of shape (B, C). Known
-            negatives get -log(1 - p).
+        target: Class indices, int64 of shape (B,), or labels in {-1, 0, +1}, integer of shape (B, C).
         tau: Threshold of the correction, in [0, 1].
         margin: Margin of known positives in logits, >= 0.
         gamma: Focusing exponent, >= 0.
+        known_negatives: Loss of a known negative, which is never corrected: -log(1 - p) (`plain`), or p^gamma
+            l- (`own`).
         reduction: Reduction of the losses: `mean` over B * C, `sum` (released code), or `none`.
 
     Returns:
@@ -109,11 +121,12 @@ def splc_loss(
     """
     check_non_negative(margin=margin, gamma=gamma)
     check_share(tau=tau)
-    positive = focal_positive(gamma)
+    positive, negative = focal_positive(gamma), focal_negative(gamma)
     return elementwise(
         logits,
         target,
         positive=shifted(margin, positive),
-        unknown=switched(step(tau), positive, focal_negative(gamma)),
+        unknown=switched(step(tau), positive, negative),
+        negative=known_negative(known_negatives, negative),
         reduction=reduction,
     )

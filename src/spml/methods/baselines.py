@@ -73,7 +73,7 @@ class LabelSmoothing(Objective):
     """Every unknown label counts as a negative, and all labels are smoothed.
 
     Args:
-        swap: Weight of the opposite label, in [0, 0.5).
+        swap: Weight of the opposite label, in [0, 0.5); 0.05 is AN-LS as printed.
     """
 
     card = Card(
@@ -85,8 +85,8 @@ class LabelSmoothing(Objective):
         "e = swap",
         head_bias="prior",
         deviations=(
-            "the paper smooths by 0.1, which is swap = 0.05; the released code, from which the published "
-            "numbers most likely come, has swap = 0.1; default: 0.1",
+            "as printed, also in the LASD paper, labels are smoothed by 0.1 / 2, which is swap = 0.05; the "
+            "released code, from which the published numbers most likely come, has swap = 0.1; default: 0.1",
             _EPS,
         ),
     )

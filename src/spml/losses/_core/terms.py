@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 import torch
 from torch import Tensor
@@ -33,6 +33,8 @@ error, divided by such an exponent, changes a loss in float32 by less than 1e-5.
 
 Term: TypeAlias = Callable[[Point], tuple[Tensor, Tensor]]
 Weight: TypeAlias = Callable[[Point], Tensor]
+KnownNegatives: TypeAlias = Literal["plain", "own"]
+"""Loss of a known negative: l- (`plain`), or the loss that an assumed negative has (`own`)."""
 
 
 # -- terms -----------------------------------------------------------------------------------------------
@@ -256,6 +258,17 @@ def switched(condition: Weight, yes: Term, no: Term) -> Term:
         return torch.lerp(value2, value1, mask), torch.lerp(slope2, slope1, mask)
 
     return term
+
+
+def known_negative(choice: KnownNegatives, own: Term) -> Term:
+    """Term of known negatives: l- for `plain`; for `own` the term of assumed negatives, `own`.
+
+    Raises:
+        ValueError: The choice is neither.
+    """
+    if choice not in ("plain", "own"):
+        raise ValueError(f"known_negatives must be 'plain' or 'own', got {choice!r}")
+    return own if choice == "own" else negative_log_loss
 
 
 # -- masks of 0 and 1 in the computing type: several times faster than bool and `where` ------------------
