@@ -19,11 +19,21 @@ def hill(logits: Matrix, target: Labels, lam: float, margin: float, gamma: float
     return total(logits, target, lambda p: margin_positive(p, margin, gamma), lambda p: (lam - p) * p**2)
 
 
-def splc(logits: Matrix, target: Labels, tau: float, margin: float, gamma: float) -> float:
-    """Sum: unknowns with p > tau are positives without the margin."""
+def splc(
+    logits: Matrix,
+    target: Labels,
+    tau: float,
+    margin: float,
+    gamma: float,
+    lam: float | None = None,
+    margin_corrected: float = 0.0,
+) -> float:
+    """Sum: unknowns with p > tau are positives with a margin of their own; the rest has Hill if `lam`."""
 
     def unknown(p: float) -> float:
-        return (1 - p) ** gamma * log_loss_pos(p) if p > tau else p**gamma * log_loss_neg(p)
+        if p > tau:
+            return margin_positive(p, margin_corrected, gamma)
+        return p**gamma * log_loss_neg(p) if lam is None else (lam - p) * p**2
 
     return total(logits, target, lambda p: margin_positive(p, margin, gamma), unknown)
 

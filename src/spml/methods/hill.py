@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from torch import Tensor
 
 from ..losses import focal_loss, hill_loss, splc_loss
 from ..losses._core.domains import check_non_negative, check_share
+from ..losses.hill import check_lam
 from .base import Batch, Card, Objective, Outputs, Progress
 from .cards import SUMMED
 from .registry import register
-from .validation import check_epochs
+from .validation import check_choice, check_epochs
 
 _PAPER = (
     "Zhang et al., Simple and Robust Loss Design for Multi-Label Learning with Missing Labels, "
@@ -45,8 +48,7 @@ class Hill(Objective):
     def __init__(self, *, lam: float = 1.5, margin: float = 1.0, gamma: float = 2.0) -> None:
         super().__init__()
         check_non_negative(margin=margin, gamma=gamma)
-        if not lam >= 1.5:
-            raise ValueError(f"lam must be at least 1.5, got {lam}")
+        check_lam(lam)
         self.lam, self.margin, self.gamma = lam, margin, gamma
 
     def forward(self, outputs: Outputs, batch: Batch) -> dict[str, Tensor]:
@@ -58,10 +60,16 @@ class Hill(Objective):
 class SelfPacedCorrection(Objective):
     """Unknown labels with p > tau are treated as positives, after a warm-up with the focal margin loss.
 
+    "Focal margin + SPLC" in Table 1 of the GR paper is negative = `hill`, margin_corrected = true.
+
     Args:
         tau: Threshold, in [0, 1].
         margin: Shift of the logit of a known positive, >= 0.
         gamma: Focusing exponent, >= 0.
+        negative: Loss of unknown labels that are not treated as positives: `focal` (released code), or
+            `hill`: (lam - p) p^2.
+        lam: Constant of `hill`, >= 1.5.
+        margin_corrected: Whether unknown labels that are treated as positives have the margin, too.
         warmup: Number of epochs without correction, >= 0.
     """
 
@@ -72,20 +80,35 @@ class SelfPacedCorrection(Objective):
         equations="the losses called SPLC and focal margin",
         formula="L = mean over B, sum over C, of [(1 - p_m)^gamma l_m on P, p^gamma l- on U with p <= tau,\n"
         "(1 - p)^gamma l+ on the rest of U]; in the first warmup epochs p^gamma l- on all of U\n"
-        "p_m = sigmoid(z - margin), l_m = -log p_m",
+        "p_m = sigmoid(z - margin), l_m = -log p_m; negative = hill: (lam - p) p^2 for p^gamma l-;\n"
+        "margin_corrected: (1 - p_m)^gamma l_m for (1 - p)^gamma l+",
         head_bias="prior",
         deviations=(
             SUMMED,
-            "unknown labels have the focal loss as in the released class; the GR paper's table uses Hill",
+            "unknown labels have the focal loss, and no margin if p > tau, as in the released class; Table 1 "
+            "of the GR paper has the Hill loss and the margin (negative = hill, margin_corrected = true)",
         ),
     )
 
-    def __init__(self, *, tau: float = 0.6, margin: float = 1.0, gamma: float = 2.0, warmup: int = 1) -> None:
+    def __init__(
+        self,
+        *,
+        tau: float = 0.6,
+        margin: float = 1.0,
+        gamma: float = 2.0,
+        negative: Literal["focal", "hill"] = "focal",
+        lam: float = 1.5,
+        margin_corrected: bool = False,
+        warmup: int = 1,
+    ) -> None:
         super().__init__()
+        check_choice("negative", negative, ("focal", "hill"))
+        check_lam(lam)
         check_non_negative(margin=margin, gamma=gamma)
         check_epochs(warmup=warmup)
         check_share(tau=tau)
         self.tau, self.margin, self.gamma, self.warmup = tau, margin, gamma, warmup
+        self.negative, self.lam, self.margin_corrected = negative, lam, margin_corrected
         self.correcting = False
 
     def on_epoch_start(self, progress: Progress) -> None:
@@ -94,7 +117,18 @@ class SelfPacedCorrection(Objective):
     def forward(self, outputs: Outputs, batch: Batch) -> dict[str, Tensor]:
         logits, target = outputs.logits, batch.target
         if self.correcting:
-            loss = splc_loss(logits, target, tau=self.tau, margin=self.margin, gamma=self.gamma)
+            loss = splc_loss(
+                logits,
+                target,
+                tau=self.tau,
+                margin=self.margin,
+                gamma=self.gamma,
+                negative=self.negative,
+                lam=self.lam,
+                margin_corrected=self.margin_corrected,
+            )
+        elif self.negative == "hill":
+            loss = hill_loss(logits, target, lam=self.lam, margin=self.margin, gamma=self.gamma)
         else:
             loss = focal_loss(logits, target, margin=self.margin, gamma=self.gamma)
         return {"splc": logits.shape[1] * loss}
