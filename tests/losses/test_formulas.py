@@ -86,6 +86,14 @@ EQUAL = {
         lambda z, t: splc_loss(z, t, tau=0.2, margin=0.3, gamma=1),
         lambda z, t: hill.splc(z, t, 0.2, 0.3, 1),
     ),
+    "splc, table of GR": (
+        lambda z, t: splc_loss(z, t, negative="hill", margin_corrected=True),
+        lambda z, t: hill.splc(z, t, 0.6, 1, 2, lam=1.5, margin_corrected=1),
+    ),
+    "splc, hill 2": (
+        lambda z, t: splc_loss(z, t, tau=0.4, negative="hill", lam=2),
+        lambda z, t: hill.splc(z, t, 0.4, 1, 2, lam=2),
+    ),
     "las": (
         lambda z, t: las_loss(z, t, weight=0.3, gamma_pos=0.5, gamma_neg=3),
         lambda z, t: lasd.las(z, t, 0.3, 0.5, 3),
@@ -109,6 +117,10 @@ EQUAL = {
     "splc own": (
         lambda z, t: splc_loss(z, t, tau=0.2, known_negatives="own"),
         lambda z, t: hill.splc(z, t, 0.2, 1, 2, own=True),
+    ),
+    "splc hill own": (
+        lambda z, t: splc_loss(z, t, tau=0.2, negative="hill", lam=2, known_negatives="own"),
+        lambda z, t: hill.splc(z, t, 0.2, 1, 2, lam=2, own=True),
     ),
     "las own": (
         lambda z, t: las_loss(z, t, weight=0.3, known_negatives="own"),
@@ -291,6 +303,7 @@ def test_losses_that_are_the_same_at_a_setting(logits):
         (asl_loss(logits, TARGET, gamma_neg=0, clip=0), an_loss(logits, TARGET)),
         (asl_loss(logits, TARGET, gamma_pos=2, gamma_neg=2, clip=0), focal_loss(logits, TARGET)),
         (splc_loss(logits, TARGET, tau=1), focal_loss(logits, TARGET, margin=1)),
+        (splc_loss(logits, TARGET, tau=1, negative="hill"), hill_loss(logits, TARGET)),
         (las_loss(logits, TARGET, weight=1), asl_loss(logits, TARGET, clip=0)),
         (lasd_loss(logits, TARGET, tau=1, weight_neg=0.05), las_loss(logits, TARGET, weight=0.05)),
         (entmin_loss(logits, TARGET), 2 * iu_loss(logits, TARGET) - em_loss(logits, TARGET)),
@@ -387,6 +400,8 @@ def test_the_balanced_weight_has_its_published_values(weight_pos, mean_labels, c
         (hill_loss, {"lam": 1.4}, "lam must be at least 1.5"),
         (hill_loss, {"eps": 1e-7}, "eps needs gamma = 0"),
         (splc_loss, {"tau": 1.1}, "tau must lie in"),
+        (splc_loss, {"negative": "asl"}, "negative must be 'focal' or 'hill'"),
+        (splc_loss, {"lam": 1}, "lam must be at least 1.5"),
         (las_loss, {"weight": -1}, "weight must be at least 0"),
         (lasd_loss, {"tau": -0.1}, "tau must lie in"),
         (lasd_full_loss, {"weight_neg": -1}, "weight_neg must be at least 0"),

@@ -61,6 +61,18 @@ def per_sample(loss, **hp) -> float:
         ("splc", {"tau": 0.3, "warmup": 2}, 2, per_sample(splc_loss, tau=0.3)),
         ("splc", {"warmup": 0}, 0, per_sample(splc_loss)),
         (
+            "splc",
+            {"negative": "hill", "lam": 2.0, "margin": 0.5},
+            0,
+            per_sample(hill_loss, lam=2.0, margin=0.5),
+        ),
+        (
+            "splc",
+            {"negative": "hill", "lam": 2.0, "margin": 0.5, "margin_corrected": True, "tau": 0.3},
+            1,
+            per_sample(splc_loss, negative="hill", lam=2.0, margin=0.5, margin_corrected=True, tau=0.3),
+        ),
+        (
             "lasd",
             {**ONE_VIEW, "weight_pos": 0.2, "tau": 0.7},
             0,
@@ -272,6 +284,8 @@ def test_iu_needs_a_known_negative(method):
         ("hill", {"margin": -1}),
         ("splc", {"tau": 2}),
         ("splc", {"warmup": -1}),
+        ("splc", {"negative": "asl"}),
+        ("splc", {"lam": 1.4}),
         ("lasd", {"tau": 2}),
         ("lasd", {"weight_neg": -1}),
         ("lasd", {"consistency": -1}),

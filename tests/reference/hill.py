@@ -24,14 +24,26 @@ def hill(logits: Matrix, target: Labels, lam: float, margin: float, gamma: float
     return total(logits, target, lambda p: margin_positive(p, margin, gamma), unknown, negative)
 
 
-def splc(logits: Matrix, target: Labels, tau: float, margin: float, gamma: float, own: bool = False) -> float:
-    """Sum: unknowns with p > tau are positives without the margin; with `own`, negatives have p^gamma l-."""
+def splc(
+    logits: Matrix,
+    target: Labels,
+    tau: float,
+    margin: float,
+    gamma: float,
+    lam: float | None = None,
+    margin_corrected: float = 0.0,
+    own: bool = False,
+) -> float:
+    """Sum: unknowns with p > tau are positives with a margin of their own; the rest has Hill if `lam`.
+
+    Negatives have l-, or with `own` the loss of the rest.
+    """
 
     def negative(p: float) -> float:
-        return p**gamma * log_loss_neg(p)
+        return p**gamma * log_loss_neg(p) if lam is None else (lam - p) * p**2
 
     def unknown(p: float) -> float:
-        return (1 - p) ** gamma * log_loss_pos(p) if p > tau else negative(p)
+        return margin_positive(p, margin_corrected, gamma) if p > tau else negative(p)
 
     of_known = negative if own else log_loss_neg
     return total(logits, target, lambda p: margin_positive(p, margin, gamma), unknown, of_known)

@@ -162,15 +162,20 @@ class IgnoreUnknown(Objective):
         year=2021,
         equations="the loss called IU",
         formula="L = mean over B C of [l+ on P, 0 on U, l- on known negatives]",
-        deviations=(_EPS, "like the released code, it refuses data without a known negative"),
+        deviations=(
+            _EPS,
+            "like the released code, it refuses data without a known negative, except in `combine` with a "
+            "memory that infers negatives: GR Eq. 15-16 with the losses of Eq. 17, where labels between the "
+            "two thresholds have no loss",
+        ),
     )
 
     def on_fit_start(self, facts: Facts) -> None:
-        if not facts.observed.negatives_per_class().any():
+        if not (facts.inferred_negatives or facts.observed.negatives_per_class().any()):
             raise InputError(
                 "methods 'iu' and 'iun' learn from known labels alone, but this data has no known negative: "
-                "a model that predicts every label would be perfect. Provide known negatives, or choose "
-                "another method, for example 'an' or 'em'."
+                "a model that predicts every label would be perfect. Provide known negatives, use 'combine' "
+                "with a memory that infers negatives, or choose another method, for example 'an' or 'em'."
             )
 
     def forward(self, outputs: Outputs, batch: Batch) -> dict[str, Tensor]:

@@ -108,14 +108,9 @@ class LeveragedAsymmetric(WithOwnNegatives):
             self.leverage_neg = self.weight_neg
 
     def forward(self, outputs: Outputs, batch: Batch) -> dict[str, Tensor]:
-        terms = {"lasd": outputs.logits.shape[1] * self._loss(outputs.logits, batch.target)}
-        if self.consistency:
-            terms["consistency"] = self.consistency * consistency_loss(outputs.logits, *outputs.views)
-        return terms
-
-    def _loss(self, logits: Tensor, target: Tensor) -> Tensor:
+        logits, target = outputs.logits, batch.target
         if self.full:
-            return lasd_full_loss(
+            loss = lasd_full_loss(
                 logits,
                 target,
                 weight_pos=self.weight_pos,
@@ -123,8 +118,19 @@ class LeveragedAsymmetric(WithOwnNegatives):
                 gamma_pos=self.gamma_pos,
                 gamma_neg=self.gamma_neg,
             )
-        if not self.disambiguation:
-            return las_loss(
+        elif self.disambiguation:
+            loss = lasd_loss(
+                logits,
+                target,
+                weight_pos=self.weight_pos,
+                weight_neg=self.leverage_neg,
+                tau=self.tau,
+                gamma_pos=self.gamma_pos,
+                gamma_neg=self.gamma_neg,
+                known_negatives=self.known_negatives,
+            )
+        else:
+            loss = las_loss(
                 logits,
                 target,
                 weight=self.leverage_neg,
@@ -132,13 +138,7 @@ class LeveragedAsymmetric(WithOwnNegatives):
                 gamma_neg=self.gamma_neg,
                 known_negatives=self.known_negatives,
             )
-        return lasd_loss(
-            logits,
-            target,
-            weight_pos=self.weight_pos,
-            weight_neg=self.leverage_neg,
-            tau=self.tau,
-            gamma_pos=self.gamma_pos,
-            gamma_neg=self.gamma_neg,
-            known_negatives=self.known_negatives,
-        )
+        terms = {"lasd": logits.shape[1] * loss}
+        if self.consistency:
+            terms["consistency"] = self.consistency * consistency_loss(logits, *outputs.views)
+        return terms
