@@ -271,6 +271,8 @@ def test_what_the_papers_state_is_used(name):
     assert candidates["an, L1R"].space.keys() == {"optim.lr", "optim.l1"}
     assert candidates["an, L2R"].space.keys() == {"optim.lr", "optim.l2"}
     first = candidates["role, LI"].first
+    printed = merged(candidates["gr"].settings, {"hp": {"q1": 0.01, "norm": "samples", "timing": "paper"}})
+    assert candidates["gr, as printed"].settings == printed
     assert (first["epochs"], first["optim"]["lr"], first["model"]["frozen"]) == (25, 1e-3, "yes")
 
 
@@ -293,6 +295,18 @@ def test_settings_of_a_table_differ_as_the_table_says():
         "k and v": (True, True, False), "k and q": (True, False, True), "v and q": (False, True, True),
         "k, v and q": (True, True, True),
     }  # fmt: skip
+
+
+def test_the_cases_of_lasd_are_those_of_its_table():
+    cases = {
+        candidate.name: candidate.settings.get("hp") for candidate in find_spec("lasd-table3").candidates
+    }
+    published = {"weight_pos": 0.1, "tau": 0.9, "consistency": 0.7}
+    plain = {**published, "disambiguation": False, "consistency": 0.0}
+    assert cases["A"] == {**plain, "leverage": False}
+    assert cases["B"] == {**plain, "weight_neg": 1.0}
+    assert cases["C"] == {**published, "consistency": 0.0}
+    assert cases["D"] == published
 
 
 def paths_of(value, path=()):
