@@ -140,7 +140,7 @@ def _point(spec: Spec, series: Series, params: Mapping[str, Any], config: Config
         settings["hp"]["pseudo_labels"] = params.get("hp.pseudo_labels", "file")
     for name in _LOADING:
         del settings["data"][name]
-    for name in ("output", "threads"):
+    for name in ("output", "record", "record_samples", "threads"):
         del settings[name]
     parts = [settings, series.key, series.data.empty, sorted(spec.modes), spec.draws]
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
