@@ -4,7 +4,10 @@ An `Analysis` holds the matplotlib figure and the numbers behind it, and writes 
 same figures on the command line.
 """
 
+from .landscape import landscape
 from .loss_curves import gradients, losses
+from .maps import maps
+from .predictions import predictions
 from .registry import FigureKind, draw_figure, figures, register_figure
 from .result import Analysis
 
@@ -14,6 +17,9 @@ __all__ = [
     "draw_figure",
     "figures",
     "gradients",
+    "landscape",
     "losses",
+    "maps",
+    "predictions",
     "register_figure",
 ]
