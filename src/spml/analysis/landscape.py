@@ -16,6 +16,7 @@ from .registry import register_figure
 from .result import Analysis, Column
 
 _POINTS = {1: 41, 2: 15}
+_LEVELS = 16
 _LOSSES = {"own": "training loss", "full": "binary cross-entropy on full labels"}
 
 
@@ -119,21 +120,23 @@ def _curves(
 def _contours(
     names: Sequence[str], axis: Values, surfaces: Sequence[Values], quantity: str, *, shared: bool
 ) -> Any:
-    from matplotlib.ticker import MaxNLocator
+    from matplotlib.colors import BoundaryNorm
 
     figure = new_figure(3.3 * len(names) + 0.5, 3.2)
     panels = figure.subplots(1, len(names), squeeze=False)[0]
     together = np.concatenate([surface.ravel() for surface in surfaces])
     for axes, name, surface in zip(panels, names, surfaces, strict=True):
         values = together if shared else surface
-        levels = MaxNLocator(14).tick_values(values.min(), values.max())
-        filled = axes.contourf(axis, axis, surface.T, levels=levels, cmap="viridis")
+        # Closer together at the bottom of the valley, which is the interesting part.
+        levels = values.min() + (np.ptp(values) or 1) * np.linspace(0, 1, _LEVELS) ** 2
+        norm = BoundaryNorm(levels, 256)
+        filled = axes.contourf(axis, axis, surface.T, levels=levels, cmap="viridis", norm=norm)
         axes.contour(axis, axis, surface.T, levels=levels, colors="white", linewidths=0.5, alpha=0.7)
         axes.plot(0, 0, "o", color="white", markeredgecolor="black", markersize=5)
         axes.set_aspect("equal")
         axes.tick_params(labelsize=8.5, length=0)
         label_axes(axes, name, "first direction", "second direction")
-        bar = figure.colorbar(filled, ax=axes, shrink=0.85)
+        bar = figure.colorbar(filled, ax=axes, fraction=0.046, ticks=levels[::3], format="%.3g")
         bar.ax.tick_params(labelsize=8, length=0)
         bar.set_label(quantity, fontsize=8.5)
     return figure
