@@ -128,10 +128,12 @@ class LossAround:
     @torch.no_grad()
     def at(self, weights: Weights) -> float:
         """Loss at some weights, which have the names of `self.weights`: the mean over the samples."""
+        # Penalties count what can be trained.
+        weights = {name: weight.detach().requires_grad_() for name, weight in weights.items()}
         total = 0.0
         for number, (inputs, views, batch) in enumerate(self._pieces):
             arguments = (inputs, views, batch.target, batch.index, len(inputs), batch.seed + number)
-            terms, _ = functional_call(self._step, dict(weights), arguments)
+            terms, _ = functional_call(self._step, weights, arguments)
             total += len(inputs) * float(torch.stack(list(terms.values())).sum())
         return total / self.samples
 

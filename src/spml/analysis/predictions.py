@@ -42,7 +42,8 @@ def predictions(
         data: Data set to draw images from; by default the data of the first run, with its hidden labels.
         split: Split to draw images from; by default `val` of the run's own data, `test` of another data set.
         images: Number of images, drawn at random.
-        files: Images or folders of images to show instead, about whose labels nothing is known.
+        files: Images or folders of images to show instead, about whose labels nothing is known; in brackets
+            on the command line, such as `[a.jpg, photos]`.
         threshold: Probability at and above which a label is predicted; by default the threshold of each run.
         seed: Seed of the draw of images.
 
