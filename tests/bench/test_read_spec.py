@@ -176,6 +176,7 @@ def test_a_grid_is_counted(tmp_path):
         ),
         ("observe: single", "observe: single, observe_share: 3.0", 9, "observe_share 3 has no effect"),
         ("method: em,", "method: em, init_from: runs/x,", 10, "unknown key 'init_from'"),
+        ("method: em,", "method: em, record: scores,", 10, "unknown key 'record'"),
         ("method: em,", "method: em, 7: 1,", 10, "'7' is not a name"),
         ("name: em slow", 'name: ""', 10, "name: expected text of length >= 1"),
         ("method: em,", "method: em, optim: 3,", 10, "optim.lr is part of optim, which is stated as a whole"),

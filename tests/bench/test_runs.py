@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from spml.bench.plan import all_series, code_version, next_trial
+from spml.bench.plan import _point, all_series, code_version, next_trial
 from spml.bench.read_spec import read_spec
 from spml.bench.rows import best_epoch, picks
 from spml.bench.run import Runner
@@ -422,6 +422,15 @@ def test_what_a_run_is_known_by(tmp_path):
     )
     changed = [point(1), *(point(text=SMALL.replace(*edit)) for edit in edits)]
     assert len({point(), *changed}) == len(changed) + 1
+
+
+def test_what_a_run_keeps_and_where_is_no_part_of_its_identity(tmp_path):
+    spec = job_in(tmp_path).spec()
+    series = all_series(spec)[0]
+    trial = next_trial(spec, series, [], tmp_path)
+    for change in ({"output": "x"}, {"threads": 2}, {"record": "scores"}, {"record_samples": "test"}):
+        assert _point(spec, series, trial.params, replace(trial.config, **change)) == trial.point
+    assert _point(spec, series, trial.params, replace(trial.config, epochs=9)) != trial.point
 
 
 COMMAND = [sys.executable, "-m", "spml", "bench", "run"]

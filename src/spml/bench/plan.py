@@ -156,7 +156,7 @@ def _settings(params: Mapping[str, Any], config: Config) -> dict[str, Any]:
         settings["hp"]["pseudo_labels"] = params.get("hp.pseudo_labels", "file")
     for name in _LOADING:
         del settings["data"][name]
-    for name in ("output", "threads"):
+    for name in ("output", "record", "record_samples", "threads"):
         del settings[name]
     return settings
 

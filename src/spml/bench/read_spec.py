@@ -23,8 +23,12 @@ from .yaml_lines import Document, KeyPath
 
 T = TypeVar("T")
 
-_RESERVED = {"data", "output", "seed", "select", "mean_labels", "method", "hp", "init_from", "devices"}
-"""Settings of a run that `train` can't state: another part of the specification decides them."""
+_RESERVED = {
+    "data", "output", "seed", "select", "mean_labels", "method", "hp", "init_from", "devices", "record",
+    "record_samples",
+}  # fmt: skip
+"""Settings of a run that `train` can't state: another part of the specification decides them, or, for
+`record`, a comparison does without."""
 
 _TRAIN = [part.name for part in fields(Config) if part.name not in _RESERVED]
 _OF_CANDIDATE = [*_TRAIN, "method", "hp"]

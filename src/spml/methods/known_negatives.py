@@ -1,4 +1,9 @@
-"""Methods whose loss has a term of its own for negatives, and so a choice of the loss of known negatives."""
+"""Methods whose papers define a negative term of their own for labels that are known.
+
+These methods have a choice of the loss of known negatives. Others have none: terms for unknown labels that
+express doubt about them (a small weight, smoothing, a soft pseudo-label, entropy) have no meaning for a label
+that is known, and log-sum-exp losses and CSL treat known negatives as published in any case.
+"""
 
 from __future__ import annotations
 

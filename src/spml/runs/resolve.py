@@ -165,6 +165,8 @@ def _check_without_data(config: Config) -> None:
     check(config)
     if config.model.head in models.CLOSED_FORM:
         _check_closed_form(config)
+    if config.record != "none":
+        _check_has_epochs(config)
     if config.init_from and config.output and _same_folder(config.init_from, config.output):
         raise InputError(
             f"{config.output}: can't be both the run to start from (--init_from) and the folder of the new "
@@ -174,6 +176,20 @@ def _check_without_data(config: Config) -> None:
 
 def _same_folder(first: str, second: str) -> bool:
     return Path(first).resolve() == Path(second).resolve()
+
+
+def _check_has_epochs(config: Config) -> None:
+    """Refuse to record the epochs of a head that is solved."""
+    solver = ""
+    if config.model.head in models.CLOSED_FORM:
+        solver = f"--model.head {config.model.head}"
+    elif config.optim.name == LBFGS:
+        solver = f"--optim.name {LBFGS}"
+    if solver:
+        raise InputError(
+            f"--record {config.record} keeps the scores of every epoch, but {solver} solves a head without "
+            "epochs: leave out one of the two."
+        )
 
 
 def _check_closed_form(config: Config) -> None:
