@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -119,17 +118,6 @@ def test_a_searched_setting_holds_in_both_phases_unless_the_first_states_it(tmp_
     assert trial.params.keys() == {"optim.lr", "hp.weight"}
     assert trial.first.hp == trial.config.hp == {"weight": 0.5}
     assert trial.first.optim.lr == 3e-2 != trial.config.optim.lr == trial.params["optim.lr"]
-
-
-def test_runs_of_one_phase_keep_their_identity(tmp_path):
-    spec = read_spec(save_spec(tmp_path))
-    trial = next_trial(spec, all_series(spec)[0], [], tmp_path)
-    settings = asdict(trial.config)
-    for name in ("path", "images", "cache", "workers", "draft"):
-        del settings["data"][name]
-    del settings["output"], settings["threads"]
-    parts = [settings, ["toy", "uniform", "an", 0], None, ["audit:20", "observed", "oracle"], 20]
-    assert trial.point == hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,8 @@ def test_every_candidate_trains(tmp_path, name):
         assert sorted(sensitivity([job.folder], x="tau").table["tau"]) == sorted([0.4, 0.7, 1.0] * 3)
         for x, y, cells in (
             ("hp.mu", "hp.sigma", 9), ("hp.q2", "hp.q3", 9), ("hp.alpha", "hp.beta", 9),
-            ("hp.weight_pos", None, 3), ("hp.tau", None, 3), ("hp.consistency", None, 3), ("hp.rank_weight", None, 3),
+            ("hp.weight_pos", None, 3), ("hp.tau", None, 3),
+            ("hp.consistency", None, 3), ("hp.rank_weight", None, 3),
         ):  # fmt: skip
             result = sensitivity([job.folder], x=x, y=y, references=["an", "em"])
             assert len(result.table["seeds"]) == cells + 2

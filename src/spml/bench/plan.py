@@ -26,6 +26,10 @@ _SOURCES = (
 _LOADING = ("path", "images", "cache", "workers", "draft")
 """Settings of the data that only say where it lies and how it is loaded; its fingerprint identifies it."""
 
+_ADDED = {"observe_all_negatives": False, "observe_noise": 0.0}
+"""Settings of the data that came after the first stores. At these, their defaults, they are left out of what
+identifies a run, so that the runs of older stores are still found."""
+
 
 class Series(NamedTuple):
     """All trials of one candidate under the same conditions."""
@@ -156,6 +160,9 @@ def _settings(params: Mapping[str, Any], config: Config) -> dict[str, Any]:
         settings["hp"]["pseudo_labels"] = params.get("hp.pseudo_labels", "file")
     for name in _LOADING:
         del settings["data"][name]
+    for name, default in _ADDED.items():
+        if settings["data"][name] == default:
+            del settings["data"][name]
     for name in ("output", "record", "record_samples", "threads"):
         del settings[name]
     return settings
