@@ -193,6 +193,10 @@ class Config:
         init_from: Folder of a finished run to start from: its whole model, whose settings are taken over,
             and, for the same method on the same training labels, what the method had inferred. A run with
             a frozen backbone, then one from it with --model.frozen no, is linear initialisation.
+        record: Also keep, for the figures of `spml analyse`, the `scores` of the samples in `record_samples`
+            before the first and after every epoch; `none` keeps nothing.
+        record_samples: Samples that `record` is about: names of splits, such as `val` or `val,test`, or a
+            text file with the name of one sample per line. Those of `val` take no time to compute.
         output: Folder of the run.
     """
 
@@ -213,6 +217,8 @@ class Config:
     checkpoint_steps: int = 0
     threads: int = 0
     init_from: str = ""
+    record: Literal["none", "scores"] = "none"
+    record_samples: str = "val"
     output: str = ""
 
 

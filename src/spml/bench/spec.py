@@ -56,6 +56,8 @@ class Candidate:
         labels: Labels to train and select with; `full` is a ceiling, `positive_and_negatives` an oracle that
             lacks the hidden positives only.
         mean_labels: Factor on the K that the specification states (1 = the stated K); None = K is withheld.
+        first: Settings in which a first phase of training differs, from whose best epoch the run starts: its
+            model, and what the method had inferred. None = there is no first phase.
     """
 
     name: str
@@ -63,6 +65,7 @@ class Candidate:
     space: Space = field(default_factory=dict)
     labels: Labels = "observed"
     mean_labels: float | None = 1.0
+    first: Mapping[str, Any] | None = None
 
     def hide(self, hiding: Hiding) -> dict[str, Any]:
         """Settings of `Config.data` by which labels are hidden from this candidate."""
