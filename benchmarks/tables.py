@@ -89,7 +89,7 @@ class Track:
             self.rows = {tuple(row[key] for key in keys): row for row in csv.DictReader(stream)}
         self.hidings = [h.name for h in self.spec.hidings if any(key[1] == h.name for key in self.rows)]
         self.data = [d.name for d in self.spec.data if any(key[0] == d.name for key in self.rows)]
-        self.full = {candidate.name for candidate in self.spec.candidates if candidate.full}
+        self.full = {candidate.name for candidate in self.spec.candidates if candidate.labels != "observed"}
         self.names = [c.name for c in self.spec.candidates if any(key[2] == c.name for key in self.rows)]
 
     def mean(self, data, hiding, name, mode):
