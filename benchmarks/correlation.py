@@ -196,26 +196,26 @@ def page(about):
     lines = [
         "# Correlations between labels",
         "",
-        f"{first['date']}, {first['versions']['machine']}, one thread, torch {first['versions']['torch']}, commit "
-        f"{first['commit']}. Differences in 100 x test mAP to the same method with a linear head, paired by seed, "
-        f"mean ± standard deviation over {len(seeds)} seeds of split, hiding and training. Uniform hiding; `full "
-        "labels` is the control, with nothing hidden.",
+        f"{first['date']}, {first['versions']['machine']}, one thread, torch {first['versions']['torch']}, "
+        f"commit {first['commit']}. Differences in 100 x test mAP to the same method with a linear head, "
+        f"paired by seed, mean ± standard deviation over {len(seeds)} seeds of split, hiding and training. "
+        "Uniform hiding; `full labels` is the control, with nothing hidden.",
         "",
     ]
     for mode in MODES:
         lines += [f"Correlations that start at 0; learning rate and epoch selected by `{mode}`:", ""]
         lines += table(names, data, partial(from_zero, mode))
     lines += [
-        f"Correlations from co-occurrence in the predictions of a linear head (trained at {FIRST:g}, epoch selected "
-        "by `observed`), without further training, against that head:",
+        f"Correlations from co-occurrence in the predictions of a linear head (trained at {FIRST:g}, epoch "
+        "selected by `observed`), without further training, against that head:",
         "",
         *table(methods, data, partial(gains, lambda row: row[UNTRAINED] - row["first"])),
     ]
     for mode in MODES:
         for way in WAYS[1:]:
             lines += [
-                f"That head trained for half as many epochs more at {SECOND:g}, {way}, against linear; epoch selected "
-                f"by `{mode}`:",
+                f"That head trained for half as many epochs more at {SECOND:g}, {way}, against linear; epoch "
+                f"selected by `{mode}`:",
                 "",
                 *table(methods, data, partial(gains, partial(further, way, mode))),
             ]
