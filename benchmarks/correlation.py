@@ -117,9 +117,16 @@ def continue_linear(config, opened):
     return result
 
 
-def continued(spec, root):
-    """Results of `continue_linear` for each data set, method and seed of a specification."""
-    rows = []
+def continued(spec, root, rows, save):
+    """Add the results of `continue_linear` for each data set, method and seed of a specification to `rows`.
+
+    Args:
+        spec: Specification.
+        root: Folder that its paths start from.
+        rows: Results of an earlier call that was interrupted; they are not made again.
+        save: Called after each result.
+    """
+    done = {(row["data"], row["method"], row["seed"]) for row in rows}
     for data in spec.data:
         for seed in spec.seeds:
             settings = dict(data.settings)
@@ -129,15 +136,15 @@ def continued(spec, root):
             common = {"seed": seed, "mean_labels": data.mean_labels, "threads": 1, "output": "run"}
             opened = None
             for candidate in spec.candidates:
-                if candidate.full or "model" in candidate.settings:
+                key = {"data": data.name, "method": candidate.name, "seed": seed}
+                if candidate.full or "model" in candidate.settings or tuple(key.values()) in done:
                     continue
                 parts = spec.train, data.train, candidate.settings, common
                 config = from_dict(merged(*parts, {"data": settings, "optim": {"lr": FIRST}}))
                 opened = opened or open_for_backbone(config)
-                result = continue_linear(config, opened)
-                rows.append({"data": data.name, "method": candidate.name, "seed": seed, **result})
+                rows.append({**key, **continue_linear(config, opened)})
+                save()
                 print(json.dumps(rows[-1]), flush=True)
-    return rows
 
 
 def from_the_start(spec, folder):
@@ -183,12 +190,12 @@ def page(about):
     }
     data, names = (list(dict.fromkeys(key[part] for key in cells)) for part in (0, 1))
     names = [name for name in names if f"{name}, correlated" in names]
-    methods = list(dict.fromkeys(row["method"] for row in rows))
+    methods, continued_data = (list(dict.fromkeys(row[key] for row in rows)) for key in ("method", "data"))
     seeds = sorted(cells[data[0], names[0], "oracle"])
 
     def from_zero(mode, name, column):
         before, after = cells[column, name, mode], cells[column, f"{name}, correlated", mode]
-        return [after[seed] - before[seed] for seed in seeds]
+        return [after[seed] - before[seed] for seed in before]
 
     def gains(value, name, column):
         return [value(row) for row in rows if (row["method"], row["data"]) == (name, column)]
@@ -209,7 +216,7 @@ def page(about):
         f"Correlations from co-occurrence in the predictions of a linear head (trained at {FIRST:g}, epoch "
         "selected by `observed`), without further training, against that head:",
         "",
-        *table(methods, data, partial(gains, lambda row: row[UNTRAINED] - row["first"])),
+        *table(methods, continued_data, partial(gains, lambda row: row[UNTRAINED] - row["first"])),
     ]
     for mode in MODES:
         for way in WAYS[1:]:
@@ -217,7 +224,7 @@ def page(about):
                 f"That head trained for half as many epochs more at {SECOND:g}, {way}, against linear; epoch "
                 f"selected by `{mode}`:",
                 "",
-                *table(methods, data, partial(gains, partial(further, way, mode))),
+                *table(methods, continued_data, partial(gains, partial(further, way, mode))),
             ]
     return "\n".join(lines)
 
@@ -239,21 +246,22 @@ def collect(folder):
     }
 
 
-def go_on(root):
-    """The part of the results that is made here."""
-    torch.set_num_threads(1)
-    started = time.perf_counter()
-    rows = continued(find_spec("correlation"), root)
-    return {"seconds": round(time.perf_counter() - started), "results": rows}
-
-
 def main(command, source):
-    """Make one part of the results, and the page."""
-    path = RESULTS / "correlation.json"
-    part = collect(source) if command == "collect" else go_on(source)
+    """Make one part of the results, and the page if there are both."""
+    path, today = RESULTS / "correlation.json", {"date": time.strftime("%Y-%m-%d"), "versions": versions()}
     about = json.loads(path.read_text()) if path.is_file() else {}
-    name = "from the start" if command == "collect" else "continued"
-    about[name] = {"date": time.strftime("%Y-%m-%d"), "versions": versions(), **part}
+    if command == "collect":
+        about["from the start"] = {**today, **collect(source)}
+    else:
+        torch.set_num_threads(1)
+        rows = about.get("continued", {}).get("results", [])
+        about["continued"] = {**today, "results": rows}
+        continued(
+            find_spec("correlation"),
+            source,
+            rows,
+            lambda: path.write_text(json.dumps(about, indent=1) + "\n"),
+        )
     path.write_text(json.dumps(about, indent=1) + "\n")
     if len(about) == 2:
         (RESULTS / "correlation.md").write_text(page(about), encoding="utf-8")
