@@ -18,6 +18,7 @@ import json
 import statistics
 import sys
 import time
+from collections import Counter
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -174,28 +175,37 @@ def table(names, data, differences):
         data: Names of data sets.
         differences: Function of name and data set that gives one difference per seed.
     """
-    lines = [f"| | {' | '.join(data)} | mean |", "|---" * (len(data) + 2) + "|"]
+    titles = [f"{column} ({len(differences(names[0], column))})" for column in data]
+    lines = [f"| | {' | '.join(titles)} | mean |", "|---" * (len(data) + 2) + "|"]
     for name in names:
-        cells = [list(differences(name, column)) for column in data]
+        cells = [differences(name, column) for column in data]
         mean = np.mean([np.mean(cell) for cell in cells])
         lines.append(f"| {name} | {' | '.join(map(signed, cells))} | {100 * mean:+.2f} |")
     return [*lines, ""]
 
 
 def page(about):
-    """The text of correlation.md."""
+    """The text of correlation.md: seeds of which all methods have a result, at least two of them."""
     first, rows = about["from the start"], about["continued"]["results"]
     cells = {
         (row["data"], row["candidate"], row["selection"]): row["test mAP by seed"] for row in first["results"]
     }
     data, names = (list(dict.fromkeys(key[part] for key in cells)) for part in (0, 1))
     names = [name for name in names if f"{name}, correlated" in names]
-    methods, continued_data = (list(dict.fromkeys(row[key] for row in rows)) for key in ("method", "data"))
-    seeds = sorted(cells[data[0], names[0], "oracle"])
+    methods = list(dict.fromkeys(row["method"] for row in rows))
+    made = Counter((row["data"], row["seed"]) for row in rows)
+    rows = [row for row in rows if made[row["data"], row["seed"]] == len(methods)]
+    several = Counter(row["data"] for row in rows if row["method"] == methods[0])
+    continued_data = [column for column, number in several.items() if number > 1]
+    seeds = {
+        column: sorted(set.intersection(*(set(found) for key, found in cells.items() if key[0] == column)))
+        for column in data
+    }
+    data = [column for column in data if len(seeds[column]) > 1]
 
     def from_zero(mode, name, column):
         before, after = cells[column, name, mode], cells[column, f"{name}, correlated", mode]
-        return [after[seed] - before[seed] for seed in before]
+        return [after[seed] - before[seed] for seed in seeds[column]]
 
     def gains(value, name, column):
         return [value(row) for row in rows if (row["method"], row["data"]) == (name, column)]
@@ -205,8 +215,8 @@ def page(about):
         "",
         f"{first['date']}, {first['versions']['machine']}, one thread, torch {first['versions']['torch']}, "
         f"commit {first['commit']}. Differences in 100 x test mAP to the same method with a linear head, "
-        f"paired by seed, mean ± standard deviation over {len(seeds)} seeds of split, hiding and training. "
-        "Uniform hiding; `full labels` is the control, with nothing hidden.",
+        "paired by seed, mean ± standard deviation over seeds of split, hiding and training (their number in "
+        "brackets). Uniform hiding; `full labels` is the control, with nothing hidden.",
         "",
     ]
     for mode in MODES:
