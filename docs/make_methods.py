@@ -18,21 +18,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from method_pictures import (
-    EPOCHS,
-    MEAN_LABELS,
-    METHODS,
-    SIZE,
-    change,
-    curves,
-    gradient_is_slope,
-    makes_inputs,
-    picture,
-    setting,
-    start,
-)
+from method_pictures import EPOCHS, METHODS, change, curves, gradient_is_slope, picture, setting
 
 import spml.losses
+from spml.analysis.probe import MEAN_LABELS, SIZE, makes_inputs, start_logits
 from spml.methods.base import Objective
 from spml.methods.cards import NOTATION, arguments, readable, summary
 from spml.methods.registry import hyper_parameters
@@ -126,7 +115,7 @@ def _index() -> str:
         f"| {', '.join(_needs(name)) or '-'} | {cls.card.paper} |"
         for name, cls in METHODS.items()
     ]
-    p = torch.sigmoid(start()).numpy()
+    p = torch.sigmoid(start_logits()).numpy()
     return _INDEX.format(
         count=len(rows),
         rows="\n".join(rows),

@@ -1,7 +1,4 @@
-"""Effect of a method on one unknown label: loss and gradient as functions of its probability, and a picture.
-
-Everything is computed by calling the method as in training, so that no picture can differ from the code.
-"""
+"""Picture of the effect of a method on one unknown label: loss and gradient over its probability."""
 
 from __future__ import annotations
 
@@ -11,19 +8,15 @@ import re
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 
-from spml.errors import InputError
-from spml.labels import ObservedLabels
-from spml.methods.base import Batch, Facts, Objective, Outputs, Progress
+from spml.analysis.probe import Setting, accepted_setting, probe
 from spml.methods.registry import methods
 from spml.plots.style import COLOURS
 
 METHODS = methods()
-SIZE, EPOCHS, MEAN_LABELS = 20, 10, 2.0
+EPOCHS = 10
 PROBABILITIES = tuple(np.linspace(0.001, 0.999, 101).tolist())
 COMPARED = "an"
-_ROW, _COLUMN = 0, 2
 
 
 class Curve(NamedTuple):
@@ -33,63 +26,18 @@ class Curve(NamedTuple):
     gradient: np.ndarray
 
 
-class Setting(NamedTuple):
-    """Data that a method accepts.
-
-    Attributes:
-        kind: `single`, `negatives` (some negatives are known) or `full`.
-        needs_mean_labels: Whether the method needs the mean labels per sample.
-        facts: Facts about the training set.
-    """
-
-    kind: str
-    needs_mean_labels: bool
-    facts: Facts
-
-
 @functools.cache
 def setting(name: str) -> Setting:
     """Return the first kind of data that a method with default hyper-parameters accepts."""
-    single = np.eye(SIZE, dtype=np.int8)
-    negatives = single - np.roll(single, 1, 1)
-    names = tuple(str(number) for number in range(SIZE))
-    for kind, labels in (("single", single), ("negatives", negatives), ("full", 2 * single - 1)):
-        for mean_labels in (None, MEAN_LABELS):
-            facts = Facts(ObservedLabels.from_ternary(labels), names, names, mean_labels)
-            try:
-                METHODS[name]().on_fit_start(facts)
-            except InputError:
-                continue
-            return Setting(kind, mean_labels is not None, facts)
-    raise ValueError(f"method {name!r} accepts no data of this script")
-
-
-def start() -> torch.Tensor:
-    """Return the logits (SIZE, SIZE) of the batch: 0.5 for known positives (diagonal), else from -5 to -1."""
-    spread = np.arange(1, SIZE**2 + 1) * (np.sqrt(5) - 1) / 2 % 1
-    return torch.from_numpy(4 * spread - 5).reshape(SIZE, SIZE).fill_diagonal_(0.5)
+    return accepted_setting(name)
 
 
 @functools.cache
 def curves(name: str, probabilities: tuple[float, ...] = PROBABILITIES) -> tuple[Curve, Curve]:
-    """Compute loss and gradient of one label at these probabilities, in the first and the last epoch.
-
-    For each probability the method is trained for `EPOCHS` epochs on one batch with constant logits, so that
-    schedules advance and memories fill. The curves are scaled so that the gradient on the known positive of
-    the same row is -1/2 where that has p = 1/2; the lowest loss is 0.
-    """
-    facts = setting(name).facts
-    known = start()
-    known[_ROW, _ROW] = 0
-    # In the first epoch, where memories have no influence.
-    strength = abs(_epochs(name, facts, known, (_ROW, _ROW))[0][1])
-    epochs = []
-    for p in probabilities:
-        logits = start()
-        logits[_ROW, _COLUMN] = float(np.log(p / (1 - p)))
-        epochs.append(_epochs(name, facts, logits, (_ROW, _COLUMN)))
-    first, last = np.array(epochs).transpose(1, 2, 0) / (2 * strength)
-    return Curve(first[0] - first[0].min(), first[1]), Curve(last[0] - last[0].min(), last[1])
+    """Compute loss and gradient of one label at these probabilities, in the first and the last epoch."""
+    both = probe(name, probabilities, epochs=EPOCHS, show=(1, EPOCHS))
+    first, last = (Curve(*parts) for parts in zip(both.loss, both.gradient, strict=True))
+    return first, last
 
 
 def change(first: Curve, last: Curve) -> bool:
@@ -106,60 +54,6 @@ def gradient_is_slope(name: str, step: float = 1e-4) -> bool:
             if abs(slope - curve.gradient[1]) > 1e-3 * max(abs(slope), 1e-3):
                 return False
     return True
-
-
-@functools.cache
-def makes_inputs(name: str) -> bool:
-    """Return whether a method with default hyper-parameters needs a further forward pass."""
-    objective, facts = METHODS[name](), setting(name).facts
-    objective.on_fit_start(facts)
-    batch = Batch(facts.observed.target(range(SIZE)), torch.arange(SIZE))
-    return _outputs(objective, start(), batch).extra is not None
-
-
-def _epochs(
-    name: str, facts: Facts, logits: torch.Tensor, position: tuple[int, int]
-) -> list[tuple[float, float]]:
-    """Return the loss and its derivative at `position`, in the first and in the last epoch."""
-    torch.manual_seed(0)
-    objective = METHODS[name]()
-    objective.on_fit_start(facts)
-    objective.double()
-    batch = Batch(facts.observed.target(range(SIZE)), torch.arange(SIZE))
-    z = logits.clone().requires_grad_()
-    outputs = _outputs(objective, z, batch)
-    results = []
-    # Without a memory, an epoch depends on its number alone.
-    for epoch in range(EPOCHS) if objective.remembers else (0, EPOCHS - 1):
-        progress = Progress(epoch, EPOCHS)
-        objective.on_epoch_start(progress)
-        if epoch in (0, EPOCHS - 1):
-            loss = torch.stack(list(objective(outputs, batch).values())).sum()
-            (gradient,) = torch.autograd.grad(loss, z)
-            results.append((float(loss.detach()), float(gradient[position])))
-        with torch.no_grad():
-            objective.after_step(outputs.map(torch.Tensor.detach), batch)
-        objective.on_epoch_end(progress, (lambda: logits) if objective.needs.train_pass else None)
-    return results
-
-
-def _outputs(objective: Objective, z: torch.Tensor, batch: Batch) -> Outputs:
-    """Complete the outputs: all views have the same logits, a further forward pass those of `start`."""
-    needs = objective.needs
-    code = torch.zeros(SIZE, 4, dtype=z.dtype)
-    outputs = Outputs(
-        z,
-        torch.zeros(SIZE, 4, dtype=z.dtype),
-        views=(z,) * len(needs.views),
-        latent=(code, code + 1) if needs.latent else None,
-        class_maps=torch.zeros(SIZE, SIZE, 2, 2) if needs.class_maps else None,
-    )
-    images = torch.zeros(SIZE, 3, 8, 8, dtype=torch.uint8)
-    with torch.no_grad():
-        extra = objective.extra_inputs(images, outputs._replace(logits=start()), batch)
-    if extra is None:
-        return outputs
-    return outputs._replace(extra=start(), extra_target=extra.target)
 
 
 # -- pictures --------------------------------------------------------------------------------------------

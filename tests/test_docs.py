@@ -115,12 +115,14 @@ def test_the_commands_of_the_readme(folder):
 def test_the_page_on_training(folder):
     page = (ROOT / "docs" / "train.md").read_text(encoding="utf-8")
     commands = run_commands(page)
-    names = ["train", "predict", "train", "train", "train", "train", "evaluate"]
-    assert [command[0] for command in commands] == names
+    assert [command[0] for command in commands] == [
+        *("train", "predict", "train", "train", "train", "train", "train", "analyse", "evaluate"),
+    ]
     listed = re.findall(r"`([\w.]+)`", page.partition("## The run folder")[2].partition("\n\nA run can")[0])
     assert {"config.yaml", "summary.json"} <= set(listed)
     written = {path.name for path in (folder / "runs" / "photos").iterdir()}
-    assert set(listed) <= written
+    assert {*listed} - {"scores"} <= written
+    assert (folder / "runs" / "recorded" / "scores" / "samples.safetensors").is_file()
 
 
 def test_the_python_of_the_readme(folder, monkeypatch):

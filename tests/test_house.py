@@ -30,6 +30,10 @@ ALLOWED = {
     "decisions": {"data", "decisions", "errors", "labels", "metrics"},
     "testing": {"errors", "labels", "losses", "methods", "testing"},
     "plots": {"data", "files", "plots"},
+    "analysis": {
+        "analysis", "bench", "config", "data", "decisions", "engine", "errors", "files", "labels", "methods",
+        "metrics", "models", "plots", "plugins", "runs",
+    },
     "runs": {
         "config", "data", "decisions", "engine", "errors", "files", "labels", "methods", "metrics", "models",
         "plots", "runs", "version",

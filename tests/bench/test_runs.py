@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from spml.bench.plan import all_series, code_version, next_trial
+from spml.bench.plan import _point, all_series, code_version, next_trial
 from spml.bench.read_spec import read_spec
 from spml.bench.rows import best_epoch, picks
 from spml.bench.run import Runner
@@ -139,6 +139,32 @@ def test_full_labels_reach_the_ceiling_only(finished):
         assert hidden == ("none" if row.series.candidate == "full" else "single")
     prints = {row.series.candidate: row.facts["fingerprint"] for row in rows}
     assert prints["an"] == prints["em slow"] != prints["full"]
+
+
+FULL = """
+candidates:
+  - an
+  - {name: stated, method: focal, labels: full, hp.known_negatives: own, space: {}}
+  - {name: by itself, method: focal, labels: full, space: {}}
+  - {name: plain, method: focal, labels: full, hp.known_negatives: plain, space: {}}
+  - {name: hidden, method: focal, space: {}}
+  - {name: "hidden, plain", method: focal, hp.known_negatives: plain, space: {}}
+baseline: an
+ceiling: by itself
+"""
+
+
+def test_a_candidate_with_full_labels_has_the_negative_term_of_its_paper(tmp_path):
+    start, _, rest = SMALL.partition("candidates:")
+    text = start + FULL.strip() + "\n" + rest[rest.index("modes:") :]
+    job = job_in(tmp_path, text.replace("trials: 3", "trials: 1"))
+    assert work(job) == []
+    rows = read_state(job.spec(), Store(job.url), Path(job.root)).rows
+    history = {row.series.candidate: row.history for row in rows}
+    assert history["by itself"] == history["stated"] != history["plain"]
+    assert history["hidden"] == history["hidden, plain"] != history["plain"]
+    # What is not stated is not in the key, so that comparisons made before are found again.
+    assert {row.series.candidate: row.config["hp"] for row in rows}["by itself"] == {}
 
 
 def test_two_processes_give_the_same_rows(finished, tmp_path):
@@ -396,6 +422,15 @@ def test_what_a_run_is_known_by(tmp_path):
     )
     changed = [point(1), *(point(text=SMALL.replace(*edit)) for edit in edits)]
     assert len({point(), *changed}) == len(changed) + 1
+
+
+def test_what_a_run_keeps_and_where_is_no_part_of_its_identity(tmp_path):
+    spec = job_in(tmp_path).spec()
+    series = all_series(spec)[0]
+    trial = next_trial(spec, series, [], tmp_path)
+    for change in ({"output": "x"}, {"threads": 2}, {"record": "scores"}, {"record_samples": "test"}):
+        assert _point(spec, series, trial.params, replace(trial.config, **change)) == trial.point
+    assert _point(spec, series, trial.params, replace(trial.config, epochs=9)) != trial.point
 
 
 COMMAND = [sys.executable, "-m", "spml", "bench", "run"]

@@ -16,6 +16,7 @@ import spml
 from spml.cli.main import main
 from spml.config import from_dict, read_yaml
 from spml.errors import InputError
+from spml.runs.recording import read_recording
 from tests.faults.test_kill import make_photos
 
 SMALL = {"backbone": "test_efficientnet", "weights": "random"}
@@ -284,7 +285,7 @@ def test_two_devices_on_the_command_line(features, tmp_path):
     command = [
         sys.executable, "-m", "spml", "train", str(features), "--data.unlisted", "negative", "--data.observe",
         "single", "--epochs", "3", "--batch_size", "16", "--threads", "1", "--accelerator", "cpu",
-        "--optim.name", "sgd",
+        "--optim.name", "sgd", "--record", "scores",
     ]  # fmt: skip
     for devices in ("1", "2"):
         subprocess.run(
@@ -296,6 +297,11 @@ def test_two_devices_on_the_command_line(features, tmp_path):
     for mine, theirs in zip(one, two, strict=True):
         assert mine["train/loss"] == pytest.approx(theirs["train/loss"], rel=1e-5)
         assert mine["val/SP"] == pytest.approx(theirs["val/SP"], rel=1e-4)
+    recordings = [read_recording(tmp_path / devices) for devices in "12"]
+    assert recordings[0].ids == recordings[1].ids
+    for epoch in range(4):
+        first, second = (recording.logits(epoch) for recording in recordings)
+        assert second == pytest.approx(first, rel=2**-10, abs=1e-4)
 
 
 def test_python_arguments_of_a_wrong_type(features):

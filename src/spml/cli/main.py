@@ -9,6 +9,7 @@ from jsonargparse import ArgumentParser, Namespace
 
 from ..errors import SpmlError
 from ..version import __version__
+from .analyse import add_analyse_command, run_analyse
 from .bench import add_bench_commands, run_bench
 from .data import add_data_commands, run_data
 from .demo import add_demo_command, run_demo_command
@@ -18,6 +19,7 @@ from .predict import add_predict_command, run_predict
 from .train import add_train_command, expand_short_options, run_train
 
 _COMMANDS: dict[str, Callable[[Namespace], None]] = {
+    "analyse": run_analyse,
     "bench": run_bench,
     "data": run_data,
     "demo": run_demo_command,
@@ -30,8 +32,8 @@ _COMMANDS: dict[str, Callable[[Namespace], None]] = {
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run one command. Exit code 0, or 2 for wrong usage or input, 1 for a failure, 130 when interrupted."""
-    parser = make_parser()
     arguments = list(sys.argv[1:] if arguments is None else arguments)
+    parser = make_parser(with_figures=arguments[:1] == ["analyse"])
     if not arguments:
         parser.print_help()
         sys.exit(2)
@@ -50,8 +52,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(1)
 
 
-def make_parser() -> ArgumentParser:
-    """Make the parser of all commands."""
+def make_parser(*, with_figures: bool = True) -> ArgumentParser:
+    """Make the parser of all commands.
+
+    Args:
+        with_figures: Add the options of each figure, which imports PyTorch.
+    """
     parser = ArgumentParser(
         prog="spml",
         description="Single-positive multi-label learning: one known label per sample in, every label out.",
@@ -63,6 +69,7 @@ def make_parser() -> ArgumentParser:
     add_predict_command(commands)
     add_evaluate_command(commands)
     add_data_commands(commands)
+    add_analyse_command(commands, with_figures=with_figures)
     add_bench_commands(commands)
     add_methods_command(commands)
     return parser

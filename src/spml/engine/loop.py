@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -38,6 +38,10 @@ _SEEDS = 1 << 32
 
 _AGREE_STEPS = 10
 """Several processes agree every so many steps on whether to stop."""
+
+
+OnScores = Callable[[int, npt.NDArray[np.float32]], None]
+"""Receives the number of finished epochs, and the logits (N, C) of the recorded samples."""
 
 
 class Interrupted(SpmlError):
@@ -76,6 +80,11 @@ class Trainer:
         identity: Fingerprint of the data. A checkpoint with another one is not resumed.
         on_epoch: Called with this trainer after each epoch, on the first process.
         on_step: Called after each step with the number of samples in it.
+        recorded: Samples whose scores are handed to `on_scores`. Those of the validation split cost nothing,
+            because they are computed anyway.
+        on_scores: Called with the number of finished epochs and the logits (N, C) of `recorded`, one part
+            after the other: before the first epoch, and after each one before its checkpoint is written, on
+            the first process.
     """
 
     def __init__(
@@ -93,10 +102,13 @@ class Trainer:
         identity: str = "",
         on_epoch: Callable[[Trainer], None] = lambda trainer: None,
         on_step: Callable[[int], None] = lambda samples: None,
+        recorded: Sequence[Samples] = (),
+        on_scores: OnScores = lambda epoch, scores: None,
     ) -> None:
         self.config, self.fabric, self.judge = config, fabric, judge
         self.folder, self.workers, self.identity = folder, workers, identity
         self.on_epoch, self.on_step = on_epoch, on_step
+        self.recorded, self.on_scores = recorded, on_scores
         self.train, self.val = data.splits["train"], data.splits["val"]
         self.model, self.objective, self.state = model, objective, LoopState()
         optimizer = make_optimizer(config.optim, model, head, objective.param_groups())
@@ -132,6 +144,8 @@ class Trainer:
         if resume:
             resume_training(self)
         with stop_on_signal(self._request_stop):
+            if not self.state.step:
+                self._record()
             while not self.state.finished:
                 progress = Progress(self.state.epoch, self.config.epochs)
                 self.objective.on_epoch_start(progress)
@@ -142,6 +156,7 @@ class Trainer:
                 self._check_scores(scores)
                 self.state.seconds += time.perf_counter() - started
                 self._end_epoch(self.judge(scores))
+                self._record(scores)
                 save_training(self)
                 if self.fabric.is_global_zero:
                     self.on_epoch(self)
@@ -223,6 +238,17 @@ class Trainer:
             batch_size=4 * self.config.batch_size,
             workers=self.workers,
         )
+
+    def _record(self, val_scores: npt.NDArray[np.float32] | None = None) -> None:
+        """Hand the scores of the recorded samples over; those of the validation split may be known."""
+        if not self.recorded:
+            return
+        parts = [
+            val_scores if samples is self.val and val_scores is not None else self._predict(samples)
+            for samples in self.recorded
+        ]
+        if self.fabric.is_global_zero:
+            self.on_scores(self.state.epoch, np.concatenate(parts))
 
     def _predict_train(self) -> Tensor:
         return torch.from_numpy(self._predict(self.train))

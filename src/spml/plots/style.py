@@ -34,16 +34,34 @@ def new_sheet(width: float, height: float) -> Any:
     return figure
 
 
-def style_axes(axes: Any) -> None:
-    """Give axes whole numbers below and no more lines than needed."""
+def style_axes(axes: Any, *, whole: bool = True) -> None:
+    """Give axes no more lines than needed.
+
+    Args:
+        axes: Axes of a figure.
+        whole: Put ticks at whole numbers only, as for epochs.
+    """
     from matplotlib.ticker import MaxNLocator
 
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+    if whole:
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     axes.grid(axis="y", color=GRID, linewidth=0.7)
     axes.set_axisbelow(True)
     axes.tick_params(labelsize=8.5, length=0)
     for side, spine in axes.spines.items():
         spine.set_visible(side == "bottom")
+
+
+def label_axes(axes: Any, title: str, x: str, y: str) -> None:
+    """Write the title of a panel, and what runs along its axes, with units."""
+    axes.set_title(title, fontsize=9.5, loc="left", parse_math=False)
+    axes.set_xlabel(x, fontsize=9)
+    axes.set_ylabel(y, fontsize=9)
+
+
+def add_legend(axes: Any, **options: Any) -> None:
+    """Add a legend without a frame that hides curves."""
+    axes.legend(fontsize=8, frameon=True, framealpha=0.8, edgecolor="none", **options)
 
 
 def style_sideways(axes: Any) -> None:
@@ -93,9 +111,13 @@ def cut(name: str, length: int = 20) -> str:
 
 
 def save(figure: Any, path: Path) -> None:
-    """Write a figure as PNG, whole or not at all."""
-    with warnings.catch_warnings():
+    """Write a figure as PNG or SVG, as the suffix of the path says, whole or not at all."""
+    import matplotlib
+
+    kind = path.suffix.removeprefix(".")
+    # Without version, date and random ids in the file, equal figures are equal files.
+    metadata = {"png": {"Software": None}, "svg": {"Date": None, "Creator": None}}[kind]
+    with warnings.catch_warnings(), matplotlib.rc_context({"svg.hashsalt": "spml"}):
         # Names in scripts that the font lacks become boxes; that is not worth a warning on the terminal.
         warnings.simplefilter("ignore", UserWarning)
-        # Without matplotlib's version in the file, equal figures are equal files.
-        write_with(path, lambda stream: figure.savefig(stream, format="png", metadata={"Software": None}))
+        write_with(path, lambda stream: figure.savefig(stream, format=kind, metadata=metadata))

@@ -6,5 +6,6 @@
 - `init_from`: starts a run from a finished one
 - `train`, `folder`, `summary`: the run of `spml train`, its files, what is written at its end
 - `api`, `evaluate`: trained runs in Python, on labelled data
+- `recording`: scores of samples in every epoch, kept for figures
 - `console`: progress
 """

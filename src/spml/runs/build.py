@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -15,13 +15,13 @@ from torch import nn
 
 from .. import models
 from ..config import LBFGS, Config
-from ..data import Dataset, cached_features
+from ..data import Dataset, Samples, cached_features
 from ..data.matrix import FeatureMatrix
 from ..decisions import default_mean_labels
 from ..engine import Trainer, predict_logits
 from ..engine.checkpoint import has_checkpoint
 from ..engine.lbfgs_path import check_solvable
-from ..engine.loop import Judging
+from ..engine.loop import Judging, OnScores
 from ..errors import InputError
 from ..methods.base import Facts, Objective
 from .resolve import Resolved
@@ -122,6 +122,8 @@ class Build:
         report: Callable[[str], None] = lambda line: None,
         on_epoch: Callable[[Trainer], None] = lambda trainer: None,
         on_step: Callable[[int], None] = lambda samples: None,
+        recorded: Sequence[Samples] = (),
+        on_scores: OnScores = lambda epoch, scores: None,
     ) -> Fitted:
         """Train the model, or solve its head. The model has the best weights afterwards.
 
@@ -131,7 +133,7 @@ class Build:
             resume: Go on from the last checkpoint, if there is one.
             identity: Fingerprint of the data, kept in checkpoints.
             report: Called with a line for each penalty of a head that is solved.
-            on_epoch, on_step: As in `Trainer`.
+            on_epoch, on_step, recorded, on_scores: As in `Trainer`.
 
         Raises:
             SpmlError: Training diverged, or a file could not be written.
@@ -162,6 +164,8 @@ class Build:
             identity=identity,
             on_epoch=on_epoch,
             on_step=on_step,
+            recorded=recorded,
+            on_scores=on_scores,
         )
         # A run that was killed before its first checkpoint starts from the beginning.
         state = trainer.fit(resume and folder is not None and has_checkpoint(folder))

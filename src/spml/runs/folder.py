@@ -18,6 +18,7 @@ EXAMPLES = "examples.png"
 SKIPPED = "skipped.csv"
 MODEL = ("model.safetensors", "model.json")
 OBJECTIVE = "objective.safetensors"
+SCORES, SCORED_SAMPLES, SCORED_EPOCHS = "scores", "samples.safetensors", "epoch-*.safetensors"
 _FILES = (CONFIG, METRICS, SUMMARY, CURVES, EXAMPLES, SKIPPED, *MODEL, OBJECTIVE, CURRENT, PREVIOUS)
 
 
@@ -53,6 +54,18 @@ def clear(folder: Path) -> None:
     for name in _FILES:
         (folder / name).unlink(missing_ok=True)
     remove_leftovers(folder)
+    _clear_scores(folder / SCORES)
+
+
+def _clear_scores(folder: Path) -> None:
+    """Remove recorded scores; files that `spml` did not write stay, and the folder with them."""
+    if not folder.is_dir():
+        return
+    for path in (folder / SCORED_SAMPLES, *folder.glob(SCORED_EPOCHS)):
+        path.unlink(missing_ok=True)
+    remove_leftovers(folder)
+    if not any(folder.iterdir()):
+        folder.rmdir()
 
 
 def write_lines(path: Path, records: list[dict[str, Any]]) -> None:

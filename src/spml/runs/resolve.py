@@ -58,12 +58,13 @@ Opener = Callable[[Config, "Start | None"], tuple[Dataset, models.BackboneSpec]]
 """Opens the data of a configuration for the backbone that it names, or for that of the run to start from."""
 
 
-def resolve(config: Config, open_data: Opener) -> Resolved:
+def resolve(config: Config, open_data: Opener, start: Start | None = None) -> Resolved:
     """Complete and check the settings of a run.
 
     Args:
         config: Settings as the user stated them.
         open_data: Opens the data; called after everything that can be checked without it.
+        start: Finished run that this one starts from, if it is not the one that `config.init_from` names.
 
     Raises:
         InputError: A setting is outside its domain or does not go together with another one, with the data,
@@ -71,7 +72,8 @@ def resolve(config: Config, open_data: Opener) -> Resolved:
     """
     config = _with_method(config)
     _check_without_data(config)
-    start = read_start(Path(config.init_from)) if config.init_from else None
+    if config.init_from:
+        start = read_start(Path(config.init_from))
     data, spec = open_data(config, start)
     check_mean_labels(config.mean_labels, len(data.classes))
     objective = create(config.method, config.hp) if config.method else None
@@ -85,7 +87,7 @@ def resolve(config: Config, open_data: Opener) -> Resolved:
             )
         config = replace(config, model=start.model_settings(config.model))
     model = _model_settings(config, spec, data, needs)
-    optim = _optim_settings(config, spec, model)
+    optim = _optim_settings(config, spec, model, new_head=start is None)
     config = replace(config, data=_data_settings(config.data, spec, data), model=model, optim=optim)
     _check_needs(config, needs)
     if objective and (remark := missed_warmup(config, objective)):
@@ -170,6 +172,8 @@ def _check_without_data(config: Config) -> None:
     check(config)
     if config.model.head in models.CLOSED_FORM:
         _check_closed_form(config)
+    if config.record != "none":
+        _check_has_epochs(config)
     if config.init_from and config.output and _same_folder(config.init_from, config.output):
         raise InputError(
             f"{config.output}: can't be both the run to start from (--init_from) and the folder of the new "
@@ -179,6 +183,20 @@ def _check_without_data(config: Config) -> None:
 
 def _same_folder(first: str, second: str) -> bool:
     return Path(first).resolve() == Path(second).resolve()
+
+
+def _check_has_epochs(config: Config) -> None:
+    """Refuse to record the epochs of a head that is solved."""
+    solver = ""
+    if config.model.head in models.CLOSED_FORM:
+        solver = f"--model.head {config.model.head}"
+    elif config.optim.name == LBFGS:
+        solver = f"--optim.name {LBFGS}"
+    if solver:
+        raise InputError(
+            f"--record {config.record} keeps the scores of every epoch, but {solver} solves a head without "
+            "epochs: leave out one of the two."
+        )
 
 
 def _check_closed_form(config: Config) -> None:
@@ -228,13 +246,14 @@ def _model_settings(config: Config, spec: models.BackboneSpec, data: Dataset, ne
     return replace(model, backbone=spec.name, frozen=frozen)
 
 
-def _optim_settings(config: Config, spec: models.BackboneSpec, model: ModelConfig) -> OptimConfig:
+def _optim_settings(
+    config: Config, spec: models.BackboneSpec, model: ModelConfig, *, new_head: bool
+) -> OptimConfig:
     optim, fine_tuned = config.optim, _is_pretrained(spec) and model.frozen == "no"
-    new_head = fine_tuned and not config.init_from
     return replace(
         optim,
         lr=optim.lr or (1e-4 if fine_tuned else 1e-3),
-        head_lr_factor=optim.head_lr_factor or (10.0 if new_head else 1.0),
+        head_lr_factor=optim.head_lr_factor or (10.0 if fine_tuned and new_head else 1.0),
     )
 
 

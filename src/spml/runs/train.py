@@ -23,6 +23,7 @@ from ..methods.base import Objective
 from . import folder as run_files
 from .build import Build, frozen_features, make_backbone, start_objective
 from .console import Console
+from .recording import Recorder, choose_samples
 from .resolve import Resolved, open_for_backbone, resolve, run_folder
 from .solve import Fitted, describe_scores
 from .summary import Finished, write_results
@@ -68,6 +69,7 @@ def _train(config: Config, folder: Path, resume: bool, console: Console) -> Path
     started = time.perf_counter()
     run = resolve(config, partial(open_for_backbone, report=console.line))
     config, data, fingerprint = run.config, run.data, run.data.fingerprint()
+    recorded = choose_samples(config.record_samples, data) if config.record == "scores" else {}
     for note in run.notes:
         console.line(f"note: {note}.")
     objective = start_objective(run, data)
@@ -90,6 +92,11 @@ def _train(config: Config, folder: Path, resume: bool, console: Console) -> Path
     if run.frozen:
         data, feature_cost = _features(run, backbone.to(fabric.device), folder, fabric, console)
     build = Build(run, data, objective, backbone, fabric)
+    recorder = Recorder(folder / run_files.SCORES, config, data, recorded)
+    if recorder.samples:
+        if resume:
+            recorder.check_same_samples()
+        console.line(recorder.announcement)
     steps = 0 if run.solved else len(data.splits["train"]) * config.epochs
     with console.progress(steps, config.method) as advance:
         fitted = build.fit(
@@ -100,6 +107,8 @@ def _train(config: Config, folder: Path, resume: bool, console: Console) -> Path
             report=console.line,
             on_epoch=partial(_end_epoch, folder, console),
             on_step=advance,
+            recorded=recorder.samples,
+            on_scores=recorder.write,
         )
     scores = {name: build.predict(name) for name in data.splits if name != "train"}
     if fabric.is_global_zero:

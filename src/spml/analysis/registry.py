@@ -1,0 +1,83 @@
+"""Registered figures. A module in this folder registers its figures by being imported."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from ..errors import InputError, nearest
+from ..plugins import import_plugins
+from .result import Analysis
+
+ENTRY_POINTS = "spml.figures"
+
+Draw = Callable[..., Analysis]
+
+
+class FigureKind(NamedTuple):
+    """A registered figure.
+
+    Attributes:
+        name: Unique name, as on the command line.
+        title: Noun phrase for lists, such as "Distance between the scores of positives and negatives".
+        needs: What it is drawn from, such as "runs with recorded scores and true labels".
+        draw: Function that draws it. Its first parameter is the list of what the command line names; all
+            others are options, given by keyword.
+    """
+
+    name: str
+    title: str
+    needs: str
+    draw: Draw
+
+
+_REGISTRY: dict[str, FigureKind] = {}
+
+
+def register_figure(name: str, title: str, needs: str) -> Callable[[Draw], Draw]:
+    """Register the decorated function as a figure of `spml analyse`.
+
+    The first parameter of the function is the list of what the command line names, such as run folders; the
+    others become options, whose help is taken from the docstring. A package of your own registers its figures
+    by being imported: name the module in the entry-point group `spml.figures`.
+
+    Args:
+        name: Unique name, as on the command line.
+        title: Noun phrase for lists.
+        needs: What the figure is drawn from.
+
+    Raises:
+        ValueError: Another figure has this name.
+    """
+
+    def add(draw: Draw) -> Draw:
+        known = _REGISTRY.get(name)
+        if known is not None and known.draw.__module__ != draw.__module__:
+            raise ValueError(f"figure {name!r} is already registered by {known.draw.__module__}")
+        _REGISTRY[name] = FigureKind(name, title, needs, draw)
+        return draw
+
+    return add
+
+
+def figures() -> dict[str, FigureKind]:
+    """All registered figures by name, in alphabetical order."""
+    import_plugins("spml.analysis", ENTRY_POINTS)
+    return dict(sorted(_REGISTRY.items()))
+
+
+def draw_figure(name: str, sources: list[Any], **options: Any) -> Analysis:
+    """Draw a registered figure.
+
+    Args:
+        name: Name of the figure.
+        sources: What it is drawn from, such as run folders.
+        **options: Options of the figure.
+
+    Raises:
+        InputError: There is no such figure, or sources or options do not suit it.
+    """
+    known = figures()
+    if name not in known:
+        raise InputError(f"there is no figure {name!r}. {nearest(name, known)}")
+    return known[name].draw(sources, **options)

@@ -1,0 +1,54 @@
+"""`spml analyse` on the command line."""
+
+from __future__ import annotations
+
+import pytest
+
+from spml.analysis import figures
+from spml.cli.main import main
+
+
+def test_the_list_names_every_figure(capsys):
+    main(["analyse", "--list"])
+    printed = capsys.readouterr().out
+    assert all(f"\n{name} " in printed for name in figures())
+
+
+def test_a_figure_is_written_with_its_numbers(tmp_path, capsys):
+    command = ["analyse", "losses", "0.5", "1", "--points", "3", "--output", str(tmp_path), "--name", "l3"]
+    main(command)
+    assert capsys.readouterr().out == f"{tmp_path}: l3.png, l3.svg, l3.csv written\n"
+    assert (tmp_path / "l3.csv").read_text().splitlines()[-1].startswith("q = 1,0,0.999,")
+    with pytest.raises(SystemExit) as stopped:
+        main(command)
+    assert stopped.value.code == 2
+    assert "exists already. Replace it (--overwrite)" in capsys.readouterr().err
+    main([*command, "--overwrite"])
+
+
+def test_nothing_is_drawn_where_it_could_not_be_written(tmp_path, capsys, monkeypatch):
+    (tmp_path / "losses.csv").write_text("mine")
+    monkeypatch.setattr("spml.analysis.loss_curves._frame", lambda *_: pytest.fail("drawn"))
+    with pytest.raises(SystemExit) as stopped:
+        main(["analyse", "losses", "1", "--output", str(tmp_path)])
+    assert stopped.value.code == 2
+    assert (tmp_path / "losses.csv").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "name a figure; `spml analyse --list` lists them"),
+        (["loses", "1"], "invalid choice: 'loses'"),
+        (["losses"], "analyse.losses.sources"),
+        (["gradients", "em2"], "Did you mean em?"),
+        (["gradients", "em", "--over", "q"], "Expected a typing.Literal['p', 'z']"),
+    ],
+)
+def test_wrong_usage(arguments, message, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as stopped:
+        main(["analyse", *arguments])
+    assert stopped.value.code == 2
+    assert message in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
