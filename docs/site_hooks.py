@@ -25,6 +25,7 @@ ELSEWHERE = {
     "benchmarks/README.md": "benchmarks/README.md",
     "benchmarks/results/losses.md": "benchmarks/results/losses.md",
     "benchmarks/results/loading.md": "benchmarks/results/loading.md",
+    "benchmarks/results/correlation.md": "benchmarks/results/correlation.md",
 }
 _LINK = re.compile(r"(?<=\]\()(?!\w+:|#)([^)\s#]+)(#[^)\s]*)?(?=\))")
 _FENCE = re.compile(r"^```.*?^```$", re.S | re.M)

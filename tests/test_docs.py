@@ -116,7 +116,7 @@ def test_the_page_on_training(folder):
     page = (ROOT / "docs" / "train.md").read_text(encoding="utf-8")
     commands = run_commands(page)
     assert [command[0] for command in commands] == [
-        *("train", "predict", "train", "train", "train", "train", "analyse", "evaluate"),
+        *("train", "predict", "train", "train", "train", "train", "train", "analyse", "evaluate"),
     ]
     listed = re.findall(r"`([\w.]+)`", page.partition("## The run folder")[2].partition("\n\nA run can")[0])
     assert {"config.yaml", "summary.json"} <= set(listed)
@@ -317,6 +317,20 @@ def test_the_page_on_comparisons(tmp_path, monkeypatch, capsys):
 def test_the_page_of_results_is_made_from_the_committed_results():
     tables = importlib.import_module("tables")
     assert tables.page() == tables.PAGE.read_text(encoding="utf-8"), "run `python benchmarks/tables.py`"
+
+
+def test_the_page_on_correlations_is_made_from_the_committed_results():
+    correlation = importlib.import_module("correlation")
+    about = json.loads((correlation.RESULTS / "correlation.json").read_text())
+    page = (correlation.RESULTS / "correlation.md").read_text(encoding="utf-8")
+    assert correlation.page(about) == page, "run `python benchmarks/correlation.py collect FOLDER`"
+    scores = {
+        row["candidate"]: row["test mAP by seed"]
+        for row in about["from the start"]["results"]
+        if (row["data"], row["selection"]) == ("emotions", "oracle")
+    }
+    gains = [100 * (scores["gr, correlated"][seed] - scores["gr"][seed]) for seed in "01234"]
+    assert f"| gr | {np.mean(gains):+.2f} ± {np.std(gains, ddof=1):.2f} |" in page
 
 
 # -- the pages of the methods ----------------------------------------------------------------------------

@@ -100,12 +100,13 @@ class ModelConfig:
             pretrained backbone, unless head or method needs its feature map.
         head: `linear`; `mlp` with one hidden layer; `boosted_cam`, a linear layer at every position of
             the feature map with positive values times 5 (images only); `gaussian`, a random code and a linear
-            layer; `auto` = as the card of the method says. Two heads are solved in seconds instead of
-            trained, on features of a pretrained, frozen backbone or of a file, without a method; epochs and
-            `optim` then have no effect: `ridge`, regression of the observed labels (unknown = 0) with the
-                best of 13
-            penalties by the validation score, and `mean_difference`, the mean of the samples with a label
-            minus that of all. Short on the command line: --head.
+            layer; `correlated`, a linear layer whose logits are corrected by the probabilities of the other
+            classes with a learned matrix, which starts at 0, or from co-occurrence in the predictions of a
+            run with a linear head (init_from); `auto` = as the card of the method says. Two heads are solved
+            in seconds instead of trained, on features of a pretrained, frozen backbone or of a file, without
+            a method; epochs and `optim` then have no effect: `ridge`, regression of the observed labels
+            (unknown = 0) with the best of 13 penalties by the validation score, and `mean_difference`, the
+            mean of the samples with a label minus that of all. Short on the command line: --head.
         hidden: Width of the hidden layer of `mlp`, and of the code of `gaussian`.
         dropout: Share of features dropped before the head.
         scores: Output of the model: the `logits` of the head, or their `log_softmax`, log-probabilities over
@@ -121,7 +122,9 @@ class ModelConfig:
     backbone: str = "auto"
     weights: str = "pretrained"
     frozen: Literal["auto", "yes", "no"] = "auto"
-    head: Literal["auto", "linear", "mlp", "boosted_cam", "gaussian", "ridge", "mean_difference"] = "auto"
+    head: Literal[
+        "auto", "linear", "mlp", "boosted_cam", "gaussian", "correlated", "ridge", "mean_difference"
+    ] = "auto"
     hidden: int = 512
     dropout: float = 0.0
     scores: Literal["auto", "logits", "log_softmax"] = "auto"

@@ -20,6 +20,8 @@ def make_top(head: str, **settings: Any) -> Top:
     top = Top(6, 3, head=head, hidden=4, **settings)
     with torch.no_grad():
         last_layer(top.head).bias.uniform_(-1, 1)
+        if head == "correlated":
+            top.head.get_parameter("correlation").uniform_(-1, 1)
     return top
 
 
@@ -142,7 +144,7 @@ def test_logits_and_class_maps_are_float32_under_autocast(head: str) -> None:
     assert (outputs.latent is not None) == (head == "gaussian")
 
 
-@pytest.mark.parametrize("head", ["linear", "mlp", "gaussian"])
+@pytest.mark.parametrize("head", ["linear", "mlp", "gaussian", "correlated"])
 def test_class_maps_are_the_logits_of_each_position_without_dropout(head: str) -> None:
     top = make_top(head, dropout=0.5)
     top.fit_standardise(FeatureMatrix(np.random.default_rng(0).normal(2, 3, (20, 6)).astype(np.float32)))
@@ -164,5 +166,5 @@ def test_an_empty_batch_gives_no_logits(head: str) -> None:
 
 
 def test_an_unknown_head_is_refused() -> None:
-    with pytest.raises(ValueError, match="one of linear, mlp, boosted_cam, gaussian, got 'cam'"):
+    with pytest.raises(ValueError, match="one of linear, mlp, boosted_cam, gaussian, correlated, got 'cam'"):
         make_head("cam", 2, 2, 2)

@@ -12,15 +12,17 @@ from .closed_form import (
     moments,
     ridge,
 )
-from .heads import BOOSTED_CAM, GAUSSIAN, LINEAR
+from .heads import BOOSTED_CAM, CORRELATED, GAUSSIAN, LINEAR
 from .spec import BackboneSpec, describe_backbone
-from .top import LOG_SOFTMAX, Standardise, Top, start_bias
+from .top import LOG_SOFTMAX, LOGITS, Standardise, Top, start_bias
 
 __all__ = [
     "BOOSTED_CAM",
     "CLOSED_FORM",
+    "CORRELATED",
     "GAUSSIAN",
     "LINEAR",
+    "LOGITS",
     "LOG_SOFTMAX",
     "PENALTIES",
     "RIDGE",

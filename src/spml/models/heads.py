@@ -6,8 +6,11 @@ import math
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
-HEADS = LINEAR, MLP, BOOSTED_CAM, GAUSSIAN = "linear", "mlp", "boosted_cam", "gaussian"
+HEADS = LINEAR, MLP, BOOSTED_CAM, GAUSSIAN, CORRELATED = (
+    "linear", "mlp", "boosted_cam", "gaussian", "correlated"
+)  # fmt: skip
 _BOOST = 5.0
 _DRAWS = 10
 _LARGEST_LOG_STD = 6.0
@@ -85,11 +88,69 @@ class GaussianHead(nn.Module):
         return self.last(code), (mean, std)
 
 
+class CorrelatedHead(nn.Module):
+    """Linear layer whose logits are corrected by the probabilities of the other classes.
+
+    z = linear layer of the features;  logit_c = z_c + sum over j != c of A[c, j] (sigmoid(z_j) - m_j), with a
+    learned matrix A of C x C correlations and a constant m. The sigmoid is what makes it more than a linear
+    layer: a matrix applied to z itself would give another linear function of the features. A new head has A =
+    0 and m = 0 and so computes what a linear layer does. The diagonal of A stays 0.
+
+    Args:
+        num_features: Number of features D.
+        num_classes: Number of classes C.
+
+    Attributes:
+        correlation: A, float32 of shape (C, C); A[c, j] is what class j does to class c.
+        centre: m, float32 of shape (C,).
+
+    Source:
+        A residual block on logits as in Xun, Jha, Sun, Zhang. Correlation Networks for Extreme Multi-label
+        Text Classification. KDD 2020, with a full matrix in place of its bottleneck.
+    """
+
+    centre: Tensor
+
+    def __init__(self, num_features: int, num_classes: int) -> None:
+        super().__init__()
+        self.last = nn.Linear(num_features, num_classes)
+        self.correlation = nn.Parameter(torch.zeros(num_classes, num_classes))
+        self.register_buffer("centre", torch.zeros(num_classes))
+
+    @torch.no_grad()
+    def start_from_co_occurrence(self, logits: Tensor) -> None:
+        """Set A and m from co-occurrence in predictions; no label is used.
+
+        With the predicted probabilities p[n, c] of N samples, m is their mean and A[c, j] = P(c | j) - P(c) =
+        (sum over n of p[n, c] p[n, j]) / (sum over n of p[n, j]) - m[c], so that classes predicted
+        independently of each other start at 0. The conditional probabilities are those of Chen, Wei, Wang,
+        Guo. Multi-Label Image Recognition with Graph Convolutional Networks. CVPR 2019, Eq. 6, of predictions
+        in place of labels.
+
+        Args:
+            logits: Logits (N, C) of the linear layer, N >= 1, on CPU.
+        """
+        probabilities = logits.double().sigmoid()
+        mean = probabilities.mean(0)
+        together = probabilities.T @ probabilities / len(logits)
+        # A probability that underflows to 0 in all samples conditions nothing.
+        lift = together / mean.clamp_min(torch.finfo(mean.dtype).tiny) - mean[:, None]
+        self.correlation.copy_(lift.fill_diagonal_(0))
+        self.centre.copy_(mean)
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Return the logits (..., C) of features (..., D)."""
+        logits: Tensor = self.last(features)
+        others = self.correlation.tril(-1) + self.correlation.triu(1)  # no gradient on the diagonal
+        return logits + functional.linear(logits.sigmoid() - self.centre, others)
+
+
 def make_head(kind: str, num_features: int, num_classes: int, hidden: int) -> nn.Module:
     """Create a head with random weights, drawn from torch's global random state.
 
     Args:
-        kind: Kind of head: `linear`, `mlp` (one hidden layer, ReLU), `boosted_cam` or `gaussian`.
+        kind: Kind of head: `linear`, `mlp` (one hidden layer, ReLU), `boosted_cam`, `gaussian` or
+            `correlated`.
         num_features: Number of features D.
         num_classes: Number of classes C.
         hidden: Width of the hidden layer of `mlp`, and of the code of `gaussian`.
@@ -105,11 +166,13 @@ def make_head(kind: str, num_features: int, num_classes: int, hidden: int) -> nn
         return BoostedCAM(num_features, num_classes)
     if kind == GAUSSIAN:
         return GaussianHead(num_features, num_classes, hidden)
+    if kind == CORRELATED:
+        return CorrelatedHead(num_features, num_classes)
     raise ValueError(f"head must be one of {', '.join(HEADS)}, got {kind!r}")
 
 
 def last_layer(head: nn.Module) -> nn.Linear:
-    """Return the layer of a head that computes the logits."""
+    """Return the linear layer of a head that computes the logits, or those that others correct."""
     last = head[-1] if isinstance(head, nn.Sequential) else getattr(head, "last", head)
     assert isinstance(last, nn.Linear)
     return last

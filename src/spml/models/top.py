@@ -13,7 +13,7 @@ from torch.nn import functional
 from ..data.dataset import Inputs
 from ..errors import InputError
 from ..methods.base import Outputs
-from .heads import LINEAR, BoostedCAM, GaussianHead, last_layer, make_head
+from .heads import CORRELATED, LINEAR, BoostedCAM, CorrelatedHead, GaussianHead, last_layer, make_head
 
 SCORES = LOGITS, LOG_SOFTMAX = "logits", "log_softmax"
 _CLAMP = 10.0
@@ -77,7 +77,8 @@ class Top(nn.Module):
         num_features: Number of features D.
         num_classes: Number of classes C.
         head: Kind of head: `linear`; `mlp` with one hidden layer and ReLU; `boosted_cam`, which takes feature
-            maps (see `BoostedCAM`); `gaussian` with a random code (see `GaussianHead`).
+            maps (see `BoostedCAM`); `gaussian` with a random code (see `GaussianHead`); `correlated`, where
+            the probabilities of the other classes correct a logit (see `CorrelatedHead`).
         hidden: Width of the hidden layer of `mlp`, and of the code of `gaussian`.
         dropout: Share of features dropped before the head in training.
         standardise: Whether features are scaled as computed by `fit_standardise`. Feature maps never are.
@@ -150,6 +151,21 @@ class Top(nn.Module):
             if self.scores == LOG_SOFTMAX:
                 logits = functional.log_softmax(logits, 1)
             return Outputs(logits, features.mean((2, 3)) if self.takes_maps else features, latent=latent)
+
+    def correlate(self, logits: Tensor) -> None:
+        """Replace a linear head by a correlated one that keeps its weights.
+
+        Args:
+            logits: Logits (N, C) of the linear head, of whose co-occurrence the correlations start; see
+                `CorrelatedHead.start_from_co_occurrence`.
+        """
+        linear = self.head
+        assert isinstance(linear, nn.Linear)
+        head = CorrelatedHead(self.num_features, self.num_classes)
+        head.start_from_co_occurrence(logits)
+        head.last = linear
+        self.head = head.to(linear.weight.device).train(self.training)
+        self._settings["head"] = CORRELATED
 
     @torch.no_grad()
     def class_maps(self, maps: Tensor) -> Tensor:

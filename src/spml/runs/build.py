@@ -95,7 +95,6 @@ class Build:
         if run.start:
             self.top = run.start.classifier.top
             self.head_bias: dict[str, Any] = {"start": "init_from"}
-            self.top.scores = run.config.model.scores  # depends on the method, not on what was learned
         else:
             width = backbone.num_features if backbone else _width(data)
             self.top, self.head_bias = make_top(run.config, data, width)
@@ -107,6 +106,11 @@ class Build:
         assert trained is not None
         self.trained: nn.Module = trained
         self._workers = 0 if run.frozen else run.config.data.workers
+        if run.start:
+            if run.start.correlates(run.config.model):
+                self.top.scores = models.LOGITS
+                self.top.correlate(torch.from_numpy(self.predict("train")))
+            self.top.scores = run.config.model.scores  # depends on the method, not on what was learned
 
     def fit(
         self,

@@ -51,8 +51,15 @@ class Start:
         """SHA-256 of the weights."""
         return str(self.card["weights_sha256"])
 
+    def correlates(self, config: ModelConfig) -> bool:
+        """Whether the linear head of the finished run becomes a correlated one."""
+        own = self.classifier.top.settings()["head"]
+        return config.head == models.CORRELATED and own == models.LINEAR
+
     def model_settings(self, config: ModelConfig) -> ModelConfig:
         """Replace the settings that the user left at their defaults by those of the finished run's model.
+
+        A correlated head may be chosen for a run from one with a linear head.
 
         Raises:
             InputError: The user chose another backbone, other weights, or another head.
@@ -60,6 +67,8 @@ class Start:
         spec, defaults = self.classifier.spec, ModelConfig()
         top = self.classifier.top.settings()
         settings = {key: top[key] for key in ("head", "hidden", "dropout", "standardise")}
+        if self.correlates(config):
+            settings["head"] = config.head
         settings["backbone"] = spec.name
         if spec.weights != "none":
             settings["weights"] = spec.file or spec.weights

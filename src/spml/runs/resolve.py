@@ -78,14 +78,21 @@ def resolve(config: Config, open_data: Opener, start: Start | None = None) -> Re
     check_mean_labels(config.mean_labels, len(data.classes))
     objective = create(config.method, config.hp) if config.method else None
     needs = objective.needs if objective else Needs()
+    notes = []
     if start:
+        if start.correlates(config.model):
+            notes.append(
+                f"the correlations of the head start from co-occurrence in what the model of {start.folder} "
+                "predicts for the training samples"
+            )
         config = replace(config, model=start.model_settings(config.model))
     model = _model_settings(config, spec, data, needs)
     optim = _optim_settings(config, spec, model, new_head=start is None)
     config = replace(config, data=_data_settings(config.data, spec, data), model=model, optim=optim)
     _check_needs(config, needs)
-    remark = missed_warmup(config, objective) if objective else ""
-    return Resolved(config, spec, data, objective, start, (remark,) if remark else ())
+    if objective and (remark := missed_warmup(config, objective)):
+        notes.append(remark)
+    return Resolved(config, spec, data, objective, start, tuple(notes))
 
 
 def open_for_backbone(
