@@ -292,7 +292,7 @@ def test_the_page_on_comparisons(tmp_path, monkeypatch, capsys):
     """Runs the specification and every command in the order of the page."""
     page = (ROOT / "docs" / "bench.md").read_text(encoding="utf-8")
     monkeypatch.chdir(tmp_path)
-    (_, quick), (_, python), (_, specification), (_, mine), (_, again) = re.findall(
+    (_, quick), (_, python), (_, specification), (_, mine), (_, again), (_, study) = re.findall(
         r"^```(\w*)\n(.*?)^```", page, re.S | re.M
     )
     exec(compile(python, "bench.md", "exec"), {})
@@ -312,6 +312,11 @@ def test_the_page_on_comparisons(tmp_path, monkeypatch, capsys):
     main(shlex.split(training)[1:])
     summary = json.loads(Path("runs/again/summary.json").read_text())
     assert summary["test"]["mAP"] == pytest.approx(float(row["test_mAP"]), abs=1e-6)
+    main(shlex.split(study)[1:])
+    with open("analysis/sensitivity.csv", newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    assert {row["kind"] for row in rows if row["candidate"] == "ridge"} == {"reference"}
+    assert sum(row["candidate"] == "an" for row in rows) == 2 * 3  # seeds and trials of the search
 
 
 def test_the_page_of_results_is_made_from_the_committed_results():

@@ -26,6 +26,9 @@ from .trial_points import (
 _FAR = 50.0
 """Numbers that differ by a larger factor are drawn on a logarithmic axis."""
 
+_TICKS = 12
+"""More numbers than this, as from a random search, are not written below the axis one by one."""
+
 
 @register_figure(
     "sensitivity",
@@ -165,8 +168,9 @@ def _place(axes: Any, values: Sequence[Value]) -> dict[Value, float]:
             axes.set_xscale("log")
         else:
             axes.set_xscale("symlog", linthresh=min(positive))
-    axes.set_xticks(numbers, [text_of(number) for number in numbers])
-    axes.minorticks_off()
+    if len(numbers) <= _TICKS:
+        axes.set_xticks(numbers, [text_of(number) for number in numbers])
+        axes.minorticks_off()
     return {number: number for number in numbers}
 
 
