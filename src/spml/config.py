@@ -39,6 +39,10 @@ class DataConfig:
         observe_power: Strength of the preference of `frequency`, `size` and `position`: the chance is
             proportional to measure ^ power; 0 is `single`, and below 0 rare, small, outer ones are preferred.
             For `salience` the standard deviation of its logarithm.
+        observe_all_negatives: Also keep every true negative where a rule keeps one positive per sample; the
+            other positives stay hidden.
+        observe_noise: Share of the observed positives that are replaced by a label that is absent, where a
+            rule keeps one positive per sample; true labels stay as they are.
         val_share: Share of the training samples held out for validation where the data has no split.
         test_share: Share of all samples set aside for the test where the data has no split; 0 = no test.
         split_seed: Seed of both splits.
@@ -68,6 +72,8 @@ class DataConfig:
     observe_negatives: int = 0
     observe_share: float = 0.1
     observe_power: float = 1.0
+    observe_all_negatives: bool = False
+    observe_noise: float = 0.0
     val_share: float = 0.2
     test_share: float = 0.0
     split_seed: int = 0

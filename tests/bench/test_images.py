@@ -244,7 +244,7 @@ def test_ready_made_specifications(name):
     assert {"an", "wan", "em", "em_apl", "gr", "role", "ll_r", "opml", "lasd", "show"} < {
         candidate.name for candidate in spec.candidates
     }
-    assert {candidate.name: candidate.full for candidate in spec.candidates}[spec.ceiling]
+    assert {candidate.name: candidate.labels for candidate in spec.candidates}[spec.ceiling] == "full"
     assert len(spec.seeds) == 3
     trials = {spec.trials_of(candidate) for candidate in spec.candidates}
     assert len(trials) == 1  # equal budgets

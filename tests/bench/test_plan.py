@@ -10,6 +10,10 @@ import pytest
 
 import spml
 from spml.bench import plan
+from spml.bench.read_spec import find_spec, read_spec
+from spml.data.hiding import check_observe
+from spml.errors import InputError
+from tests.bench.toys import TOY, save_spec
 
 PACKAGE = Path(spml.__file__).parent
 
@@ -18,7 +22,7 @@ NO_NUMBERS = {
     "bench/plan.py", "bench/rows.py", "bench/space.py", "bench/spec.py", "data/__init__.py",
     "data/cache.py", "data/dataset.py", "data/open.py", "data/partial.py", "data/phrases.py", "data/safe.py",
     "runs/__init__.py", "runs/api.py", "runs/console.py", "runs/evaluate.py", "runs/folder.py",
-    "runs/init_from.py", "runs/recording.py", "runs/summary.py", "runs/train.py",
+    "runs/recording.py", "runs/summary.py", "runs/train.py",
 }  # fmt: skip
 """Modules that `bench/run.py` reaches and that change no number of a run. Settings and the content of the
 data, whichever reader delivers it, belong to the key of a run anyway."""
@@ -80,3 +84,70 @@ def test_other_files_do_not_count(package):
     (package / "version.py").write_text("")
     (package / "losses" / "notes.txt").write_text("")
     assert plan._hash_sources(package) == before
+
+
+# -- labels of a candidate -------------------------------------------------------------------------------
+
+
+def configs(spec):
+    """Configuration of the first trial of each candidate, by name and seed."""
+    trials = {series.key: plan.next_trial(spec, series, [], Path()) for series in plan.all_series(spec)}
+    return {(key.candidate, key.seed): trial.config for key, trial in trials.items()}
+
+
+@pytest.mark.parametrize("name", ["paper-voc", "paper-coco", "paper-nus", "paper-cub"])
+def test_one_positive_and_all_negatives_of_the_papers_hides_the_other_positives(name):
+    """With full labels, `iun` would be the ceiling under another name."""
+    by_name = configs(find_spec(name))
+    oracle, ceiling = (
+        by_name[candidate, 0] for candidate in ("one positive and all negatives", "full labels")
+    )
+    assert oracle.method == "iun"
+    assert (oracle.data.observe, oracle.data.observe_all_negatives) == ("protocol", True)
+    assert (ceiling.data.observe, ceiling.data.observe_all_negatives) == ("none", False)
+    check_observe(oracle.data)
+
+
+def test_the_labels_of_a_candidate(tmp_path):
+    text = TOY.replace(
+        "  - an\n", "  - an\n  - {name: oracle, method: iun, labels: positive_and_negatives}\n"
+    )
+    by_name = configs(read_spec(save_spec(tmp_path, text)))
+    settings = {
+        (name, seed): (config.data.observe, config.data.observe_seed, config.data.observe_all_negatives)
+        for (name, seed), config in by_name.items()
+        if name != "em slow"
+    }
+    assert settings == {
+        ("an", 0): ("frequency", 0, False), ("an", 1): ("frequency", 1, False),
+        ("oracle", 0): ("frequency", 0, True), ("oracle", 1): ("frequency", 1, True),
+        ("full", 0): ("none", 0, False), ("full", 1): ("none", 0, False),
+    }  # fmt: skip
+
+
+def test_all_negatives_need_a_rule_that_keeps_one_positive(tmp_path):
+    text = TOY.replace(
+        "  - an\n", "  - an\n  - {name: oracle, method: iun, labels: positive_and_negatives}\n"
+    )
+    path = save_spec(tmp_path, text.replace("{observe: single}", "{observe: questions}"))
+    with pytest.raises(
+        InputError, match=r"line 10: .*observe_all_negatives true has no effect with .*questions"
+    ):
+        read_spec(path)
+
+
+@pytest.mark.parametrize(
+    ("hiding", "seeds"),
+    [
+        ("observe: protocol", [0, 0]),
+        ("observe: protocol, observe_noise: 0.1", [0, 1]),
+        ("observe: none", [0, 0]),
+    ],
+)
+def test_the_seed_of_what_is_drawn(hiding, seeds, tmp_path):
+    """Published labels have no seed; the wrong ones among them do."""
+    text = TOY.replace("observe: single", hiding).replace(
+        "  frequent: {observe: frequency, observe_power: 1.0}\n", ""
+    )
+    by_name = configs(read_spec(save_spec(tmp_path, text)))
+    assert [by_name["an", seed].data.observe_seed for seed in (0, 1)] == seeds

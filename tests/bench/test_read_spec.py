@@ -11,8 +11,10 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from spml.bench.plan import all_series, next_trial
 from spml.bench.read_spec import find_spec, read_spec, ready_made
 from spml.bench.space import Range
+from spml.bench.spec import merged
 from spml.errors import InputError
 from spml.methods.registry import methods
 from tests.bench.toys import TOY, save_spec
@@ -44,8 +46,8 @@ def test_everything_is_read(tmp_path):
     assert em.name == "em slow"
     assert em.settings == {"method": "em", "optim": {"lr": 1e-3}}
     assert em.space == {"hp.alpha": Range(choices=(0.05, 0.1, 0.2))}  # what is fixed is not searched
-    assert full.full
-    assert not an.full
+    assert full.labels == "full"
+    assert an.labels == "observed"
     assert spec.train == {"epochs": 3, "batch_size": 32}
 
 
@@ -127,7 +129,7 @@ def test_a_grid_is_counted(tmp_path):
             "labels: full",
             "labels: all",
             11,
-            r"candidates\[2\].labels: expected one of observed, full, got 'all'",
+            r"candidates\[2\].labels: expected one of observed, positive_and_negatives, full, got 'all'",
         ),
         ("baseline: an", "baseline: annn", 12, "no candidate is called 'annn'"),
         ("ceiling: full", "ceiling: none", 13, "no candidate is called 'none'"),
@@ -234,12 +236,78 @@ def test_unknown_specification():
 
 
 @pytest.mark.parametrize("name", ready_made())
-def test_ready_made_ones_can_be_read(name):
+def test_ready_made_ones_can_be_read_and_planned(name):
     spec = find_spec(name)
     assert spec.title
     assert spec.baseline
-    assert spec.ceiling
-    assert {"oracle", "observed"} <= set(spec.modes)
+    assert "oracle" in spec.modes
+    nothing_hidden = all(hiding.settings == {"observe": "none"} for hiding in spec.hidings)
+    assert nothing_hidden or "observed" in spec.modes
+    points = set()
+    for series in all_series(spec):
+        trial = next_trial(spec, series, [], Path("root"))
+        points.add(trial.point)
+        assert trial.config.method or trial.config.model.head != "auto"
+    assert len(points) == len(spec.data) * len(spec.hidings) * len(spec.seeds) * len(spec.candidates)
+
+
+PAPERS = ["paper-voc", "paper-coco", "paper-nus", "paper-cub"]
+
+
+@pytest.mark.parametrize("name", PAPERS)
+def test_what_the_papers_state_is_used(name):
+    spec = find_spec(name)
+    candidates = {candidate.name: candidate for candidate in spec.candidates}
+    assert "published protocol" not in spec.title + " ".join(spec.about)
+    assert len(spec.seeds) == 10
+    assert {spec.trials_of(candidate) for candidate in spec.candidates} == {spec.trials}  # equal budgets
+    rates = candidates["an"].space["optim.lr"].choices
+    assert {1e-2, 1e-3, 1e-4, 1e-5} <= {*rates}
+    assert (5e-5 in rates) == (name == "paper-cub")
+    assert candidates["an"].space["batch_size"].choices == (8, 16)
+    epochs = {"paper-voc": 8, "paper-coco": 8}.get(name, 10)
+    assert merged(spec.train, candidates["gr"].settings)["epochs"] == epochs
+    assert candidates["hill"].settings["hp"] == {"margin": 0.0, "gamma": 0.0}
+    assert candidates["opml"].settings["optim"] == candidates["opml_sp"].settings["optim"] == {"name": "sgd"}
+    assert candidates["an, L1R"].space.keys() == {"optim.lr", "optim.l1"}
+    assert candidates["an, L2R"].space.keys() == {"optim.lr", "optim.l2"}
+    first = candidates["role, LI"].first
+    printed = merged(candidates["gr"].settings, {"hp": {"q1": 0.01, "norm": "samples", "timing": "paper"}})
+    assert candidates["gr, as printed"].settings == printed
+    assert (first["epochs"], first["optim"]["lr"], first["model"]["frozen"]) == (25, 1e-3, "yes")
+
+
+def test_settings_of_a_table_differ_as_the_table_says():
+    """GR, Table 3: which of k, v and q of a row differ from the values under the table."""
+    rows = {
+        candidate.name: candidate.settings.get("hp", {}) for candidate in find_spec("gr-table3").candidates
+    }
+    parts = {
+        name: (
+            hp.get("k", "logistic") != "constant",
+            hp.get("v", "gaussian") != "one",
+            (hp.get("q2"), hp.get("q3")) == (0.01, 1.0),
+        )
+        for name, hp in rows.items()
+        if name not in ("an", "learned", "full labels")
+    }
+    assert parts == {
+        "k": (True, False, False), "v": (False, True, False), "q": (False, False, True),
+        "k and v": (True, True, False), "k and q": (True, False, True), "v and q": (False, True, True),
+        "k, v and q": (True, True, True),
+    }  # fmt: skip
+
+
+def test_the_cases_of_lasd_are_those_of_its_table():
+    cases = {
+        candidate.name: candidate.settings.get("hp") for candidate in find_spec("lasd-table3").candidates
+    }
+    published = {"weight_pos": 0.1, "tau": 0.9, "consistency": 0.7}
+    plain = {**published, "disambiguation": False, "consistency": 0.0}
+    assert cases["A"] == {**plain, "leverage": False}
+    assert cases["B"] == {**plain, "weight_neg": 1.0}
+    assert cases["C"] == {**published, "consistency": 0.0}
+    assert cases["D"] == published
 
 
 def paths_of(value, path=()):

@@ -141,6 +141,32 @@ def test_full_labels_reach_the_ceiling_only(finished):
     assert prints["an"] == prints["em slow"] != prints["full"]
 
 
+FULL = """
+candidates:
+  - an
+  - {name: stated, method: focal, labels: full, hp.known_negatives: own, space: {}}
+  - {name: by itself, method: focal, labels: full, space: {}}
+  - {name: plain, method: focal, labels: full, hp.known_negatives: plain, space: {}}
+  - {name: hidden, method: focal, space: {}}
+  - {name: "hidden, plain", method: focal, hp.known_negatives: plain, space: {}}
+baseline: an
+ceiling: by itself
+"""
+
+
+def test_a_candidate_with_full_labels_has_the_negative_term_of_its_paper(tmp_path):
+    start, _, rest = SMALL.partition("candidates:")
+    text = start + FULL.strip() + "\n" + rest[rest.index("modes:") :]
+    job = job_in(tmp_path, text.replace("trials: 3", "trials: 1"))
+    assert work(job) == []
+    rows = read_state(job.spec(), Store(job.url), Path(job.root)).rows
+    history = {row.series.candidate: row.history for row in rows}
+    assert history["by itself"] == history["stated"] != history["plain"]
+    assert history["hidden"] == history["hidden, plain"] != history["plain"]
+    # What is not stated is not in the key, so that comparisons made before are found again.
+    assert {row.series.candidate: row.config["hp"] for row in rows}["by itself"] == {}
+
+
 def test_two_processes_give_the_same_rows(finished, tmp_path):
     job = job_in(tmp_path)
     command = [sys.executable, "-c", "import sys, json; from spml.bench.workers import Job, work; "

@@ -226,3 +226,23 @@ def test_spml_works_without_the_packages_of_the_extra():
         "from spml.cli.main import main; main(['methods'])"
     )
     subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
+
+
+def test_an_oracle_is_for_reference_and_is_not_the_ceiling(tmp_path, capsys):
+    """`iun` learns from one positive and all negatives; given full labels it would equal `full`."""
+    save_toy(tmp_path)
+    text = SMALL.replace(
+        "  - an\n", "  - an\n  - {name: oracle, method: iun, labels: positive_and_negatives}\n"
+    )
+    text = text.replace(
+        "  - {name: em slow, method: em, optim.lr: 1e-3, space: {hp.alpha: [0.05, 0.1, 0.2]}}\n", ""
+    )
+    save_spec(tmp_path, text)
+    main(["bench", "run", *arguments(tmp_path, "--workers", "1")])
+    report = (tmp_path / "out" / "report.md").read_text()
+    assert "For reference only, neither ranked nor ever the best: full, oracle." in report
+    with open(tmp_path / "out" / "results.csv", newline="") as stream:
+        rows = [row for row in csv.DictReader(stream) if row["selection"] == "oracle"]
+    by_name = {row["candidate"]: row for row in rows}
+    scores = {name: float(row["test_mAP"]) for name, row in by_name.items()}
+    assert len(set(scores.values())) == 3, scores

@@ -97,6 +97,23 @@ def test_inspect_shortens_long_tables(tmp_path, capsys):
     assert "(20 more classes; with --output, all are in classes.csv)" in text
 
 
+def test_inspect_prints_observed_and_hidden_labels(tmp_path, capsys):
+    path = tmp_path / "x.npz"
+    np.savez(
+        path, X=np.eye(4), Y=[[1, 1, 1], [1, 0, 1], [0, 1, 1], [1, 0, 0]], split=["train"] * 2 + ["val"] * 2
+    )
+    main(["data", "inspect", str(path), "--data.unlisted", "negative", "--data.observe", "single"])
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    header = (
+        "mean per sample samples positives negatives observed positives observed negatives hidden positives"
+    )
+    assert header.split() in lines
+    assert ["train", "2", "2.50", "0.50", "1.00", "0.00", "1.50"] in lines
+    main(["data", "inspect", str(path)])
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["train", "2", "unknown", "unknown", "2.50", "0.00", "unknown"] in lines
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

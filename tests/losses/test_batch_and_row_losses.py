@@ -32,7 +32,7 @@ from tests.reference.em_apl import em_apl
 from tests.reference.epr import epr, regulariser
 from tests.reference.ignore import ignore
 from tests.reference.large_loss import large, ll
-from tests.reference.opml import high_rank, opml, smoothing
+from tests.reference.opml import hard_opml, high_rank, opml, smoothing
 from tests.reference.plc import plc
 from tests.reference.pumlc import pumlc
 from tests.reference.role import role
@@ -71,6 +71,10 @@ EQUAL = {
         lambda z, t: role_loss(z, t, OTHER.to(z.dtype), mean_labels=1.5),
         lambda z, t: role(z, t, B, 1.5),
     ),
+    "role samples": (
+        lambda z, t: role_loss(z, t, OTHER.to(z.dtype), mean_labels=1.5, norm="samples"),
+        lambda z, t: role(z, t, B, 1.5, "samples"),
+    ),
     "ll reject": (lambda z, t: ll_loss(z, t, rate=0.2), lambda z, t: ll(z, t, 0.2, "reject")),
     "ll correct": (
         lambda z, t: ll_loss(z, t, rate=0.1, treatment="correct"),
@@ -87,6 +91,11 @@ EQUAL = {
         lambda z, t: opml_loss(z, t, alpha=0.3, beta=2.5),
         lambda z, t: opml(z, t, 0.3, 2.5),
     ),
+    "opml unbounded": (
+        lambda z, t: opml_loss(z, t, alpha=0, beta=0),
+        lambda z, t: opml(z, t, 0, 0),
+    ),
+    "opml hard": (lambda z, t: opml_loss(z, t, form="hard"), hard_opml),
     "soft opml constant": (
         lambda z, t: soft_opml_loss(z, t, share=0.2, alpha=0.3, beta=2.5),
         lambda z, t: opml(z, t, 0.3, 2.5, [[0.2] * 6] * 4),
@@ -134,7 +143,7 @@ EQUAL = {
     ),
 }
 # These have factors that are constant in the derivative, which are tested below and by the contract suite.
-HELD = ("role", "soft opml product", "soft opml score", "pumlc")
+HELD = ("role", "role samples", "soft opml product", "soft opml score", "pumlc")
 
 
 def value_and_gradient(name: str, z: torch.Tensor, target: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -206,6 +215,8 @@ EMPTY = {
     "em_apl": lambda z, t: em_apl_loss(z, t, torch.zeros_like(z)),
     "zlpr": zlpr_loss,
     "opml": lambda z, t: opml_loss(z, t, alpha=2.0),
+    "opml unbounded": lambda z, t: opml_loss(z, t, alpha=0, beta=0),
+    "opml hard": lambda z, t: opml_loss(z, t, form="hard"),
     "soft opml": soft_opml_loss,
     "softmax": softmax_loss,
     "show": lambda z, t: show_loss(z, t, mean_labels=1.5),
@@ -227,7 +238,7 @@ def test_an_empty_batch_is_zero_and_has_a_gradient(name, shape):
     assert z.grad.shape == (0, 6)
 
 
-@pytest.mark.parametrize("name", ["zlpr", "opml", "soft opml constant", "softmax", "show"])
+@pytest.mark.parametrize("name", ["zlpr", "opml", "opml unbounded", "soft opml constant", "softmax", "show"])
 def test_a_row_without_a_known_positive_has_only_its_known_negatives(name):
     _, gradient = value_and_gradient(name, Z, TARGET)
     assert (gradient[1] == 0).all()
@@ -248,6 +259,44 @@ def test_reductions_of_row_losses(loss):
     assert loss(Z, TARGET).item() == pytest.approx(each.mean().item(), rel=1e-12)
     with pytest.raises(ValueError, match="reduction must be"):
         loss(Z, TARGET, reduction="average")
+
+
+# -- the forms of OPML -----------------------------------------------------------------------------------
+
+
+def test_without_constants_opml_is_the_smooth_maximum_of_one_pair():
+    """Eq. 1 and 2 for one positive: log sum_N e^z - z_i, at least max_N z - z_i."""
+    others = [[z for c, z in enumerate(row) if c != i] for row, i in zip(A, INDEX.tolist(), strict=True)]
+    known = [row[i] for row, i in zip(A, INDEX.tolist(), strict=True)]
+    smooth = opml_loss(Z, INDEX, alpha=0, beta=0, reduction="none").tolist()
+    hard = opml_loss(Z, INDEX, form="hard", reduction="none").tolist()
+    for row in range(4):
+        expected = math.log(sum(map(math.exp, others[row]))) - known[row]
+        assert smooth[row] == pytest.approx(expected, rel=1e-12)
+        assert hard[row] == pytest.approx(max(others[row]) - known[row], rel=1e-12)
+        assert hard[row] < smooth[row] < hard[row] + math.log(5)
+    both = (opml_loss(100 * Z, INDEX, alpha=0, beta=0), opml_loss(100 * Z, INDEX, form="hard"))
+    assert both[0].item() == pytest.approx(both[1].item(), rel=1e-4)
+
+
+def test_the_hard_form_pushes_one_pair_apart():
+    z = torch.tensor([[1.0, 3.0, -2.0, 2.0, 0.5]], requires_grad=True)
+    opml_loss(z, torch.tensor([[1, 1, -1, -1, 0]]), form="hard").backward()
+    assert z.grad.tolist() == [[-1, 0, 0, 1, 0]]
+
+
+@pytest.mark.parametrize("settings", [{"alpha": 0, "beta": 0}, {"form": "hard"}])
+@pytest.mark.parametrize(
+    ("target", "expected"), [([1, 1], 2.0), ([-1, -1], 2.0), ([0, 0], 0.0), ([-1, 0], 2.0), ([0, -1], 2.0)]
+)
+def test_a_side_without_labels_costs_nothing_in_the_unbounded_forms(settings, target, expected):
+    sign = -1.0 if target[0] == 1 else 1.0
+    z = torch.tensor([[2.0 * sign, 2.0 * sign]], dtype=torch.float64, requires_grad=True)
+    loss = opml_loss(z, torch.tensor([target]), **settings)
+    loss.backward()
+    extra = math.log(2) if settings.get("alpha") == 0 and abs(sum(target)) == 2 else 0.0
+    assert loss.item() == pytest.approx(expected + extra, rel=1e-12)
+    assert torch.isfinite(z.grad).all()
 
 
 # -- EPR and ROLE ----------------------------------------------------------------------------------------
@@ -500,12 +549,16 @@ def test_the_high_rank_term_uses_the_smaller_of_both_products(shape):
         (lambda: epr_loss(Z, INDEX, mean_labels=1, norm="batch"), "norm must be"),
         (lambda: role_loss(Z, INDEX, Z[:2], mean_labels=1), "estimates must be floating point"),
         (lambda: role_loss(Z, INDEX, Z, mean_labels=-1), "mean_labels must be greater"),
+        (lambda: role_loss(Z, INDEX, Z, mean_labels=1, norm="batch"), "norm must be"),
         (lambda: ll_loss(Z, INDEX, rate=1.1), r"rate must lie in \[0, 1\]"),
         (lambda: ll_loss(Z, INDEX, rate=0.1, treatment="drop"), "treatment must be"),
         (lambda: em_apl_loss(Z, INDEX, INDEX), "soft must be floating point"),
         (lambda: em_apl_loss(Z, INDEX, SOFT, beta=0), "beta must be greater"),
-        (lambda: opml_loss(Z, INDEX, alpha=0), "alpha must be greater"),
-        (lambda: opml_loss(Z, INDEX, beta=math.nan), "beta must be greater"),
+        (lambda: opml_loss(Z, INDEX, alpha=-1), "alpha must be at least 0"),
+        (lambda: opml_loss(Z, INDEX, form="soft"), "form must be 'smooth' or 'hard', got 'soft'"),
+        (lambda: opml_loss(Z, INDEX, form="hard", soft=SOFT), "soft targets need form='smooth'"),
+        (lambda: soft_opml_loss(Z, INDEX, alpha=0), "alpha must be greater"),
+        (lambda: opml_loss(Z, INDEX, beta=math.nan), "beta must be at least 0"),
         (lambda: zlpr_loss(Z, INDEX, soft=SOFT), r"soft must lie in \[0, 1\]"),
         (lambda: zlpr_loss(Z, INDEX, soft=SOFT[:2]), "soft must be floating point"),
         (lambda: soft_opml_loss(Z, INDEX, smoothing="label"), "smoothing must be"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from typing import get_args
 
 import pytest
 import torch
@@ -12,13 +13,14 @@ from spml.losses import an_loss, em_loss, gr_loss, lasd_loss
 from spml.losses._core import elementwise as module
 from spml.losses._core.elementwise import elementwise
 from spml.losses._core.terms import no_loss, positive_log_loss
+from spml.losses.robust import InstanceWeight, PseudoLabel
 from tests.reference.baselines import an
 from tests.reference.em import em
 from tests.reference.gr import gr
 
 LOSSES = {"an": an_loss, "em": em_loss, "gr": gr_loss}
 GR = {"w": 2.0, "b": -2.0, "mu": 0.8, "sigma": 0.5, "q1": 0.0, "q2": 0.01, "q3": 1.0}
-GR |= {"a": 0.4, "tau": 0.6, "share": 0.3}
+GR |= {"a": 0.4, "tau": 0.6, "share": 0.3, "tau_low": 0.3, "tau_high": 0.8, "degree": 1.5}
 TARGET = torch.tensor([[1, 0, -1, 0, 1], [0, 0, 0, 0, 0], [-1, -1, 1, 0, 0]], dtype=torch.int8)
 
 
@@ -37,8 +39,8 @@ def test_em_equals_the_slow_reference(logits):
     assert em_loss(logits, TARGET, alpha=0.3).item() == pytest.approx(expected, rel=1e-12)
 
 
-@pytest.mark.parametrize("k", ["logistic", "scar", "step", "constant"])
-@pytest.mark.parametrize("v", ["gaussian", "one"])
+@pytest.mark.parametrize("k", get_args(PseudoLabel))
+@pytest.mark.parametrize("v", get_args(InstanceWeight))
 @pytest.mark.parametrize("q", [{}, {"q1": 0.01, "q2": 0.7, "q3": 1.5}, {"q2": 0.0, "q3": 0.0}])
 def test_gr_equals_the_slow_reference(logits, k, v, q):
     hp = GR | q
@@ -174,7 +176,16 @@ def test_wrong_logits_and_arguments_are_refused(logits):
         an_loss(logits, TARGET, reduction="average")
     with pytest.raises(ValueError, match="alpha must be greater than 0"):
         em_loss(logits, TARGET, alpha=0)
-    for wrong in ({"k": "soft"}, {"v": "none"}, {"sigma": 0}, {"q2": -1}, {"k": "step", "tau": 2}):
+    for wrong in (
+        {"k": "soft"},
+        {"v": "none"},
+        {"sigma": 0},
+        {"q2": -1},
+        {"k": "step", "tau": 2},
+        {"tau_high": 2},
+        {"tau_low": 0.8},
+        {"k": "polynomial", "degree": 0},
+    ):
         with pytest.raises(ValueError, match="must"):
             gr_loss(logits, TARGET, **wrong)
 

@@ -13,6 +13,7 @@ from spml.losses import (
     asl_loss,
     balanced_weight,
     consistency_loss,
+    cost_sensitive_loss,
     csl_loss,
     em_loss,
     entmin_loss,
@@ -22,6 +23,7 @@ from spml.losses import (
     hill_loss,
     iu_loss,
     las_loss,
+    lasd_full_loss,
     lasd_loss,
     n_ls_loss,
     pr_loss,
@@ -84,6 +86,14 @@ EQUAL = {
         lambda z, t: splc_loss(z, t, tau=0.2, margin=0.3, gamma=1),
         lambda z, t: hill.splc(z, t, 0.2, 0.3, 1),
     ),
+    "splc, table of GR": (
+        lambda z, t: splc_loss(z, t, negative="hill", margin_corrected=True),
+        lambda z, t: hill.splc(z, t, 0.6, 1, 2, lam=1.5, margin_corrected=1),
+    ),
+    "splc, hill 2": (
+        lambda z, t: splc_loss(z, t, tau=0.4, negative="hill", lam=2),
+        lambda z, t: hill.splc(z, t, 0.4, 1, 2, lam=2),
+    ),
     "las": (
         lambda z, t: las_loss(z, t, weight=0.3, gamma_pos=0.5, gamma_neg=3),
         lambda z, t: lasd.las(z, t, 0.3, 0.5, 3),
@@ -91,6 +101,42 @@ EQUAL = {
     "lasd": (
         lambda z, t: lasd_loss(z, t, weight_pos=0.4, weight_neg=0.3, tau=0.7, gamma_pos=0.5, gamma_neg=3),
         lambda z, t: lasd.lasd(z, t, 0.4, 0.3, 0.7, 0.5, 3),
+    ),
+    "focal own": (
+        lambda z, t: focal_loss(z, t, margin=0.5, known_negatives="own"),
+        lambda z, t: focal.focal(z, t, 2, 0.5, own=True),
+    ),
+    "asl own": (
+        lambda z, t: asl_loss(z, t, gamma_pos=1, known_negatives="own"),
+        lambda z, t: focal.asl(z, t, 1, 4, 0.05, own=True),
+    ),
+    "hill own": (
+        lambda z, t: hill_loss(z, t, lam=2, known_negatives="own"),
+        lambda z, t: hill.hill(z, t, 2, 1, 2, own=True),
+    ),
+    "splc own": (
+        lambda z, t: splc_loss(z, t, tau=0.2, known_negatives="own"),
+        lambda z, t: hill.splc(z, t, 0.2, 1, 2, own=True),
+    ),
+    "splc hill own": (
+        lambda z, t: splc_loss(z, t, tau=0.2, negative="hill", lam=2, known_negatives="own"),
+        lambda z, t: hill.splc(z, t, 0.2, 1, 2, lam=2, own=True),
+    ),
+    "las own": (
+        lambda z, t: las_loss(z, t, weight=0.3, known_negatives="own"),
+        lambda z, t: lasd.las(z, t, 0.3, 0, 4, own=True),
+    ),
+    "lasd own": (
+        lambda z, t: lasd_loss(z, t, weight_pos=0.4, weight_neg=0.3, tau=0.1, known_negatives="own"),
+        lambda z, t: lasd.lasd(z, t, 0.4, 0.3, 0.1, 0, 4, own=True),
+    ),
+    "lasd full": (
+        lambda z, t: lasd_full_loss(z, t, weight_pos=0.4, weight_neg=0.3, gamma_pos=0.5, gamma_neg=3),
+        lambda z, t: lasd.lasd_full(z, t, 0.4, 0.3, 0.5, 3),
+    ),
+    "cost sensitive": (
+        lambda z, t: cost_sensitive_loss(z, t, gamma_pos=0.5, gamma_neg=3),
+        lambda z, t: lasd.cost_sensitive(z, t, 0.5, 3),
     ),
     "vlpl": (
         lambda z, t: vlpl_loss(z, t, PSEUDO, **VLPL),
@@ -186,6 +232,68 @@ def test_known_negatives_get_the_true_negative_loss(logits):
         assert torch.allclose(each[TARGET == -1], expected, rtol=1e-12), loss.__name__
 
 
+def test_on_full_labels_focal_and_asymmetric_loss_are_those_of_the_literature():
+    """Numbers by hand: mean over labels of (1 - p)^2 l+ and p^2 l-, and of l+ and p_m^4 (-log(1 - p_m))."""
+    z = torch.tensor([[2.115, 0.46, -1.096, -1.075, 0.898]], dtype=torch.float64)
+    full = torch.tensor([[1, 1, -1, -1, -1]])
+    plain = [round(loss(z, full).item(), 4) for loss in (focal_loss, asl_loss)]
+    own = [round(loss(z, full, known_negatives="own").item(), 4) for loss in (focal_loss, asl_loss)]
+    assert plain == [0.3793, 0.4850]
+    assert own == [0.1475, 0.1619]
+    p = torch.sigmoid(z)[0].tolist()
+    terms = [(1 - q) ** 2 * -math.log(q) for q in p[:2]] + [q**2 * -math.log(1 - q) for q in p[2:]]
+    assert focal_loss(z, full, known_negatives="own").item() == pytest.approx(sum(terms) / 5, rel=1e-12)
+
+
+@pytest.mark.parametrize("loss", [focal_loss, asl_loss, hill_loss, las_loss])
+def test_an_own_negative_has_the_loss_and_the_gradient_of_an_assumed_one(loss, logits):
+    """`own` is the loss in which the negatives are not marked, if no label is inferred."""
+    assumed = TARGET.clamp(min=0)
+    found = []
+    for target, settings in ((TARGET, {"known_negatives": "own"}), (assumed, {})):
+        z = logits.clone().requires_grad_()
+        value = loss(z, target, reduction="sum", **settings)
+        found.append((value.detach(), torch.autograd.grad(value, z)[0]))
+    torch.testing.assert_close(found[0], found[1], rtol=1e-12, atol=1e-15)
+
+
+@pytest.mark.parametrize("loss", [splc_loss, lasd_loss])
+def test_a_known_negative_is_never_corrected(loss):
+    """A known negative of high probability is pushed down, an unknown label is pushed up."""
+    z = torch.tensor([[0.0, 6.0, 6.0]], dtype=torch.float64, requires_grad=True)
+    loss(z, torch.tensor([[1, -1, 0]]), tau=0.6, known_negatives="own").backward()
+    assert z.grad[0, 1] > 0 > z.grad[0, 2]
+
+
+def test_the_full_label_loss_is_the_mean_of_lasd_over_the_observable_positives():
+    """Theorems 5.2 and 5.3, where exactly the positives have p > tau."""
+    full = torch.tensor([[1, -1, 1, 1, -1, -1], [-1, -1, -1, -1, -1, 1]])
+    z = full * torch.tensor([[3.0, 0.5, 4.0, 2.5, 1.0, 2.0]], dtype=torch.float64) + 0.1
+    settings = {"weight_pos": 0.3, "weight_neg": 0.2}
+    for row in (0, 1):
+        target, logits = full[row : row + 1], z[row : row + 1]
+        positives = target[0].eq(1).nonzero()[:, 0]
+        each = [lasd_loss(logits, index[None], tau=0.9, reduction="sum", **settings) for index in positives]
+        found = lasd_full_loss(logits, target, reduction="sum", **settings)
+        assert found.item() == pytest.approx(sum(each).item() / len(each), rel=1e-12)
+    single = lasd_full_loss(z, INDEX[:2], **settings)
+    assert single.item() == pytest.approx(las_loss(z, INDEX[:2], weight=0.2).item(), rel=1e-12)
+
+
+def test_with_balanced_weights_the_full_label_loss_is_the_cost_sensitive_one():
+    """Theorem 5.4: with 1 + weight_pos (n - 1) = weight_neg (C - n) they differ by that factor."""
+    full = torch.tensor([[1, -1, 1, -1, -1, -1], [-1, -1, -1, 1, -1, 1]])
+    z = 2 * torch.randn(2, 6, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    found = lasd_full_loss(z, full, weight_pos=0.3, weight_neg=balanced_weight(0.3, 2, 6))
+    assert found.item() == pytest.approx(1.3 * cost_sensitive_loss(z, full).item(), rel=1e-12)
+
+
+def test_the_cost_sensitive_loss_of_a_sample_of_one_kind_is_finite():
+    z = torch.zeros(2, 3, dtype=torch.float64)
+    each = cost_sensitive_loss(z, torch.tensor([[1, 1, 1], [-1, -1, -1]]), gamma_neg=0, reduction="none")
+    assert each.sum(1).tolist() == pytest.approx([math.log(2), math.log(2)])
+
+
 def test_losses_that_are_the_same_at_a_setting(logits):
     same = [
         (an_ls_loss(logits, TARGET, swap=0), an_loss(logits, TARGET)),
@@ -195,6 +303,7 @@ def test_losses_that_are_the_same_at_a_setting(logits):
         (asl_loss(logits, TARGET, gamma_neg=0, clip=0), an_loss(logits, TARGET)),
         (asl_loss(logits, TARGET, gamma_pos=2, gamma_neg=2, clip=0), focal_loss(logits, TARGET)),
         (splc_loss(logits, TARGET, tau=1), focal_loss(logits, TARGET, margin=1)),
+        (splc_loss(logits, TARGET, tau=1, negative="hill"), hill_loss(logits, TARGET)),
         (las_loss(logits, TARGET, weight=1), asl_loss(logits, TARGET, clip=0)),
         (lasd_loss(logits, TARGET, tau=1, weight_neg=0.05), las_loss(logits, TARGET, weight=0.05)),
         (entmin_loss(logits, TARGET), 2 * iu_loss(logits, TARGET) - em_loss(logits, TARGET)),
@@ -291,8 +400,13 @@ def test_the_balanced_weight_has_its_published_values(weight_pos, mean_labels, c
         (hill_loss, {"lam": 1.4}, "lam must be at least 1.5"),
         (hill_loss, {"eps": 1e-7}, "eps needs gamma = 0"),
         (splc_loss, {"tau": 1.1}, "tau must lie in"),
+        (splc_loss, {"negative": "asl"}, "negative must be 'focal' or 'hill'"),
+        (splc_loss, {"lam": 1}, "lam must be at least 1.5"),
         (las_loss, {"weight": -1}, "weight must be at least 0"),
         (lasd_loss, {"tau": -0.1}, "tau must lie in"),
+        (lasd_full_loss, {"weight_neg": -1}, "weight_neg must be at least 0"),
+        (cost_sensitive_loss, {"gamma_neg": -1}, "gamma_neg must be at least 0"),
+        (focal_loss, {"known_negatives": "auto"}, "known_negatives must be 'plain' or 'own', got 'auto'"),
         (csl_loss, {"mode": "soft"}, "mode must be one of"),
         (csl_loss, {"topk": -1}, "topk must be at least 0"),
         (csl_loss, {"clip": -1}, "clip must lie in"),

@@ -282,3 +282,29 @@ def test_a_memory_that_needs_the_mean_labels_requires_them():
     objective = create("combine", {"memory": {"expected_negatives": {}}})
     with pytest.raises(InputError, match=r"'combine' with memory expected_negatives needs .*--mean_labels"):
         objective.on_fit_start(Facts(LABELS, FACTS.ids, FACTS.classes))
+
+
+def test_ignored_labels_between_two_thresholds_are_equations_15_to_17_of_gr():
+    """On averaged predictions by `combine`, on the current ones by GR's own thresholds."""
+    objective = started(
+        weights={"iu": 1.0}, memory={"ema": {"decay": 0, "positive": 0.7, "negative": 0.4, "warmup": 0}}
+    )
+    objective.on_epoch_start(Progress(1, 4))
+    with torch.no_grad():
+        objective.after_step(Outputs(LOGITS, LOGITS), BATCH)
+    found = objective(Outputs(LOGITS, LOGITS), BATCH)["iu/iu"].item()
+    hp = {"k": "thresholds", "v": "thresholds", "tau_low": 0.4, "tau_high": 0.7, "q2": 0, "q3": 0}
+    assert found == pytest.approx(gr_loss(LOGITS, BATCH.target, **hp).item(), rel=1e-12)
+    p = LOGITS.sigmoid()
+    unknown = positives() == 0
+    assert all((unknown & where).any() for where in (p <= 0.4, p >= 0.7, (p > 0.4) & (p < 0.7)))
+
+
+def test_unknown_labels_can_be_ignored_where_a_rule_infers_negatives():
+    en = started(weights={"iu": 1.0}, memory={"expected_negatives": {}})
+    hard = torch.where(positives() == 1, 1, -1).to(torch.int8)  # in the first epoch
+    assert en(Outputs(LOGITS, LOGITS), BATCH)["iu/iu"].item() == pytest.approx(an_loss(LOGITS, hard).item())
+    started(weights={"iu": 1.0}, memory={"apl": {}})
+    for memory in ({}, {"ema": {"positive": 0.7}}, {"large_loss": {}}, {"confident": {}}):
+        with pytest.raises(InputError, match=r"'combine' with a memory that infers negatives"):
+            started(weights={"iu": 1.0}, memory=memory)

@@ -112,7 +112,7 @@ def test_the_mean_labels_must_be_stated(method, mean_labels):
         ("em_apl", {"warmup": 1.5}),
         ("em_apl", {"proportion": 2}),
         ("em_apl", {"predictions": "old"}),
-        ("opml", {"alpha": 0}),
+        ("opml", {"alpha": -1}),
         ("opml_sp", {"beta": 0}),
         ("opml_sp", {"gamma": 0}),
         ("opml_sp", {"smoothing": "some"}),

@@ -12,6 +12,7 @@ import pytest
 from spml.metrics import (
     LabelledScores,
     average_precision,
+    cost_sensitive_hamming,
     mean_average_precision,
     metrics,
     precision_recall_f1,
@@ -90,9 +91,11 @@ def test_built_in_metrics_are_those_of_the_functions():
             for average in ("micro", "macro", "samples")
         },
         "top_k": {"1": top_k(scores, truth, 1)._asdict(), "3": top_k(scores, truth, 3)._asdict()},
+        "cost_sensitive_hamming": cost_sensitive_hamming(scores, truth, 0.5),
     }
-    assert list(report)[:6] == [
+    assert list(report)[:7] == [
         "mAP", "AP", "classes_without_positives", "threshold", "thresholded", "top_k",
+        "cost_sensitive_hamming",
     ]  # fmt: skip
     assert list(report["thresholded"]) == ["micro", "macro", "samples"]
     json.dumps(report, allow_nan=False)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from sklearn.metrics import precision_recall_fscore_support
+from sklearn.metrics import balanced_accuracy_score, precision_recall_fscore_support
 
-from spml.metrics import precision_recall_f1, top_k
+from spml.metrics import cost_sensitive_hamming, precision_recall_f1, top_k
 
 AVERAGES = ["micro", "macro", "samples"]
 
@@ -104,3 +104,41 @@ def test_top_k_by_hand():
 def test_top_k_refuses_an_impossible_k(k):
     with pytest.raises(ValueError, match=r"k must be in 1 \.\.\. 3 .* got " + str(k)):
         top_k([[0.0, 1.0, 2.0]], [[1, -1, 1]], k)
+
+
+# -- the cost-sensitive Hamming loss ---------------------------------------------------------------------
+
+
+def test_the_cost_sensitive_hamming_loss_is_that_of_the_equation():
+    """Eq. 12 of LASD by hand: wrong positives divided by their number, plus wrong negatives by theirs."""
+    scores = np.array([[2.0, -1.0, 0.5, -3.0, 0.0], [1.0, 1.0, -1.0, -1.0, -1.0]])
+    truth = np.array([[1, 1, -1, -1, -1], [-1, -1, -1, -1, 1]])
+    expected = [1 / 2 + 2 / 3, 1 / 1 + 2 / 4]  # a score of 0 reaches the threshold 0
+    for row in (0, 1):
+        found = cost_sensitive_hamming(scores[row : row + 1], truth[row : row + 1], 0.0)
+        assert found == pytest.approx(expected[row], rel=1e-12)
+    assert cost_sensitive_hamming(scores, truth == 1, 0.0) == pytest.approx(sum(expected) / 2, rel=1e-12)
+    thresholds = [0.0, -2.0, 1.0, 0.0, 1.0]
+    assert cost_sensitive_hamming(scores[:1], truth[:1], thresholds) == 0
+    assert cost_sensitive_hamming(scores[1:], scores[1:] < 0, 0.0) == 2
+
+
+def test_the_cost_sensitive_hamming_loss_is_twice_the_balanced_error_of_scikit_learn():
+    rng = np.random.default_rng(3)
+    scores = rng.normal(size=(40, 9)).astype(np.float32)
+    truth = rng.random(scores.shape) < 0.4
+    truth[:, 0], truth[:, 1] = True, False  # every sample has both
+    expected = [
+        2 * (1 - balanced_accuracy_score(labels, row >= 0.2))
+        for labels, row in zip(truth, scores, strict=True)
+    ]
+    found = cost_sensitive_hamming(scores, truth, 0.2)
+    assert found == pytest.approx(np.mean(expected), rel=1e-12)
+
+
+def test_unknown_labels_and_sides_without_labels_cost_nothing():
+    scores = [[1.0, -1.0, 1.0], [1.0, 1.0, 1.0], [1.0, -1.0, 1.0]]
+    truth = [[1, 0, -1], [1, 1, 1], [-1, -1, -1]]
+    assert cost_sensitive_hamming(scores, truth, 0.0) == pytest.approx((1 + 0 + 2 / 3) / 3, rel=1e-12)
+    with pytest.raises(ValueError, match="threshold must be a number or 3 numbers"):
+        cost_sensitive_hamming(scores, truth, [0.0, 1.0])

@@ -13,24 +13,38 @@ def logit(p: float) -> float:
     return math.log(p / (1 - p))
 
 
-def focal(logits: Matrix, target: Labels, gamma: float, margin: float) -> float:
-    """Sum: (1 - p_m)^gamma l+(p_m) on positives with p_m = sigmoid(z - margin), p^gamma l- on unknowns."""
+def focal(logits: Matrix, target: Labels, gamma: float, margin: float, own: bool = False) -> float:
+    """Sum: (1 - p_m)^gamma l+(p_m) on positives with p_m = sigmoid(z - margin), p^gamma l- on unknowns.
+
+    Negatives have l-, or with `own` the loss of unknowns.
+    """
 
     def positive(p: float) -> float:
         shifted = sigmoid(logit(p) - margin)
         return (1 - shifted) ** gamma * log_loss_pos(shifted)
 
-    return total(logits, target, positive, lambda p: p**gamma * log_loss_neg(p))
+    def unknown(p: float) -> float:
+        return p**gamma * log_loss_neg(p)
+
+    return total(logits, target, positive, unknown, unknown if own else log_loss_neg)
 
 
-def asl(logits: Matrix, target: Labels, gamma_pos: float, gamma_neg: float, clip: float) -> float:
-    """Sum: (1 - p)^gamma_pos l+ on positives, p_m^gamma_neg l-(p_m) on unknowns, p_m = max(p - clip, 0)."""
+def asl(
+    logits: Matrix, target: Labels, gamma_pos: float, gamma_neg: float, clip: float, own: bool = False
+) -> float:
+    """Sum: (1 - p)^gamma_pos l+ on positives, p_m^gamma_neg l-(p_m) on unknowns, p_m = max(p - clip, 0).
+
+    Negatives have l-, or with `own` the loss of unknowns.
+    """
 
     def unknown(p: float) -> float:
         shifted = max(p - clip, 0.0)
         return shifted**gamma_neg * log_loss_neg(shifted)
 
-    return total(logits, target, lambda p: (1 - p) ** gamma_pos * log_loss_pos(p), unknown)
+    def positive(p: float) -> float:
+        return (1 - p) ** gamma_pos * log_loss_pos(p)
+
+    return total(logits, target, positive, unknown, unknown if own else log_loss_neg)
 
 
 def _asl(case: Case) -> object:

@@ -11,13 +11,23 @@ from tests.goldens import Case
 def gr_unknown(z: float, at: float, k: str, v: str, hp: dict[str, float]) -> float:
     """Loss of one unknown label with logit z; pseudo-label and weight are taken at logit `at` (constant)."""
     p, held = 1 / (1 + math.exp(-z)), 1 / (1 + math.exp(-at))
+    low, high = 1 / (1 + math.exp(-hp["b"])), 1 / (1 + math.exp(-hp["w"] - hp["b"]))
     share = {
         "logistic": lambda: 1 / (1 + math.exp(-(hp["w"] * held + hp["b"]))),
         "scar": lambda: (1 - hp["a"]) * held / (1 - hp["a"] * held),
-        "step": lambda: 1.0 if held > hp["tau"] else 0.0,
+        "step": lambda: 1.0 if held > hp["tau"] else 0.5 if held == hp["tau"] else 0.0,
+        "thresholds": lambda: 1.0 if held >= hp["tau_high"] else 0.0,
         "constant": lambda: hp["share"],
+        "polynomial": lambda: low + (high - low) * held ** hp["degree"],
+        "exponential": lambda: low * (high / low) ** held,
     }[k]()
-    weight = math.exp(-((held - hp["mu"]) ** 2) / (2 * hp["sigma"] ** 2)) if v == "gaussian" else 1.0
+    weight = {
+        "gaussian": lambda: math.exp(-((held - hp["mu"]) ** 2) / (2 * hp["sigma"] ** 2)),
+        "one": lambda: 1.0,
+        "thresholds": lambda: 0.0 if hp["tau_low"] < held < hp["tau_high"] else 1.0,
+        "polynomial": lambda: max(0.0, 1 - (held - hp["mu"]) ** 2 / (2 * hp["sigma"] ** 2)),
+        "exponential": lambda: math.exp(-abs(held - hp["mu"]) / hp["sigma"]),
+    }[v]()
     l2 = (1 - p ** hp["q2"]) / hp["q2"] if hp["q2"] else -math.log(p)
     l3 = (1 - (1 - p) ** hp["q3"]) / hp["q3"] if hp["q3"] else -math.log(1 - p)
     return weight * (share * l2 + (1 - share) * l3)

@@ -14,18 +14,39 @@ def margin_positive(p: float, margin: float, gamma: float) -> float:
     return (1 - shifted) ** gamma * log_loss_pos(shifted)
 
 
-def hill(logits: Matrix, target: Labels, lam: float, margin: float, gamma: float) -> float:
-    """Sum: (lam - p) p^2 on unknowns."""
-    return total(logits, target, lambda p: margin_positive(p, margin, gamma), lambda p: (lam - p) * p**2)
-
-
-def splc(logits: Matrix, target: Labels, tau: float, margin: float, gamma: float) -> float:
-    """Sum: unknowns with p > tau are positives without the margin."""
+def hill(logits: Matrix, target: Labels, lam: float, margin: float, gamma: float, own: bool = False) -> float:
+    """Sum: (lam - p) p^2 on unknowns, and with `own` on negatives."""
 
     def unknown(p: float) -> float:
-        return (1 - p) ** gamma * log_loss_pos(p) if p > tau else p**gamma * log_loss_neg(p)
+        return (lam - p) * p**2
 
-    return total(logits, target, lambda p: margin_positive(p, margin, gamma), unknown)
+    negative = unknown if own else log_loss_neg
+    return total(logits, target, lambda p: margin_positive(p, margin, gamma), unknown, negative)
+
+
+def splc(
+    logits: Matrix,
+    target: Labels,
+    tau: float,
+    margin: float,
+    gamma: float,
+    lam: float | None = None,
+    margin_corrected: float = 0.0,
+    own: bool = False,
+) -> float:
+    """Sum: unknowns with p > tau are positives with a margin of their own; the rest has Hill if `lam`.
+
+    Negatives have l-, or with `own` the loss of the rest.
+    """
+
+    def negative(p: float) -> float:
+        return p**gamma * log_loss_neg(p) if lam is None else (lam - p) * p**2
+
+    def unknown(p: float) -> float:
+        return margin_positive(p, margin_corrected, gamma) if p > tau else negative(p)
+
+    of_known = negative if own else log_loss_neg
+    return total(logits, target, lambda p: margin_positive(p, margin, gamma), unknown, of_known)
 
 
 def _hill(case: Case) -> object:

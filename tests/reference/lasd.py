@@ -9,14 +9,18 @@ from tests.goldens import Case
 from tests.loops import Labels, Matrix, log_loss_neg, log_loss_pos, sigmoid, total
 
 
-def las(logits: Matrix, target: Labels, weight: float, gamma_pos: float, gamma_neg: float) -> float:
-    """Sum: weight p^gamma_neg l- on unknowns."""
-    return total(
-        logits,
-        target,
-        lambda p: (1 - p) ** gamma_pos * log_loss_pos(p),
-        lambda p: weight * p**gamma_neg * log_loss_neg(p),
-    )
+def las(
+    logits: Matrix, target: Labels, weight: float, gamma_pos: float, gamma_neg: float, own: bool = False
+) -> float:
+    """Sum: weight p^gamma_neg l- on unknowns, and with `own` on negatives."""
+
+    def unknown(p: float) -> float:
+        return weight * p**gamma_neg * log_loss_neg(p)
+
+    def positive(p: float) -> float:
+        return (1 - p) ** gamma_pos * log_loss_pos(p)
+
+    return total(logits, target, positive, unknown, unknown if own else log_loss_neg)
 
 
 def lasd(
@@ -27,16 +31,59 @@ def lasd(
     tau: float,
     gamma_pos: float,
     gamma_neg: float,
+    own: bool = False,
 ) -> float:
-    """Sum: unknowns with p > tau are positives with their own weight."""
+    """Sum: unknowns with p > tau are positives with their own weight.
+
+    Negatives have l-, or with `own` the loss of unknowns that count as negatives.
+    """
 
     def positive(p: float) -> float:
         return (1 - p) ** gamma_pos * log_loss_pos(p)
 
-    def unknown(p: float) -> float:
-        return weight_pos * positive(p) if p > tau else weight_neg * p**gamma_neg * log_loss_neg(p)
+    def negative(p: float) -> float:
+        return weight_neg * p**gamma_neg * log_loss_neg(p)
 
-    return total(logits, target, positive, unknown)
+    def unknown(p: float) -> float:
+        return weight_pos * positive(p) if p > tau else negative(p)
+
+    return total(logits, target, positive, unknown, negative if own else log_loss_neg)
+
+
+def lasd_full(
+    logits: Matrix,
+    target: Labels,
+    weight_pos: float,
+    weight_neg: float,
+    gamma_pos: float,
+    gamma_neg: float,
+) -> float:
+    """Sum of Eq. 11 over samples, as printed; what is no positive is a negative."""
+    result = 0.0
+    for row, labels in zip(logits, target, strict=True):
+        size = labels.count(1)
+        for z, label in zip(row, labels, strict=True):
+            p = sigmoid(z)
+            if label == 1:
+                weight = 1 / size + weight_pos * (1 - 1 / size)
+                result += weight * (1 - p) ** gamma_pos * log_loss_pos(p)
+            else:
+                result += weight_neg * p**gamma_neg * log_loss_neg(p)
+    return result
+
+
+def cost_sensitive(logits: Matrix, target: Labels, gamma_pos: float, gamma_neg: float) -> float:
+    """Sum of Eq. 12 over samples, with losses in place of the indicators of wrong predictions."""
+    result = 0.0
+    for row, labels in zip(logits, target, strict=True):
+        size = labels.count(1)
+        for z, label in zip(row, labels, strict=True):
+            p = sigmoid(z)
+            if label == 1:
+                result += (1 - p) ** gamma_pos * log_loss_pos(p) / size
+            else:
+                result += p**gamma_neg * log_loss_neg(p) / (len(row) - size)
+    return result
 
 
 def consistency(views: list[Matrix]) -> float:

@@ -29,7 +29,22 @@ def opml(
             if label or labelled:
                 first += e * math.exp(-z)
                 second += (1 - e) * math.exp(z)
-        total += math.log(first) + math.log(second)
+        total += sum(math.log(whole) for whole in (first, second) if whole)
+    return total / len(logits)
+
+
+def hard_opml(logits: list[list[float]], target: list[list[int]]) -> float:
+    """Mean over rows of the highest score of a negative minus the lowest of a positive.
+
+    A row without a known positive has only its known negatives; a side without labels contributes 0.
+    """
+    total = 0.0
+    for row, labels in zip(logits, target, strict=True):
+        positives = [z for z, label in zip(row, labels, strict=True) if label == 1]
+        others = [
+            z for z, label in zip(row, labels, strict=True) if label == -1 or (label == 0 and positives)
+        ]
+        total += max(others, default=0.0) - min(positives, default=0.0)
     return total / len(logits)
 
 

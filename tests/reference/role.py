@@ -10,25 +10,34 @@ from tests.reference.epr import regulariser
 
 
 def explain(
-    logits: list[list[float]], target: list[list[int]], teacher: list[list[float]], mean_labels: float
+    logits: list[list[float]],
+    target: list[list[int]],
+    teacher: list[list[float]],
+    mean_labels: float,
+    norm: str,
 ) -> float:
-    """L(p | q): known labels and cross-entropy to q = sigmoid(teacher), mean over B * C, plus R(p)."""
-    total, count = 0.0, 0
+    """L(p | q): cross-entropy to q = sigmoid(teacher), mean over B * C, and known labels, over B * C or B."""
+    total, count = 0.0, len(logits) * len(logits[0])
+    weight = len(logits[0]) if norm == "samples" else 1
     for row, labels, other in zip(logits, target, teacher, strict=True):
         for z, label, t in zip(row, labels, other, strict=True):
             p, q = 1 / (1 + math.exp(-z)), 1 / (1 + math.exp(-t))
-            total += {1: -math.log(p), 0: 0.0, -1: -math.log(1 - p)}[label]
+            total += weight * {1: -math.log(p), 0: 0.0, -1: -math.log(1 - p)}[label]
             total += -q * math.log(p) - (1 - q) * math.log(1 - p)
-            count += 1
     return total / count + regulariser(logits, mean_labels)
 
 
 def role(
-    logits: list[list[float]], target: list[list[int]], estimates: list[list[float]], mean_labels: float
+    logits: list[list[float]],
+    target: list[list[int]],
+    estimates: list[list[float]],
+    mean_labels: float,
+    norm: str = "elements",
 ) -> float:
     """Half of each side explaining the other."""
     return 0.5 * (
-        explain(logits, target, estimates, mean_labels) + explain(estimates, target, logits, mean_labels)
+        explain(logits, target, estimates, mean_labels, norm)
+        + explain(estimates, target, logits, mean_labels, norm)
     )
 
 

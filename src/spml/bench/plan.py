@@ -18,8 +18,8 @@ from .spec import Candidate, DataSet, Hiding, Spec, merged, nested
 _SOURCES = (
     "losses", "methods", "metrics", "models", "engine", "decisions", "labels.py", "data/hiding",
     "data/assemble.py", "data/draws.py", "data/images.py", "data/matrix.py", "data/records.py",
-    "data/splits.py", "data/views.py", "data/readers/digits.py", "runs/build.py", "runs/resolve.py",
-    "runs/solve.py", "bench/bootstrap.py", "bench/run.py",
+    "data/splits.py", "data/views.py", "data/readers/digits.py", "runs/build.py", "runs/init_from.py",
+    "runs/resolve.py", "runs/solve.py", "bench/bootstrap.py", "bench/run.py",
 )  # fmt: skip
 """Packages and modules that the numbers of a run depend on."""
 
@@ -49,12 +49,15 @@ class Trial(NamedTuple):
         params: Values of the searched settings.
         config: Complete configuration.
         point: SHA-256 of everything that its numbers depend on, except the content of its files and the code.
+        first: Complete configuration of the first phase of training, from which the run starts; None = the
+            run has one phase.
     """
 
     number: int
     params: dict[str, Any]
     config: Config
     point: str
+    first: Config | None = None
 
 
 def all_series(spec: Spec) -> list[Series]:
@@ -77,7 +80,10 @@ def next_trial(spec: Spec, series: Series, before: Sequence[Row], root: Path) ->
     name = "/".join(map(str, series.key))
     params = propose(spec.sampler, series.candidate.space, name, series.seed, number, earlier)
     config = _config(spec, series, params, root)
-    return Trial(number, params, config, _point(spec, series, params, config))
+    first = None
+    if series.candidate.first is not None:
+        first = from_dict(merged(asdict(config), series.candidate.first))
+    return Trial(number, params, config, _point(spec, series, params, config, first), first)
 
 
 def _best_value(row: Row, mode: str) -> float | None:
@@ -91,10 +97,10 @@ def _config(spec: Spec, series: Series, params: Mapping[str, Any], root: Path) -
         settings["path"] = str(root / settings["path"])
     if settings.get("images"):
         settings["images"] = str(root / settings["images"])
-    if not candidate.full:
-        settings |= series.hiding.settings
-        if settings.get("observe", "none") not in ("none", "protocol"):
-            settings["observe_seed"] = series.seed
+    settings |= candidate.hide(series.hiding)
+    published = settings.get("observe") == "protocol" and not settings.get("observe_noise")
+    if settings.get("observe", "none") != "none" and not published:
+        settings["observe_seed"] = series.seed
     mean_labels = None
     if data.mean_labels is not None and candidate.mean_labels is not None:
         mean_labels = data.mean_labels * candidate.mean_labels
@@ -130,7 +136,17 @@ def pseudo_labels(config: Config) -> str | None:
     return path if isinstance(path, str) else None
 
 
-def _point(spec: Spec, series: Series, params: Mapping[str, Any], config: Config) -> str:
+def _point(
+    spec: Spec, series: Series, params: Mapping[str, Any], config: Config, first: Config | None
+) -> str:
+    parts = [_settings(params, config), series.key, series.data.empty, sorted(spec.modes), spec.draws]
+    if first is not None:
+        parts.append(_settings(params, first))
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+def _settings(params: Mapping[str, Any], config: Config) -> dict[str, Any]:
+    """The part of a configuration that numbers depend on."""
     settings = asdict(config)
     if _from_file(config):
         # The path of the file does not matter, as `content` covers what it holds. Where several files are
@@ -142,8 +158,7 @@ def _point(spec: Spec, series: Series, params: Mapping[str, Any], config: Config
         del settings["data"][name]
     for name in ("output", "record", "record_samples", "threads"):
         del settings[name]
-    parts = [settings, series.key, series.data.empty, sorted(spec.modes), spec.draws]
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+    return settings
 
 
 def content(facts: Mapping[str, Any]) -> str:

@@ -12,18 +12,14 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from msgspec import Meta, Struct
 
-from ..config import Config, DataConfig, check, from_dict
-from ..data.hiding import check_observe
+from ..config import Config, DataConfig
 from ..errors import InputError, nearest
-from ..methods.registry import create, find, methods
-from ..models import CLOSED_FORM
-from ..runs.resolve import missed_warmup
+from ..methods.registry import find, methods
+from .check_spec import check_spec
 from .rows import OBSERVED, ORACLE
-from .space import Range, Sampler, Space, grid_size
-from .spec import AUDIT, Candidate, DataSet, Hiding, Spec, merged, nested
+from .space import Range, Sampler, Space
+from .spec import AUDIT, Candidate, DataSet, Hiding, Labels, Spec, merged, nested
 from .yaml_lines import Document, KeyPath
-
-MAX_RUNS = 1_000_000
 
 T = TypeVar("T")
 
@@ -37,6 +33,9 @@ _RESERVED = {
 _TRAIN = [part.name for part in fields(Config) if part.name not in _RESERVED]
 _OF_CANDIDATE = [*_TRAIN, "method", "hp"]
 _SEARCHABLE = {*_TRAIN, "hp"} - {"threads", "checkpoint_steps"}  # these two change no number
+
+_FIRST = ["epochs", "batch_size", "select", "patience", "optim", "model"]
+"""Settings in which a first phase may differ; of `model` only `frozen`, as both phases train one model."""
 
 _OBSERVE = [part.name for part in fields(DataConfig) if part.name.startswith("observe")]
 _SET_BY_COMPARISON = {"observe_seed", "split_seed", "cache"}
@@ -83,9 +82,10 @@ class _DataSet(DataConfig):
 
 class _Candidate(Struct):
     name: Annotated[str, Meta(min_length=1)]
-    labels: Literal["observed", "full"] = "observed"
+    labels: Labels = "observed"
     mean_labels: str | float = "stated"
     space: dict[str, Any] | None = None
+    first: dict[str, Any] | None = None
 
 
 class _Range(Struct):
@@ -136,7 +136,7 @@ def read_spec(path: Path, text: str | None = None) -> Spec:
     document = Document(path, text)
     reader = _Reader(document)
     spec = reader.spec()
-    _check(spec, document, reader.positions)
+    check_spec(spec, document, reader.positions)
     return spec
 
 
@@ -266,7 +266,19 @@ class _Reader:
             space = {}  # `space: {}` also removes what all others search
         space = {key: part for key, part in space.items() if key not in stated}
         mean_labels = self._mean_labels((*at, "mean_labels"), candidate.mean_labels)
-        return Candidate(candidate.name, settings, space, candidate.labels == "full", mean_labels)
+        first = self._first((*at, "first"), candidate.first)
+        return Candidate(candidate.name, settings, space, candidate.labels, mean_labels, first)
+
+    def _first(self, at: KeyPath, value: dict[str, Any] | None) -> dict[str, Any] | None:
+        if value is None:
+            return None
+        first = self._nested(at, value, _FIRST, "first")
+        model = first.get("model")
+        if isinstance(model, dict) and model.keys() != {"frozen"}:
+            raise self.document.error(
+                at, "first: both phases train the same model, so of its settings only model.frozen may differ"
+            )
+        return first
 
     def _method(self, at: KeyPath, name: Any) -> dict[str, Any]:
         """Settings of a method, with the hyper-parameters that its card gives for the benchmark in `card`."""
@@ -329,74 +341,3 @@ class _Reader:
             return nested(value)
         except InputError as error:
             raise self.document.error(at, str(error)) from error
-
-
-# -- What must fit together ----------------------------------------------------------------------------------
-
-
-def _check(spec: Spec, document: Document, positions: Mapping[str, KeyPath]) -> None:
-    """Refuse a specification that could only fail later.
-
-    Raises:
-        InputError: An unknown candidate or setting, a value outside its domain, or a budget that is not
-            possible.
-    """
-    names = [candidate.name for candidate in spec.candidates]
-    for key, name in (("baseline", spec.baseline), ("ceiling", spec.ceiling)):
-        if name and name not in names:
-            raise document.error((key,), f"{key}: no candidate is called {name!r}. {nearest(name, names)}")
-    for candidate in spec.candidates:
-        at = positions[candidate.name]
-        if spec.sampler == "grid":
-            _check_grid(spec, candidate, at, document)
-        _check_settings(spec, candidate, at, document)
-    runs = sum(map(spec.trials_of, spec.candidates))
-    runs *= len(spec.data) * len(spec.hidings) * len(spec.seeds)
-    if runs > MAX_RUNS:
-        raise document.error(("search",), f"these are {runs:,} runs; at most {MAX_RUNS:,} are possible")
-
-
-def _check_grid(spec: Spec, candidate: Candidate, at: KeyPath, document: Document) -> None:
-    for key, part in candidate.space.items():
-        if not part.choices:
-            raise document.error(at, f"sampler grid needs a list of values for {key}, not a range")
-    count = grid_size(candidate.space)
-    if count > spec.trials:
-        raise document.error(
-            at,
-            f"candidate {candidate.name!r} has a grid of {count} trials, but search.trials allows "
-            f"{spec.trials} for each candidate",
-        )
-
-
-def _check_settings(spec: Spec, candidate: Candidate, at: KeyPath, document: Document) -> None:
-    """Check that all settings exist and are valid, on every data set and at both ends of every range."""
-    for ends in _ends(candidate.space):
-        for data in spec.data:
-            for hiding in spec.hidings:
-                try:
-                    settings = merged(
-                        spec.train, data.train, candidate.settings, nested(ends),
-                        {"data": {**data.settings, **hiding.settings}, "output": "-"},
-                    )  # fmt: skip
-                    config = from_dict(settings)
-                    check(config)
-                    check_observe(config.data)
-                    if config.method and (note := missed_warmup(config, create(config.method, config.hp))):
-                        raise InputError(note)
-                except (InputError, ValueError) as error:
-                    raise document.error(at, f"candidate {candidate.name!r}: {error}") from error
-                if not config.method and config.model.head not in CLOSED_FORM:
-                    raise document.error(at, f"candidate {candidate.name!r} needs a method (method: ...)")
-
-
-def _ends(space: Space) -> list[dict[str, Any]]:
-    """Settings at the lower and at the upper ends of all ranges."""
-    if not space:
-        return [{}]
-    low = {key: part.choices[0] if part.choices else part.at(0.0) for key, part in space.items()}
-    high = {
-        key: part.choices[-1] if part.choices else int(part.high) if part.integer else part.high
-        for key, part in space.items()
-    }
-    return [low, high]

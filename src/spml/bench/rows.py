@@ -42,6 +42,7 @@ class Row:
         trial: Position in the series, from 0.
         params: Values of the searched settings, such as {"optim.lr": 0.001}.
         config: Complete configuration, as `spml train --config` takes it.
+        first: That of the first phase of training, from which the run starts; empty if there is none.
         status: `done` or `failed`.
         message: Why it failed.
         history: One list per column, with a value per epoch (or per penalty of a path): `val/SP`, `val/P`,
@@ -63,6 +64,7 @@ class Row:
     trial: int
     params: dict[str, Any]
     config: dict[str, Any]
+    first: dict[str, Any] = field(default_factory=dict)
     status: str = "done"
     message: str = ""
     history: dict[str, list[float]] = field(default_factory=dict)

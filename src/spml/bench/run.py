@@ -28,6 +28,7 @@ from ..errors import InputError, SpmlError, unexpected
 from ..files import sha256_file
 from ..metrics import mean_average_precision
 from ..runs.build import Build, frozen_features, make_backbone, start_objective
+from ..runs.init_from import Start, fingerprint
 from ..runs.resolve import Resolved, check_mean_labels, open_for_backbone, resolve
 from ..runs.summary import versions
 from .bootstrap import bootstrap_draws, bootstrap_map
@@ -57,6 +58,24 @@ class Opened:
     spec: models.BackboneSpec
     facts: dict[str, Any]
     features: Dataset | None = None
+
+    def resolve(self, config: Config, start: Start | None = None) -> Resolved:
+        """Complete and check the settings of a run on this data; `start` is its first phase.
+
+        Raises:
+            InputError: As `runs.resolve`; or the first phase changes a backbone that is frozen afterwards.
+        """
+        run = resolve(config, lambda config, start: (self.data, self.spec), start)
+        if start and run.frozen and not start.card["frozen"]:
+            raise InputError(
+                "the first phase trains the backbone, and model.frozen is 'yes' after it: freeze it in the "
+                "first phase (first: {model.frozen: yes}), or in neither."
+            )
+        return run
+
+    def inputs(self, run: Resolved) -> Dataset:
+        """The data as the trained part of the model takes it."""
+        return self.features if run.frozen and self.features else self.data
 
 
 class Runner:
@@ -107,7 +126,7 @@ class Runner:
         facts = self.facts(trial)
         run = failure = None
         try:
-            run = resolve(trial.config, lambda config, start: (opened.data, opened.spec))
+            run = opened.resolve(trial.first or trial.config)
         except InputError as error:
             failure = str(error)
         if run and run.frozen and opened.features is None:
@@ -121,13 +140,14 @@ class Runner:
         reset_peak_memory()
         row = Row(
             key=run_key(trial.point, content(facts), code_version()), series=series.key,
-            trial=trial.number, params=trial.params, config=asdict(trial.config), facts=facts,
+            trial=trial.number, params=trial.params, config=asdict(trial.config),
+            first=asdict(trial.first) if trial.first else {}, facts=facts,
             versions={**versions(), "code": code_version(), "commit": _commit()},
         )  # fmt: skip
         if run is None:
             row = replace(row, status="failed", message=failure or "")
         else:
-            row = self._fill(row, series, run, opened, before)
+            row = self._fill(row, series, trial, run, opened, before)
         return replace(
             row,
             seconds=round(time.perf_counter() - started, 3),
@@ -135,10 +155,14 @@ class Runner:
             finished=datetime.now(timezone.utc).isoformat(timespec="milliseconds"),
         )
 
-    def _fill(self, row: Row, series: Series, run: Resolved, opened: Opened, before: Sequence[Row]) -> Row:
-        """Train, and add the history to the row, or the message of a failure."""
-        data = opened.features if run.frozen and opened.features else opened.data
+    def _fill(
+        self, row: Row, series: Series, trial: Trial, run: Resolved, opened: Opened, before: Sequence[Row]
+    ) -> Row:
+        """Train, in one phase or two, and add the history to the row, or the message of a failure."""
         try:
+            if trial.first:
+                run = opened.resolve(trial.config, self._first_phase(run, opened, series))
+            data = opened.inputs(run)
             watch = _Watch(self.spec, series, data)
             self._train(run, data, watch)
             return replace(row, history=watch.history, draws=watch.draws(before))
@@ -185,11 +209,34 @@ class Runner:
             facts["backbone"] = _digest(spec)
         return Opened(shared(data, self.cache), spec, facts)
 
-    def _train(self, run: Resolved, data: Dataset, watch: _Watch) -> None:
+    def _first_phase(self, run: Resolved, opened: Opened, series: Series) -> Start:
+        """Train the first phase, as `spml train` would, and return its best epoch."""
+        data, config = opened.inputs(run), run.config
+        build = self._build(run, data)
+        val, truth = data.splits["val"], data.truth.get("val")
+        fitted = build.fit(
+            Judge(val, truth, config.select, config.mean_labels, series.data.empty or data.empty)
+        )
+        # Training has not touched a frozen backbone; it is made again because the top alone was trained.
+        classifier = build.classifier or models.Classifier(make_backbone(run, self.report), build.top)
+        card = {
+            "classes": list(data.classes),
+            "method": {"name": config.method},
+            "frozen": run.frozen,
+        }
+        state = (fitted.state, fingerprint(data.splits["train"])) if fitted.state else None
+        return Start(Path("the first phase"), classifier, card, state)
+
+    def _build(self, run: Resolved, data: Dataset) -> Build:
         torch.set_num_threads(run.config.threads or 1)
         objective = start_objective(run, data)
+        if run.start and objective:
+            run.start.carry(objective, run.config.method, data.splits["train"])
         backbone = None if run.frozen else make_backbone(run, self.report)
-        build = Build(run, data, objective, backbone, self._fabric(run.config))
+        return Build(run, data, objective, backbone, self._fabric(run.config))
+
+    def _train(self, run: Resolved, data: Dataset, watch: _Watch) -> None:
+        build = self._build(run, data)
         if not run.solved:
 
             def test_epoch(trainer: Trainer) -> None:

@@ -13,6 +13,9 @@ from .space import Sampler, Space, grid_size
 
 AUDIT = re.compile(r"audit:([1-9]\d*)")
 
+Labels = Literal["observed", "positive_and_negatives", "full"]
+"""Labels that a candidate is given: those that stay observed, every true negative as well, or all."""
+
 
 @dataclass(frozen=True)
 class DataSet:
@@ -50,15 +53,28 @@ class Candidate:
         name: Name in tables.
         settings: Settings of `Config`, nested.
         space: Settings to search, with their ranges.
-        full: Whether to train and select with full labels, as a ceiling.
+        labels: Labels to train and select with; `full` is a ceiling, `positive_and_negatives` an oracle that
+            lacks the hidden positives only.
         mean_labels: Factor on the K that the specification states (1 = the stated K); None = K is withheld.
+        first: Settings in which a first phase of training differs, from whose best epoch the run starts: its
+            model, and what the method had inferred. None = there is no first phase.
     """
 
     name: str
     settings: Mapping[str, Any]
     space: Space = field(default_factory=dict)
-    full: bool = False
+    labels: Labels = "observed"
     mean_labels: float | None = 1.0
+    first: Mapping[str, Any] | None = None
+
+    def hide(self, hiding: Hiding) -> dict[str, Any]:
+        """Settings of `Config.data` by which labels are hidden from this candidate."""
+        if self.labels == "full":
+            return {}
+        settings = dict(hiding.settings)
+        if self.labels == "positive_and_negatives":
+            settings["observe_all_negatives"] = True
+        return settings
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from sqlalchemy.exc import IntegrityError, OperationalError, ProgrammingError, S
 from ..errors import InputError, SpmlError
 from .rows import Row, SeriesKey
 
+FILE = "store.sqlite"
 VERSION = 1
 BEAT = 15.0  # seconds between heartbeats of a worker
 STALE = 120.0  # seconds without a heartbeat after which other workers may take over its series
@@ -250,6 +251,40 @@ class Store:
                 yield connection
         except SQLAlchemyError as error:
             raise SpmlError(f"{self.url}: can't be read ({_first_line(error)}).") from error
+
+
+def store_url(folder: Path) -> str:
+    """URL of the store in the folder of a comparison.
+
+    Raises:
+        InputError: The path can't be part of a URL.
+    """
+    path = (folder / FILE).resolve()
+    if "?" in str(path):
+        raise InputError(f"{path}: a database can't lie in a folder whose name contains `?`. Choose another.")
+    return f"sqlite:///{path}"
+
+
+def check_store(folder: Path) -> None:
+    """Check that a folder holds a comparison.
+
+    Raises:
+        InputError: It has no store.
+    """
+    if not (folder / FILE).is_file():
+        raise InputError(f"{folder}: holds no comparison ({FILE} is missing). Use spml bench run first.")
+
+
+def find_store(source: str | Path) -> Store:
+    """Open the store of a comparison, given its folder or the URL of the store.
+
+    Raises:
+        InputError: There is no store, or it can't be opened.
+    """
+    folder = Path(source)
+    if folder.is_dir():
+        check_store(folder)
+    return Store(store_url(folder) if folder.is_dir() else str(source), create=False)
 
 
 def _row(stored: Any) -> Row:

@@ -8,6 +8,7 @@ from typing import Any
 
 from jsonargparse import ArgumentParser, Namespace
 
+from ..config import from_dict
 from ..errors import InputError
 
 _OUTPUT = "analysis"
@@ -74,6 +75,8 @@ def _draw(figure: Any, options: dict[str, Any]) -> None:
     folder, name, overwrite = Path(options.pop("output")), options.pop("name"), options.pop("overwrite")
     check_free(folder, name, overwrite=overwrite)
     sources = options.pop(_first_parameter(figure))
+    if options.get("data") is not None:  # the `--data.*` settings of a figure that opens data
+        options["data"] = from_dict({"data": options["data"]}).data
     result = figure.draw(sources, **options)
     for note in result.notes:
         print(f"note: {note}")

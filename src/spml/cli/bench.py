@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from ..bench.workers import Job
     from ..runs.console import Console
 
-_STORE = "store.sqlite"
 _SPEC = "spec.yaml"
+_FIRST_PHASE = "first-phase"
 
 
 def add_bench_commands(parent: Any) -> None:
@@ -47,6 +47,9 @@ def add_bench_commands(parent: Any) -> None:
     config = ArgumentParser(description="Print the configuration of a run, for `spml train --config`.")
     config.add_argument("store", help="folder of a comparison, or the URL of its store")
     config.add_argument("key", help="key of the run or its beginning; results.csv lists the keys")
+    config.add_argument(
+        "--first", action="store_true", help="print that of the first phase, from which the run starts"
+    )
     commands.add_subcommand("config", config, help="print the configuration of a run")
 
 
@@ -71,6 +74,7 @@ def run_bench(arguments: Namespace) -> None:
 def _job(arguments: Namespace, *, create: bool) -> Job:
     from ..bench.plan import code_version
     from ..bench.read_spec import check_data_paths, find_spec
+    from ..bench.store import check_store, store_url
     from ..bench.workers import Job
 
     spec = find_spec(arguments.spec)
@@ -81,21 +85,9 @@ def _job(arguments: Namespace, *, create: bool) -> Job:
         check_data_paths(spec, root)
         make_folder(folder)
     elif not arguments.store:
-        _check_store(folder)
-    url = arguments.store or _url(folder)
+        check_store(folder)
+    url = arguments.store or store_url(folder)
     return Job(str(spec.path), spec.text, str(root.resolve()), str(folder.resolve()), url, code_version())
-
-
-def _check_store(folder: Path) -> None:
-    if not (folder / _STORE).is_file():
-        raise InputError(f"{folder}: holds no comparison ({_STORE} is missing). Use spml bench run first.")
-
-
-def _url(folder: Path) -> str:
-    path = (folder / _STORE).resolve()
-    if "?" in str(path):
-        raise InputError(f"{path}: a database can't lie in a folder whose name contains `?`. Choose another.")
-    return f"sqlite:///{path}"
 
 
 def _run(arguments: Namespace) -> None:
@@ -180,7 +172,7 @@ def _write(job: Job, state: State, console: Console) -> None:
         modes=spec.modes,
         baseline=spec.baseline or None,
         ceiling=spec.ceiling or None,
-        reference_only=[candidate.name for candidate in spec.candidates if candidate.full],
+        reference_only=[candidate.name for candidate in spec.candidates if candidate.labels != "observed"],
         expected=[series.key for series in all_series(spec)],
         spaces={candidate.name: candidate.space for candidate in spec.candidates},
     )
@@ -191,12 +183,16 @@ def _write(job: Job, state: State, console: Console) -> None:
 
 
 def _config(arguments: Namespace) -> None:
-    from ..bench.store import Store
+    from ..bench.store import find_store
     from ..config import from_dict, to_yaml
 
-    folder = Path(arguments.store)
-    if folder.is_dir():
-        _check_store(folder)
-    url = _url(folder) if folder.is_dir() else arguments.store
-    config = from_dict(Store(url, create=False).get(arguments.key).config)
-    print(to_yaml(replace(config, output="")), end="")
+    row = find_store(arguments.store).get(arguments.key)
+    if arguments.first and not row.first:
+        raise InputError(f"{arguments.key}: this run has no first phase: leave out --first.")
+    config = replace(from_dict(row.first if arguments.first else row.config), output="")
+    if row.first and not arguments.first:
+        # Without its first phase it would be another run, so the folder to start from must be made first.
+        config = replace(config, init_from=_FIRST_PHASE)
+        print("# To be trained before: `spml bench config STORE KEY --first > first.yaml`,")
+        print(f"# `spml train --config first.yaml --output {_FIRST_PHASE}`.")
+    print(to_yaml(config), end="")

@@ -34,7 +34,7 @@ def add_data_commands(parent: Any) -> None:
     commands.add_subcommand("inspect", inspect, help="report what a data set contains")
 
     prepare = ArgumentParser(description="Check the official files of a benchmark and write its manifest.")
-    prepare.add_argument("name", help="voc2012, coco2014, nuswide or cub200")
+    prepare.add_argument("name", help="voc2012, coco2014, nuswide, nuswide-merged or cub200")
     prepare.add_argument("--root", required=True, help="folder that holds the official folders")
     prepare.add_argument(
         "--download", action="store_true", help="download missing files, where that is allowed"

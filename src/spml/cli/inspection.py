@@ -36,6 +36,7 @@ def print_inspection(inspection: Inspection) -> None:
         f"({min(counts)} to {max(counts)}); {counted(inspection.nothing_known, 'sample')} without any known "
         "label"
     )
+    _print_label_means(inspection)
     _print_content(inspection)
     _print_classes(inspection)
     _print_imbalance(inspection)
@@ -50,6 +51,36 @@ def print_inspection(inspection: Inspection) -> None:
         print(f"training: {note}")
     if inspection.refused:
         print(f"training is refused: {inspection.refused}")
+
+
+def _print_label_means(inspection: Inspection) -> None:
+    """Print how many labels are true, observed and hidden in each split, where training is possible."""
+    if not inspection.label_means:
+        return
+    columns = {
+        "positives": "positives",
+        "negatives": "negatives",
+        "observed_positives": "observed positives",
+        "observed_negatives": "observed negatives",
+        "hidden_positives": "hidden positives",
+    }
+    if any(means.wrong_positives for means in inspection.label_means.values()):
+        columns["wrong_positives"] = "wrong positives"
+    table = Table(box=None, pad_edge=False)
+    table.add_column("mean per sample")
+    for column in ("samples", *columns.values()):
+        table.add_column(column, justify="right", no_wrap=True)
+    for split, means in inspection.label_means.items():
+        values = (getattr(means, name) for name in columns)
+        cells = ("unknown" if value is None else f"{value:.2f}" for value in values)
+        table.add_row(split, f"{means.samples:,}", *cells)
+    print()
+    _print_table(table)
+    print()
+
+
+def _print_table(table: Table) -> None:
+    Console(width=None if sys.stdout.isatty() else 160).print(table)
 
 
 def _print_content(inspection: Inspection) -> None:
@@ -97,7 +128,7 @@ def _print_classes(inspection: Inspection) -> None:
         # Text, since a name in brackets would be treated as markup.
         table.add_row(Text(_printable(c.name)), *(f"{count:,}" for count in counts))
     print()
-    Console(width=None if sys.stdout.isatty() else 160).print(table)
+    _print_table(table)
     if left_out:
         more = counted(left_out, "more class", "more classes")
         print(f"({more}; with --output, all are in classes.csv)")

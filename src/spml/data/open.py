@@ -145,6 +145,17 @@ class Opening:
         further = remarks(data, records.labels, has_split=records.split is not None)
         return replace(data, notes=(*data.notes, *further))
 
+    def finish_unread(self) -> Dataset:
+        """Hide labels and split, for statistics of labels: no image is read, none left out as unreadable.
+
+        Raises:
+            InputError: The data does not suit its purpose.
+        """
+        inputs = self.records.inputs
+        if isinstance(inputs, tuple):
+            inputs = _image_files(inputs, [""] * len(inputs), self.config, 1, "nearest")
+        return to_dataset(self.records, self.config, inputs, {}, self.purpose)
+
     @property
     def _samples(self) -> Inputs:
         assert not isinstance(self.records.inputs, tuple)

@@ -16,7 +16,14 @@ from .expected import epr_loss, epr_regulariser_loss, role_loss
 from .focal import asl_loss, focal_loss
 from .hill import hill_loss, splc_loss
 from .large import large_loss_mask, ll_loss
-from .las import balanced_weight, consistency_loss, las_loss, lasd_loss
+from .las import (
+    balanced_weight,
+    consistency_loss,
+    cost_sensitive_loss,
+    las_loss,
+    lasd_full_loss,
+    lasd_loss,
+)
 from .logsum import high_rank_loss, opml_loss, soft_opml_loss, zlpr_loss
 from .mime import gaussian_kl_loss, mime_loss
 from .pairwise import pr_loss
@@ -36,6 +43,7 @@ __all__ = [
     "balanced_weight",
     "beta_kl_loss",
     "consistency_loss",
+    "cost_sensitive_loss",
     "csl_loss",
     "em_apl_loss",
     "em_loss",
@@ -53,6 +61,7 @@ __all__ = [
     "iu_loss",
     "large_loss_mask",
     "las_loss",
+    "lasd_full_loss",
     "lasd_loss",
     "ll_loss",
     "mime_loss",

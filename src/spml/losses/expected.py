@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import torch
 from torch import Tensor
 
 from ._core.domains import check_non_negative, check_positive
 from ._core.elementwise import check_like_logits, check_target, elementwise, upcast
-from ._core.terms import Term, lookup, negative_eps_loss, positive_eps_loss, unified
+from ._core.terms import Term, lookup, negative_eps_loss, positive_eps_loss, scaled, unified
 from .assume_negative import iu_loss
+
+Norm: TypeAlias = Literal["elements", "samples"]
 
 
 def epr_regulariser_loss(logits: Tensor, *, mean_labels: float) -> Tensor:
@@ -48,7 +50,7 @@ def epr_loss(
     *,
     mean_labels: float,
     weight: float = 1.0,
-    norm: Literal["elements", "samples"] = "elements",
+    norm: Norm = "elements",
     eps: float = 0.0,
 ) -> Tensor:
     """Expected-positive regularisation: l+ on known positives, plus weight * ((k - K) / C)^2.
@@ -80,8 +82,7 @@ def epr_loss(
     Source: Cole et al., "Multi-Label Learning from Single Positive Labels", CVPR 2021, Eq. 6.
     """
     check_non_negative(weight=weight)
-    if norm not in ("elements", "samples"):
-        raise ValueError(f"norm must be 'elements' or 'samples', got {norm!r}")
+    _check_norm(norm)
     known = iu_loss(logits, target, eps=eps)
     if norm == "samples":
         known = known * logits.shape[1]
@@ -95,6 +96,7 @@ def role_loss(
     *,
     mean_labels: float,
     weight: float = 1.0,
+    norm: Norm = "elements",
     eps: float = 0.0,
 ) -> Tensor:
     """Regularised online label estimation: classifier p and estimated labels q teach each other.
@@ -110,6 +112,8 @@ def role_loss(
         estimates: Logits of the estimated labels, shape (B, C): q = sigmoid(estimates).
         mean_labels: Mean labels per sample K, > 0.
         weight: Weight of the regulariser, >= 0.
+        norm: Divisor of the sum over known labels: B * C (`elements`, as in the released code) or B
+            (`samples`, as in the paper). That of the cross-entropy on all labels is B * C.
         eps: Added inside the logarithms; 1e-5 reproduces the released implementation.
 
     Returns:
@@ -129,29 +133,36 @@ def role_loss(
     """
     check_target(logits, target)
     check_non_negative(weight=weight)
+    _check_norm(norm)
     check_like_logits(logits, estimates=estimates)
+    known_weight = logits.shape[1] if norm == "samples" else 1
     both = ((logits, estimates), (estimates, logits))
     halves = [
-        _explain(learner, target, torch.sigmoid(upcast(teacher)).detach(), eps)
+        _explain(learner, target, torch.sigmoid(upcast(teacher)).detach(), known_weight, eps)
         + weight * epr_regulariser_loss(learner, mean_labels=mean_labels)
         for learner, teacher in both
     ]
     return (halves[0] + halves[1]) / 2
 
 
-def _explain(logits: Tensor, target: Tensor, soft: Tensor, eps: float) -> Tensor:
-    """Cross-entropy with soft labels on all entries plus that with known labels, mean over B * C."""
+def _explain(logits: Tensor, target: Tensor, soft: Tensor, known_weight: int, eps: float) -> Tensor:
+    """Cross-entropy with soft labels plus `known_weight` times that with known labels, mean over B * C."""
     positive, negative = positive_eps_loss(eps), negative_eps_loss(eps)
     crossed = unified(lookup("soft"), None, positive, negative)
     return elementwise(
         logits,
         target,
-        positive=_sum(positive, crossed),
+        positive=_sum(scaled(known_weight, positive), crossed),
         unknown=crossed,
-        negative=_sum(negative, crossed),
+        negative=_sum(scaled(known_weight, negative), crossed),
         constants={"soft": soft},
     )
 
 
 def _sum(first: Term, second: Term) -> Term:
     return lambda x: tuple(a + b for a, b in zip(first(x), second(x), strict=True))  # type: ignore[return-value]
+
+
+def _check_norm(norm: str) -> None:
+    if norm not in ("elements", "samples"):
+        raise ValueError(f"norm must be 'elements' or 'samples', got {norm!r}")

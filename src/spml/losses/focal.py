@@ -7,9 +7,11 @@ from torch import Tensor
 from ._core.domains import check_non_negative
 from ._core.elementwise import Reduction, elementwise
 from ._core.terms import (
+    KnownNegatives,
     Term,
     capped,
     held,
+    known_negative,
     negative_focus,
     negative_log_loss,
     negative_margin_loss,
@@ -28,6 +30,7 @@ def focal_loss(
     gamma: float = 2.0,
     margin: float = 0.0,
     detach_weights: bool = False,
+    known_negatives: KnownNegatives = "plain",
     eps: float = 0.0,
     reduction: Reduction = "mean",
 ) -> Tensor:
@@ -37,12 +40,13 @@ def focal_loss(
 
     Args:
         logits: Logits of shape (B, C), any floating dtype.
-        target: Class indices, int64 of shape (B,), or labels in {-1, 0, +1}, integer of shape (B, C). Known
-            negatives get -log(1 - p).
+        target: Class indices, int64 of shape (B,), or labels in {-1, 0, +1}, integer of shape (B, C).
         gamma: Focusing exponent, >= 0.
         margin: Margin that is subtracted from the logits of known positives, >= 0.
         detach_weights: Whether the factors are constant in the derivative, as in the training code released
             with ASL.
+        known_negatives: Loss of a known negative: -log(1 - p) (`plain`), or that of an unknown label (`own`),
+            as in the paper, in which all labels are known.
         eps: Lower bound of the arguments of the logarithms; 1e-8 reproduces that code.
         reduction: Reduction of the losses: `mean` over B * C, `sum`, or `none`.
 
@@ -50,7 +54,7 @@ def focal_loss(
         Scalar, or shape (B, C) for `none`; float32, or float64 for float64 logits.
 
     Raises:
-        ValueError, TypeError: `gamma`, `margin` or `eps` is negative, or logits or target have a wrong shape,
+        ValueError, TypeError: An argument lies outside its domain, or logits or target have a wrong shape,
             dtype or range.
 
     Example:
@@ -62,11 +66,13 @@ def focal_loss(
     Robust Loss Design for Multi-Label Learning with Missing Labels", arXiv 2112.07368.
     """
     check_non_negative(gamma=gamma, margin=margin, eps=eps)
+    negative = focal_negative(gamma, detach_weights, eps)
     return elementwise(
         logits,
         target,
         positive=shifted(margin, focal_positive(gamma, detach_weights, eps)),
-        unknown=focal_negative(gamma, detach_weights, eps),
+        unknown=negative,
+        negative=known_negative(known_negatives, negative),
         reduction=reduction,
     )
 
@@ -79,6 +85,7 @@ def asl_loss(
     gamma_neg: float = 4.0,
     clip: float = 0.05,
     detach_weights: bool = False,
+    known_negatives: KnownNegatives = "plain",
     eps: float = 0.0,
     reduction: Reduction = "mean",
 ) -> Tensor:
@@ -90,12 +97,13 @@ def asl_loss(
 
     Args:
         logits: Logits of shape (B, C), any floating dtype.
-        target: Class indices, int64 of shape (B,), or labels in {-1, 0, +1}, integer of shape (B, C). Known
-            negatives get -log(1 - p).
+        target: Class indices, int64 of shape (B,), or labels in {-1, 0, +1}, integer of shape (B, C).
         gamma_pos, gamma_neg: Focusing exponents, >= 0.
         clip: Shift of p, in [0, 1).
         detach_weights: Whether the focusing factors are constant in the derivative, as in the released
             training code. The gradient analysed in the paper flows through them.
+        known_negatives: Loss of a known negative: -log(1 - p) (`plain`), or that of an unknown label (`own`),
+            as in the paper, in which all labels are known.
         eps: Lower bound of the arguments of the logarithms; 1e-8 reproduces the released code.
         reduction: Reduction of the losses: `mean` over B * C, `sum` (released code), or `none`.
 
@@ -116,11 +124,13 @@ def asl_loss(
     check_non_negative(gamma_pos=gamma_pos, gamma_neg=gamma_neg, eps=eps)
     if not 0 <= clip < 1:
         raise ValueError(f"clip must lie in [0, 1), got {clip}")
+    negative = focal_negative(gamma_neg, detach_weights, eps, clip)
     return elementwise(
         logits,
         target,
         positive=focal_positive(gamma_pos, detach_weights, eps),
-        unknown=focal_negative(gamma_neg, detach_weights, eps, clip),
+        unknown=negative,
+        negative=known_negative(known_negatives, negative),
         reduction=reduction,
     )
 

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from torch import Tensor
 
 from ._core.domains import check_non_negative, check_share
 from ._core.elementwise import Reduction, elementwise
-from ._core.terms import hill, positive_eps_loss, shifted, step, switched
+from ._core.terms import (
+    KnownNegatives,
+    hill,
+    known_negative,
+    positive_eps_loss,
+    shifted,
+    step,
+    switched,
+)
 from .focal import focal_negative, focal_positive
 
 
@@ -17,6 +27,7 @@ def hill_loss(
     lam: float = 1.5,
     margin: float = 1.0,
     gamma: float = 2.0,
+    known_negatives: KnownNegatives = "plain",
     eps: float = 0.0,
     reduction: Reduction = "mean",
 ) -> Tensor:
@@ -28,12 +39,12 @@ def hill_loss(
 
     Args:
         logits: Logits of shape (B, C), any floating dtype.
-        target: Class indices, int64 of shape (B,), or labels in {-1, 0, +1}, integer of shape (B, C). Known
-            negatives get -log(1 - p).
+        target: Class indices, int64 of shape (B,), or labels in {-1, 0, +1}, integer of shape (B, C).
         lam: Parameter lambda, at least 1.5, so that the gradient does not change its sign; it is 3 p^2
             (1 - p)^2 for 1.5.
         margin: Margin of known positives in logits, >= 0.
         gamma: Focusing exponent of known positives, >= 0.
+        known_negatives: Loss of a known negative: -log(1 - p) (`plain`), or (lam - p) p^2 (`own`).
         eps: Added inside the logarithm, only without focusing (gamma = 0); 1e-7 with margin = 0 reproduces
             the copy in the code released with GR.
         reduction: Reduction of the losses: `mean` over B * C, `sum` (released code), or `none`.
@@ -54,8 +65,7 @@ def hill_loss(
     2112.07368.
     """
     check_non_negative(margin=margin, gamma=gamma, eps=eps)
-    if not lam >= 1.5:
-        raise ValueError(f"lam must be at least 1.5, got {lam}")
+    check_lam(lam)
     if eps and gamma:
         raise ValueError(f"eps needs gamma = 0, got eps = {eps} and gamma = {gamma}")
     positive = focal_positive(gamma) if gamma else positive_eps_loss(eps)
@@ -64,6 +74,7 @@ def hill_loss(
         target,
         positive=shifted(margin, positive),
         unknown=hill(lam),
+        negative=known_negative(known_negatives, hill(lam)),
         reduction=reduction,
     )
 
@@ -75,6 +86,10 @@ def splc_loss(
     tau: float = 0.6,
     margin: float = 1.0,
     gamma: float = 2.0,
+    negative: Literal["focal", "hill"] = "focal",
+    lam: float = 1.5,
+    margin_corrected: bool = False,
+    known_negatives: KnownNegatives = "plain",
     reduction: Reduction = "mean",
 ) -> Tensor:
     """Self-paced loss correction (SPLC): an unknown label with p > tau counts as a positive.
@@ -83,13 +98,21 @@ def splc_loss(
     p <= tau, (1 - p)^gamma l+ (without the margin) if p > tau. The gradient flows through the focusing
     factors. Before its first epoch of correction the method uses `focal_loss` with a margin.
 
+    "Focal margin + SPLC" in Table 1 of the GR paper is `negative="hill", margin_corrected=True`: the focal
+    margin loss on corrected labels too, and the Hill loss on the others.
+
     Args:
         logits: Logits of shape (B, C), any floating dtype.
-        target: Class indices, int64 of shape (B,), or labels in {-1, 0, +1}, integer of shape (B, C). Known
-            negatives get -log(1 - p).
+        target: Class indices, int64 of shape (B,), or labels in {-1, 0, +1}, integer of shape (B, C).
         tau: Threshold of the correction, in [0, 1].
         margin: Margin of known positives in logits, >= 0.
         gamma: Focusing exponent, >= 0.
+        negative: Loss of an unknown label with p <= tau: `focal` = p^gamma l- (released code), or `hill` =
+            (lam - p) p^2.
+        lam: Parameter lambda of `hill`, at least 1.5.
+        margin_corrected: Whether an unknown label with p > tau has the margin of a known positive.
+        known_negatives: Loss of a known negative, which is never corrected: -log(1 - p) (`plain`), or that of
+            an unknown label with p <= tau (`own`).
         reduction: Reduction of the losses: `mean` over B * C, `sum` (released code), or `none`.
 
     Returns:
@@ -105,15 +128,30 @@ def splc_loss(
         0.6809
 
     Source: Zhang et al., "Simple and Robust Loss Design for Multi-Label Learning with Missing Labels", arXiv
-    2112.07368.
+    2112.07368; table of Chen et al. (GR loss), IJCAI 2024: Eq. 24-25, Table 1.
     """
     check_non_negative(margin=margin, gamma=gamma)
     check_share(tau=tau)
-    positive = focal_positive(gamma)
+    if negative not in ("focal", "hill"):
+        raise ValueError(f"negative must be 'focal' or 'hill', got {negative!r}")
+    check_lam(lam)
+    positive, low = focal_positive(gamma), hill(lam) if negative == "hill" else focal_negative(gamma)
+    corrected = shifted(margin, positive) if margin_corrected else positive
     return elementwise(
         logits,
         target,
         positive=shifted(margin, positive),
-        unknown=switched(step(tau), positive, focal_negative(gamma)),
+        unknown=switched(step(tau), corrected, low),
+        negative=known_negative(known_negatives, low),
         reduction=reduction,
     )
+
+
+def check_lam(lam: float) -> None:
+    """Check that lambda of the Hill loss is at least 1.5.
+
+    Raises:
+        ValueError: It is not.
+    """
+    if not lam >= 1.5:
+        raise ValueError(f"lam must be at least 1.5, got {lam}")

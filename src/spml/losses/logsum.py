@@ -8,12 +8,13 @@ from typing import Literal, TypeAlias
 import torch
 from torch import Tensor
 
-from ._core.domains import check_positive, check_share
+from ._core.domains import check_non_negative, check_positive, check_share
 from ._core.elementwise import Reduction, check_soft, check_target, upcast
 from ._core.rows import LOG_ZERO, by_label, reduce_rows
 
 Smoothing: TypeAlias = Literal["constant", "product", "score"]
 HighRank: TypeAlias = Literal["determinant", "singular"]
+Maximum: TypeAlias = Literal["smooth", "hard"]
 
 
 def zlpr_loss(
@@ -54,19 +55,23 @@ def opml_loss(
     *,
     alpha: float = 1.0,
     beta: float = 1.0,
+    form: Maximum = "smooth",
     soft: Tensor | None = None,
     reduction: Reduction = "mean",
 ) -> Tensor:
     """One-positive multi-label loss (OPML): log(alpha + sum_P e^-z) + log(beta + sum_N e^z).
 
-    ZLPR with two positive constants in place of 1. The gradients are -e^-z_i / (alpha + sum_P e^-z) on known
-    positives and e^z_j / (beta + sum_N e^z) on other labels.
+    ZLPR with two constants in place of 1. The gradients are -e^-z_i / (alpha + sum_P e^-z) on known positives
+    and e^z_j / (beta + sum_N e^z) on other labels. With both constants 0 it is the smooth form of
+    max_N z - min_P z, the `hard` form, which pushes one pair of labels apart; both are unbounded below.
 
     Args:
         logits: Logits of shape (B, C), any floating dtype.
         target: Class indices, int64 of shape (B,), or labels in {-1, 0, +1}, integer of shape (B, C).
-        alpha, beta: Constants of the two sums, > 0.
-        soft: Soft targets of unknown labels, as in `zlpr_loss`.
+        alpha, beta: Constants of the two sums, >= 0. Where a constant is 0, an empty sum contributes 0.
+        form: `smooth`, or `hard` = max_N z - min_P z, in which alpha and beta have no role; among equal
+            extreme values the gradient is divided.
+        soft: Soft targets of unknown labels, as in `zlpr_loss`; for the form `smooth` only.
         reduction: Reduction of the losses: `mean` over B, `sum`, or `none`.
 
     Returns:
@@ -83,12 +88,19 @@ def opml_loss(
         2.4849
 
     Source: Li et al., "Pushing One Pair of Labels Apart Each Time in Multi-Label Learning: From Single
-    Positive to Full Labels", arXiv 2302.14695, Eq. 3 and 6, reconstructed from the text.
+    Positive to Full Labels", arXiv 2302.14695, reconstructed from the text: Eq. 3 and 6, with constants 0 Eq.
+    2, `hard` Eq. 1, 4 and 5.
     """
     check_target(logits, target)
+    check_non_negative(alpha=alpha, beta=beta)
+    if form not in ("smooth", "hard"):
+        raise ValueError(f"form must be 'smooth' or 'hard', got {form!r}")
     z = upcast(logits)
     if soft is None:
-        return _opml(z, target, None, z.where(_has_positive(target), LOG_ZERO), alpha, beta, reduction)
+        rises = z.where(_has_positive(target), LOG_ZERO)
+        return _opml(z, target, None, rises, alpha, beta, reduction, form == "hard")
+    if form == "hard":
+        raise ValueError("soft targets need form='smooth'")
     check_soft(logits, soft)
     t = soft.detach().to(z.dtype)
     return _opml(z, target, _log(t) - z, _log(1 - t) + z, alpha, beta, reduction)
@@ -141,7 +153,7 @@ def soft_opml_loss(
     Source: Li et al., arXiv 2302.14695, Eq. 11.
     """
     check_target(logits, target)
-    check_positive(gamma=gamma)
+    check_positive(gamma=gamma, alpha=alpha, beta=beta)
     check_share(share=share)
     z = upcast(logits)
     p = torch.sigmoid(z).detach()
@@ -208,9 +220,9 @@ def _opml(
     alpha: float,
     beta: float,
     reduction: Reduction,
+    hard: bool = False,
 ) -> Tensor:
     """OPML loss from the exponents of unknown labels in the first (`falls`) and second (`rises`) sum."""
-    check_positive(alpha=alpha, beta=beta)
     if falls is not None:
         falling = by_label(target, positive=-z, unknown=falls, negative=LOG_ZERO)
     elif target.ndim == 1:
@@ -218,6 +230,8 @@ def _opml(
     else:
         falling = (-z).where(target == 1, LOG_ZERO)
     rising = by_label(target, positive=LOG_ZERO, unknown=rises, negative=z)
+    if hard:
+        return reduce_rows(_not_empty(falling.amax(1)) + _not_empty(rising.amax(1)), reduction)
     return reduce_rows(_log_sum(falling, alpha) + _log_sum(rising, beta), reduction)
 
 
@@ -237,4 +251,11 @@ def _log(share: Tensor) -> Tensor:
 def _log_sum(exponents: Tensor, constant: float) -> Tensor:
     """log(constant + sum over the row of e^exponent), shape (B,)."""
     whole = torch.logsumexp(exponents, 1)
+    if constant == 0:
+        return _not_empty(whole)
     return torch.logaddexp(whole, torch.full_like(whole, math.log(constant)))
+
+
+def _not_empty(exponents: Tensor) -> Tensor:
+    """Exponents, with 0 for the logarithm of an empty sum."""
+    return exponents.where(exponents > LOG_ZERO / 2, 0.0)

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from collections.abc import Callable
+from typing import Literal, TypeAlias, get_args
 
 from torch import Tensor
 
 from ._core import terms
-from ._core.domains import check_non_negative, check_positive, check_share
+from ._core.domains import check_non_negative, check_positive, check_share, check_thresholds
 from ._core.elementwise import Reduction, elementwise
 from ._core.terms import Number, Weight
 
-PseudoLabel: TypeAlias = Literal["logistic", "scar", "step", "constant"]
-InstanceWeight: TypeAlias = Literal["gaussian", "one"]
+PseudoLabel: TypeAlias = Literal[
+    "logistic", "scar", "step", "thresholds", "constant", "polynomial", "exponential"
+]
+InstanceWeight: TypeAlias = Literal["gaussian", "one", "thresholds", "polynomial", "exponential"]
 
 
 def gr_loss(
@@ -24,7 +27,10 @@ def gr_loss(
     b: Number = -2.0,
     a: float = 0.5,
     tau: float = 0.5,
+    tau_low: float = 0.25,
+    tau_high: float = 0.75,
     share: float = 0.5,
+    degree: float = 2.0,
     v: InstanceWeight = "gaussian",
     mu: Number = 0.8,
     sigma: Number = 0.5,
@@ -44,20 +50,31 @@ def gr_loss(
         logits: Logits of shape (B, C), any floating dtype.
         target: Class indices, int64 of shape (B,), or labels in {-1, 0, +1}, integer of shape (B, C). Known
             negatives get -log(1 - p).
-        k: Soft pseudo-label: `logistic` = sigmoid(w p + b) (Eq. 7), `scar` = (1 - a) p / (1 - a p) (Eq. 6),
-            `step` = [p > tau] (Eq. 8), or `constant` = share (Assumption 1).
-        w, b: Parameters of `logistic`: numbers, or tensors of shape () or (C,), which get a gradient if they
-            require one.
+        k: Soft pseudo-label. From the paper: `logistic` = sigmoid(w p + b) (Eq. 7), `scar` = (1 - a) p /
+            (1 - a p) (Eq. 6), `step` = 1 above tau, 1/2 at tau and 0 below (Eq. 8), `thresholds` = 1 if p >=
+            tau_high, else 0 (Eq. 15), `constant` = share (Assumption 1). Other forms through the values k0 =
+            sigmoid(b) and k1 = sigmoid(w + b) of `logistic` at p = 0 and p = 1: `polynomial` = k0 + (k1 - k0)
+            p^degree, `exponential` = k0 (k1 / k0)^p.
+        w, b: Parameters of `logistic`, `polynomial` and `exponential`: numbers, or tensors of shape () or
+            (C,), which get a gradient if they require one.
         a: Parameter of `scar`, in (0, 1]: probability that a positive is observed, 1 / mean labels per
             sample.
         tau: Threshold of `step`, in [0, 1].
+        tau_low, tau_high: Thresholds of `thresholds`, 0 <= tau_low <= tau_high <= 1: tau_2 and tau_1 of the
+            paper. tau_high = 1 is EN, without pseudo-positives.
         share: Value of `constant`, in [0, 1].
-        v: Instance weight: `gaussian` = exp(-(p - mu)^2 / (2 sigma^2)) (Eq. 10), or `one`.
-        mu, sigma: Parameters of `gaussian`, sigma > 0: numbers or tensors, as for w and b.
-        q1, q2, q3: Exponents, >= 0. The paper has q1 = 0.01, the released code q1 = 0, which is the default.
+        degree: Exponent of `polynomial` for k, > 0.
+        v: Instance weight. From the paper: `gaussian` = exp(-(p - mu)^2 / (2 sigma^2)) (Eq. 11), `one` (its
+            ablation), `thresholds` = 0 if tau_low < p < tau_high, else 1 (Eq. 16). Other forms with the same
+            maximum 1 at mu: `polynomial` = max(0, 1 - (p - mu)^2 / (2 sigma^2)), `exponential` = exp(-|p -
+            mu| / sigma).
+        mu, sigma: Parameters of `gaussian`, `polynomial` and `exponential`, sigma > 0: numbers or tensors, as
+            for w and b.
+        q1, q2, q3: Exponents, >= 0; 0 = cross-entropy (Eq. 17). The paper has q1 = 0.01, the released code q1
+            = 0, which is the default.
         eps: Added inside the logarithm of L1 if q1 = 0; 1e-7 reproduces the released code.
-        reduction: Reduction of the losses: `mean` over B * C (released code), `sum` (the paper sums over
-            classes), or `none`.
+        reduction: Reduction of the losses: `mean` over B * C (released code), `sum`, or `none`. The paper's
+            Eq. 4 is `sum` divided by B.
 
     Returns:
         Scalar, or shape (B, C) for `none`; float32, or float64 for float64 logits.
@@ -72,16 +89,17 @@ def gr_loss(
         0.5966
 
     Source: Chen et al., "Boosting Single Positive Multi-label Classification with Generalized Robust Loss",
-    IJCAI 2024, Eq. 4-10.
+    IJCAI 2024, Eq. 4-8, 11 and 14-18.
     """
     check_non_negative(q1=q1, q2=q2, q3=q3, eps=eps)
-    weight = _instance_weight(v, mu, sigma)
+    check_thresholds(tau_low, tau_high)
+    weight = _instance_weight(v, mu, sigma, tau_low, tau_high)
     return elementwise(
         logits,
         target,
         positive=terms.positive_power_loss(q1) if q1 else terms.positive_eps_loss(eps),
         unknown=terms.unified(
-            _pseudo_label(k, w, b, a, tau, share),
+            _pseudo_label(k, w, b, a, tau, tau_high, share, degree),
             weight,
             terms.positive_power_loss(q2),
             terms.negative_power_loss(q3),
@@ -91,7 +109,9 @@ def gr_loss(
     )
 
 
-def _pseudo_label(k: str, w: Number, b: Number, a: float, tau: float, share: float) -> Weight:
+def _pseudo_label(
+    k: str, w: Number, b: Number, a: float, tau: float, tau_high: float, share: float, degree: float
+) -> Weight:
     if k == "logistic":
         return terms.logistic(w, b)
     if k == "scar":
@@ -100,18 +120,34 @@ def _pseudo_label(k: str, w: Number, b: Number, a: float, tau: float, share: flo
         return terms.selected_at_random(a)
     if k == "step":
         check_share(tau=tau)
-        return terms.step(tau)
+        return terms.half_step(tau)
+    if k == "thresholds":
+        return terms.reached(tau_high)
     if k == "constant":
         check_share(share=share)
         return terms.constant(share)
-    raise ValueError(f"k must be 'logistic', 'scar', 'step' or 'constant', got {k!r}")
+    if k == "polynomial":
+        check_positive(degree=degree)
+        return terms.polynomial(w, b, degree)
+    if k == "exponential":
+        return terms.exponential(w, b)
+    raise ValueError(f"k must be one of {', '.join(get_args(PseudoLabel))}, got {k!r}")
 
 
-def _instance_weight(v: str, mu: Number, sigma: Number) -> Weight | None:
+def _instance_weight(v: str, mu: Number, sigma: Number, tau_low: float, tau_high: float) -> Weight | None:
     if v == "one":
         return None
-    if v != "gaussian":
-        raise ValueError(f"v must be 'gaussian' or 'one', got {v!r}")
+    if v == "thresholds":
+        return terms.outside(tau_low, tau_high)
+    if v not in _AROUND_MU:
+        raise ValueError(f"v must be one of {', '.join(get_args(InstanceWeight))}, got {v!r}")
     if not isinstance(sigma, Tensor):
         check_positive(sigma=sigma)
-    return terms.gaussian(mu, sigma)
+    return _AROUND_MU[v](mu, sigma)
+
+
+_AROUND_MU: dict[str, Callable[[Number, Number], Weight]] = {
+    "gaussian": terms.gaussian,
+    "polynomial": terms.parabola,
+    "exponential": terms.two_sided_exponential,
+}

@@ -91,12 +91,15 @@ class Facts:
         ids: Name of each sample.
         classes: Class names.
         mean_labels: Mean labels per sample K if the user stated it; never computed from hidden labels.
+        inferred_negatives: Whether a batch may contain negatives that are inferred during training, and so
+            are not in `observed`.
     """
 
     observed: ObservedLabels
     ids: tuple[str, ...]
     classes: tuple[str, ...]
     mean_labels: float | None = None
+    inferred_negatives: bool = False
 
 
 @dataclass(frozen=True)

@@ -73,7 +73,7 @@ class LabelSmoothing(Objective):
     """Every unknown label counts as a negative, and all labels are smoothed.
 
     Args:
-        swap: Weight of the opposite label, in [0, 0.5).
+        swap: Weight of the opposite label, in [0, 0.5); 0.05 is AN-LS as printed.
     """
 
     card = Card(
@@ -85,8 +85,8 @@ class LabelSmoothing(Objective):
         "e = swap",
         head_bias="prior",
         deviations=(
-            "the paper smooths by 0.1, which is swap = 0.05; the released code, from which the published "
-            "numbers most likely come, has swap = 0.1; default: 0.1",
+            "as printed, also in the LASD paper, labels are smoothed by 0.1 / 2, which is swap = 0.05; the "
+            "released code, from which the published numbers most likely come, has swap = 0.1; default: 0.1",
             _EPS,
         ),
     )
@@ -162,15 +162,21 @@ class IgnoreUnknown(Objective):
         year=2021,
         equations="the loss called IU",
         formula="L = mean over B C of [l+ on P, 0 on U, l- on known negatives]",
-        deviations=(_EPS, "like the released code, it refuses data without a known negative"),
+        deviations=(
+            _EPS,
+            "like the released code, it refuses data without a known negative, except in `combine` with a "
+            "memory that infers negatives: GR Eq. 15-16 with the losses of Eq. 17, where labels between the "
+            "two thresholds have no loss",
+        ),
     )
 
     def on_fit_start(self, facts: Facts) -> None:
-        if not facts.observed.negatives_per_class().any():
+        if not (facts.inferred_negatives or facts.observed.negatives_per_class().any()):
             raise InputError(
                 "methods 'iu' and 'iun' learn from known labels alone, but this data has no known negative: "
-                "a model that predicts every label would be perfect. Provide known negatives, or choose "
-                "another method, for example 'an' or 'em'."
+                "a model that predicts every label would be perfect. Provide known negatives (for 'iun', by "
+                "--data.observe_all_negatives true), use 'combine' with a memory that infers negatives, or "
+                "choose another method, for example 'an' or 'em'."
             )
 
     def forward(self, outputs: Outputs, batch: Batch) -> dict[str, Tensor]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from torch import Tensor, nn
@@ -28,6 +29,9 @@ class Combine(Objective):
 
     Before any method sees the labels of a batch, the rules of `memory` replace unknown labels by inferred
     ones. Each rule infers from the labels that the user gave; where two rules differ, the first one wins.
+    In the method `iu`, labels that stay unknown have no loss: with both thresholds of `ema` that is Eq. 15-16
+    of the GR paper, with `expected_negatives` it is EN. Until a rule has inferred negatives, `iu` learns from
+    positives alone; `expected_negatives` starts with all unknown labels as negatives.
 
         apl (warmup, proportion, predictions): after an epoch, the lowest scores of each class become
             negatives
@@ -98,6 +102,7 @@ class Combine(Objective):
         return [group for part in self._objectives().values() for group in part.param_groups()]
 
     def on_fit_start(self, facts: Facts) -> None:
+        facts = replace(facts, inferred_negatives=any(rule.infers_negatives for rule in self._rules()))
         for part in self._objectives_and_rules():
             part.on_fit_start(facts)
 

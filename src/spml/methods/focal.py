@@ -6,21 +6,24 @@ from torch import Tensor
 
 from ..losses import asl_loss, focal_loss
 from ..losses._core.domains import check_non_negative
-from .base import Batch, Card, Objective, Outputs
+from .base import Batch, Card, Outputs
 from .cards import SUMMED
+from .known_negatives import FULL, Choice, WithOwnNegatives
 from .registry import register
 
 _CLAMP = "the released code clamps the arguments of logarithms to 1e-8 (eps=1e-8 of the loss); default: exact"
 
 
 @register("focal")
-class Focal(Objective):
+class Focal(WithOwnNegatives):
     """Assume negative, with less weight on easy labels.
 
     Args:
         gamma: Focusing exponent, >= 0.
         margin: Shift of the logit of a known positive, >= 0; > 0 is the focal margin loss.
         detach_weights: Whether the focusing factors are held constant in the derivative.
+        known_negatives: Loss of a known negative: l- (`plain`), that of an unknown label (`own`), or `auto` =
+            `own` if every label of the training set is known, else `plain`.
     """
 
     card = Card(
@@ -28,18 +31,27 @@ class Focal(Objective):
         paper="Lin et al., Focal Loss for Dense Object Detection, ICCV 2017",
         year=2017,
         equations="Eq. 4, on every class; margin: Zhang et al., arXiv 2112.07368",
-        formula="L = mean over B C of [(1 - p_m)^gamma l_m on P, p^gamma l- on U]\n"
+        formula="L = mean over B C of [(1 - p_m)^gamma l_m on P, p^gamma l- on U,\n"
+        "and on known negatives if all labels are known]\n"
         "p_m = sigmoid(z - margin), l_m = -log p_m",
         head_bias="prior",
         deviations=(
             "mean over batch and classes, as in single-positive comparisons; the code released with ASL sums",
             "that code detaches the focusing factors in training; default: the gradient flows through them",
+            FULL,
             _CLAMP,
         ),
     )
 
-    def __init__(self, *, gamma: float = 2.0, margin: float = 0.0, detach_weights: bool = False) -> None:
-        super().__init__()
+    def __init__(
+        self,
+        *,
+        gamma: float = 2.0,
+        margin: float = 0.0,
+        detach_weights: bool = False,
+        known_negatives: Choice = "auto",
+    ) -> None:
+        super().__init__(known_negatives)
         check_non_negative(gamma=gamma, margin=margin)
         self.gamma, self.margin, self.detach_weights = gamma, margin, detach_weights
 
@@ -50,18 +62,21 @@ class Focal(Objective):
             gamma=self.gamma,
             margin=self.margin,
             detach_weights=self.detach_weights,
+            known_negatives=self.known_negatives,
         )
         return {"focal": loss}
 
 
 @register("asl")
-class Asymmetric(Objective):
+class Asymmetric(WithOwnNegatives):
     """Assume negative, with less weight on easy negatives than on easy positives, or none.
 
     Args:
         gamma_pos, gamma_neg: Focusing exponents, >= 0.
         clip: Shift of the negatives' probability, in [0, 1); 0 is ASL without probability shifting.
         detach_weights: Whether the focusing factors are held constant in the derivative.
+        known_negatives: Loss of a known negative: l- (`plain`), that of an unknown label (`own`), or `auto` =
+            `own` if every label of the training set is known, else `plain`.
     """
 
     card = Card(
@@ -69,14 +84,18 @@ class Asymmetric(Objective):
         paper="Ridnik et al., Asymmetric Loss For Multi-Label Classification, ICCV 2021",
         year=2021,
         equations="Eq. 4-7",
-        formula="L = mean over B, sum over C, of [(1 - p)^gamma_pos l+ on P, p_m^gamma_neg l_m on U]\n"
+        formula="L = mean over B, sum over C, of [(1 - p)^gamma_pos l+ on P, p_m^gamma_neg l_m on U,\n"
+        "and on known negatives if all labels are known]\n"
         "p_m = max(p - clip, 0), l_m = -log(1 - p_m); the powers are constant in the derivative",
         head_bias="prior",
         deviations=(
             "the training code detaches the focusing factors, the paper's analysis does not; default: "
             "detached",
+            "LASD compares with ASL without shift (clip = 0) and with it (clip = 0.05); as printed there, "
+            "the gradient of both flows through the focusing factors (detach_weights = false)",
             "exponents and shift are 1, 4, 0.05 in the released class, 0, 4, 0.05 in the training code; "
             "default: the latter",
+            FULL,
             SUMMED,
             _CLAMP,
         ),
@@ -89,8 +108,9 @@ class Asymmetric(Objective):
         gamma_neg: float = 4.0,
         clip: float = 0.05,
         detach_weights: bool = True,
+        known_negatives: Choice = "auto",
     ) -> None:
-        super().__init__()
+        super().__init__(known_negatives)
         check_non_negative(gamma_pos=gamma_pos, gamma_neg=gamma_neg)
         if not 0 <= clip < 1:
             raise ValueError(f"clip must lie in [0, 1), got {clip}")
@@ -105,5 +125,6 @@ class Asymmetric(Objective):
             gamma_neg=self.gamma_neg,
             clip=self.clip,
             detach_weights=self.detach_weights,
+            known_negatives=self.known_negatives,
         )
         return {"asl": outputs.logits.shape[1] * loss}

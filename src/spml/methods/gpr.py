@@ -13,7 +13,7 @@ from .base import Batch, Card, Facts, Needs, Outputs
 from .gr import GeneralizedRobust
 from .pseudo_labels import read_pseudo_labels
 from .registry import register
-from .schedules import Scheduled
+from .schedules import Scheduled, ScheduledOrAuto
 from .validation import stated_mean_labels
 
 _GR = GeneralizedRobust.card.defaults
@@ -31,7 +31,7 @@ class GeneralizedPseudoLabelRobust(GeneralizedRobust):
         lam1, lam2: Upper and lower bound of the weight of a positive pseudo-label, 0 <= lam2 <= lam1 <= 1.
         rho: Share of -log p in the loss of a positive pseudo-label, in [0, 1].
         reg: Weight of the regulariser, >= 0.
-        w, b: Slope and offset of the soft pseudo-label k, scheduled.
+        w, b: Slope and offset of the soft pseudo-label k, scheduled; b may be `auto` as in `gr`.
         mu, sigma: Mean and width of the instance weight v, scheduled.
         q2, q3: Exponents of L2 and L3, scheduled.
         schedule, timing: Shape and timing of the schedules, as in `gr`.
@@ -76,7 +76,7 @@ class GeneralizedPseudoLabelRobust(GeneralizedRobust):
         rho: float = 0.9,
         reg: float = 0.05,
         w: Scheduled = (0.0, 2.0),
-        b: Scheduled = (-2.0, -2.0),
+        b: ScheduledOrAuto = (-2.0, -2.0),
         mu: Scheduled = (0.5, 0.8),
         sigma: Scheduled = (2.0, 0.5),
         q2: Scheduled = 0.01,
@@ -95,6 +95,7 @@ class GeneralizedPseudoLabelRobust(GeneralizedRobust):
         self.register_buffer("pseudo", None)
 
     def on_fit_start(self, facts: Facts) -> None:
+        super().on_fit_start(facts)
         if self.reg:
             self.mean_labels = stated_mean_labels(facts, "'gpr' with reg > 0")
         if self.pseudo_labels is not None:

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias, get_args
 
 import torch
 from torch import Tensor, nn
 
 from ..errors import InputError
 from ..losses import gr_loss
+from ..losses._core.domains import check_thresholds
+from ..losses.robust import InstanceWeight, PseudoLabel
 from .base import Batch, Card, Facts, Objective, Outputs, Progress
 from .registry import register
-from .schedules import SHAPES, Scheduled, at, ends
-from .validation import check_choice
+from .schedules import SHAPES, Scheduled, ScheduledOrAuto, at, ends
+from .validation import check_choice, stated_mean_labels
+
+FormOfK: TypeAlias = Literal[PseudoLabel, "learned"]
+FormOfV: TypeAlias = Literal[InstanceWeight, "learned"]
 
 _VOC = {"w": [0, 2], "b": [-2, -2], "mu": [0.5, 0.8], "sigma": [2, 0.5], "q2": 0.01, "q3": 1}
 _COCO = {**_VOC, "w": [0, 10], "b": [-2, -8]}
@@ -23,18 +29,28 @@ _COCO = {**_VOC, "w": [0, 10], "b": [-2, -8]}
 class GeneralizedRobust(Objective):
     """Soft pseudo-labels k(p) and instance weights v(p) for unknown labels, both on a schedule.
 
-    A scheduled hyper-parameter is a number or [start, end].
+    A scheduled hyper-parameter is a number or [start, end]. The loss as printed in the paper is q1 = 0.01,
+    norm = `samples`, timing = `paper`; the defaults are those of the released code.
 
     Args:
-        k: Form of k(p): `logistic` (paper), `scar` (needs mean_labels), `step` at tau, `constant` share, or
-            `learned`: one (w, b) per class, trained by gradient from the start values.
-        v: Form of v(p): `gaussian` (paper), `one`, or `learned`: one (mu, sigma) per class, trained by
-            gradient.
-        w, b: Slope and offset of k, scheduled.
-        mu, sigma: Mean and width of v, scheduled.
+        k: Form of k(p): `logistic` (paper), `scar` (needs mean_labels), `step` at tau (where it is 1/2),
+            `thresholds`: 1 if p >= tau_high, else 0, `constant` share, or `learned`: one (w, b) per class,
+            trained by gradient from the start values. With k0 = sigmoid(b) and k1 = sigmoid(w + b), which
+            `logistic` has at p = 0 and p = 1, also `polynomial`: k0 + (k1 - k0) p^degree, and `exponential`:
+            k0 (k1 / k0)^p.
+        v: Form of v(p): `gaussian` (paper), `one`, `thresholds`: 0 if tau_low < p < tau_high, else 1, or
+            `learned`: one (mu, sigma) per class, trained by gradient. Also `polynomial`:
+            max(0, 1 - (p - mu)^2 / (2 sigma^2)), and `exponential`: exp(-|p - mu| / sigma).
+        w, b: Slope and offset of k, scheduled. `auto` in place of a number of b: the logit of the share of
+            positives among unknown labels, so that k is this share while w = 0; needs mean_labels.
+        mu, sigma: Maximum and width of v, scheduled.
         tau: Threshold of `step`, scheduled.
-        share: Value of `constant`, scheduled.
+        tau_low, tau_high: Thresholds of `thresholds`, scheduled; tau_high = 1: no pseudo-positives.
+        share: Value of `constant`, scheduled. `auto` in place of a number: the share of positives among
+            unknown labels; needs mean_labels.
+        degree: Exponent of `polynomial` for k, scheduled.
         q1, q2, q3: Exponents of L1, L2, L3, scheduled; 0 = log loss.
+        norm: Divisor of the sum over labels: B * C (`elements`, released code) or B (`samples`, paper).
         schedule: Shape of the schedules: `linear` (paper), `constant` (end values), `cosine`, `exponential`.
         timing: Fraction of the schedule in epoch e = 1 ... E. `released`: (e - 1) / E for w and b, e / E for
             the rest, as in the released code; `paper`: (e - 1) / (E - 1) for all.
@@ -46,50 +62,67 @@ class GeneralizedRobust(Objective):
         paper="Chen et al., Boosting Single Positive Multi-label Classification with Generalized Robust "
         "Loss, IJCAI 2024",
         year=2024,
-        equations="Eq. 4-10, Tables 1, 3 and 6",
+        equations="Eq. 4-18, Assumption 1, Tables 1, 3 and 6: losses Eq. 4-5 and 14, k Eq. 6-8, v Eq. 11, "
+        "schedules Eq. 9-10 and 12-13, two thresholds Eq. 15-16",
         formula="L = mean over B C of [L1 on P, v (k L2 + (1 - k) L3) on U]\n"
         "k = sigmoid(w p + b), v = exp(-(p - mu)^2 / (2 sigma^2)), both constant in the derivative\n"
-        "L1 = (1 - p^q1) / q1, l+ for q1 = 0; L2 = (1 - p^q2) / q2; L3 = (1 - (1 - p)^q3) / q3",
+        "L1 = (1 - p^q1) / q1, l+ for q1 = 0; L2 = (1 - p^q2) / q2; L3 = (1 - (1 - p)^q3) / q3\n"
+        "share of positives in U (auto): (K - a) / (C - a - n) with a known positives and n known negatives\n"
+        "per sample, (K - 1) / (C - 1) for single-positive labels; K = mean labels per sample",
         state="none; per-class w, b, mu, sigma if learned",
         head_bias="prior",
         defaults={"voc": _VOC, "coco": _COCO, "nus": _COCO, "cub": {**_COCO, "q3": 1.5}},
         deviations=(
             "L1: the paper uses q1 = 0.01, the released code -log(p + 1e-7); default: q1 = 0, the exact log",
-            "the paper sums over classes, the released code averages over batch and classes; default: mean",
+            "the paper sums over classes and averages over samples (norm = samples), the released code "
+            "averages over batch and classes; default: norm = elements",
             "schedules: in the released code w and b never reach their end values; default timing: released",
+            "b starts at -2, where k = 0.119; the paper says that k starts at the share of positives among "
+            "unknown labels (b = [auto, end]), which is 0.024 for VOC",
+            "the polynomial and exponential forms are not from the paper, which calls its logistic k one "
+            "choice of several; they share its parameters",
         ),
     )
 
     def __init__(
         self,
         *,
-        k: Literal["logistic", "scar", "step", "constant", "learned"] = "logistic",
-        v: Literal["gaussian", "one", "learned"] = "gaussian",
+        k: FormOfK = "logistic",
+        v: FormOfV = "gaussian",
         w: Scheduled = (0.0, 2.0),
-        b: Scheduled = (-2.0, -2.0),
+        b: ScheduledOrAuto = (-2.0, -2.0),
         mu: Scheduled = (0.5, 0.8),
         sigma: Scheduled = (2.0, 0.5),
         tau: Scheduled = 0.5,
-        share: Scheduled = 0.5,
+        tau_low: Scheduled = 0.25,
+        tau_high: Scheduled = 0.75,
+        share: ScheduledOrAuto = 0.5,
+        degree: Scheduled = 2.0,
         q1: Scheduled = 0.0,
         q2: Scheduled = 0.01,
         q3: Scheduled = 1.0,
+        norm: Literal["elements", "samples"] = "elements",
         schedule: Literal["linear", "constant", "cosine", "exponential"] = "linear",
         timing: Literal["released", "paper"] = "released",
         lr_factor: float = 1.0,
     ) -> None:
         super().__init__()
-        check_choice("k", k, ("logistic", "scar", "step", "constant", "learned"))
-        check_choice("v", v, ("gaussian", "one", "learned"))
+        check_choice("k", k, get_args(FormOfK))
+        check_choice("v", v, get_args(FormOfV))
+        check_choice("norm", norm, ("elements", "samples"))
         check_choice("schedule", schedule, SHAPES)
         check_choice("timing", timing, ("released", "paper"))
         self.k, self.v, self.schedule, self.timing, self.lr_factor = k, v, schedule, timing, lr_factor
-        scheduled = {"w": w, "b": b, "mu": mu, "sigma": sigma, "tau": tau, "share": share}
-        scheduled |= {"q1": q1, "q2": q2, "q3": q3}
-        self.ends = {name: ends(name, value) for name, value in scheduled.items()}
+        self.norm = norm
+        self.scheduled: dict[str, Any] = {"w": w, "b": b, "mu": mu, "sigma": sigma, "tau": tau}
+        self.scheduled |= {"tau_low": tau_low, "tau_high": tau_high, "share": share, "degree": degree}
+        self.scheduled |= {"q1": q1, "q2": q2, "q3": q3}
+        self._set_ends(hidden_share=0.5)
         for name, is_valid in _DOMAINS.items():
             if not all(is_valid(end) for end in self.ends[name]):
-                raise ValueError(f"{name} is outside its domain: {scheduled[name]}")
+                raise ValueError(f"{name} is outside its domain: {self.scheduled[name]}")
+        for low, high in zip(self.ends["tau_low"], self.ends["tau_high"], strict=True):
+            check_thresholds(low, high)
         self.now: dict[str, Any] = {}
         self.a = 0.5
         self.on_epoch_start(Progress(epoch=0, epochs=1))
@@ -102,6 +135,9 @@ class GeneralizedRobust(Objective):
                     f"state it with --mean_labels (got {facts.mean_labels})."
                 )
             self.a = 1 / facts.mean_labels
+        automatic = [name for name, value in self.scheduled.items() if _has_auto(value)]
+        if automatic:
+            self._set_ends(_hidden_share(facts, f"'gr' with {automatic[0]} = 'auto'"))
         for name in self._learned():
             start = torch.full((len(facts.classes),), self.ends[name][0])
             self.register_parameter(f"learned_{name}", nn.Parameter(start))
@@ -125,7 +161,13 @@ class GeneralizedRobust(Objective):
         k: Any = "logistic" if self.k == "learned" else self.k
         v: Any = "gaussian" if self.v == "learned" else self.v
         learned = {name: getattr(self, f"learned_{name}") for name in self._learned()}
-        return {"gr": gr_loss(outputs.logits, batch.target, k=k, v=v, a=self.a, **self.now, **learned)}
+        loss = gr_loss(outputs.logits, batch.target, k=k, v=v, a=self.a, **self.now, **learned)
+        return {"gr": loss if self.norm == "elements" else outputs.logits.shape[1] * loss}
+
+    def _set_ends(self, hidden_share: float) -> None:
+        """Set first and last value of all schedules; `auto` stands for this share in (0, 1), or its logit."""
+        auto = {"b": math.log(hidden_share / (1 - hidden_share)), "share": hidden_share}
+        self.ends = {name: ends(name, value, auto.get(name)) for name, value in self.scheduled.items()}
 
     def _learned(self) -> list[str]:
         """Return the names of the hyper-parameters that are trained."""
@@ -134,10 +176,36 @@ class GeneralizedRobust(Objective):
         return k + v
 
 
+def _has_auto(value: Any) -> bool:
+    return value == "auto" if isinstance(value, (str, int, float)) else "auto" in value
+
+
+def _hidden_share(facts: Facts, method: str) -> float:
+    """Return #{y = 1, s = 0} / #{s = 0}, the share of positives among unknown labels, from the stated K.
+
+    Raises:
+        InputError: K is not stated, or does not exceed the known positives per sample, or leaves no unknown
+            label that is negative.
+    """
+    mean_labels = stated_mean_labels(facts, method)
+    samples = max(len(facts.observed), 1)
+    positives = facts.observed.positives_per_class().sum() / samples
+    negatives = facts.observed.negatives_per_class().sum() / samples
+    hidden, unknown = mean_labels - positives, len(facts.classes) - positives - negatives
+    if not 0 < hidden < unknown:
+        raise InputError(
+            f"method {method} derives the share of positives among unknown labels from the mean number of "
+            f"labels per sample, which must exceed the known positives per sample, {positives:g}, by less "
+            f"than the unknown labels per sample, {unknown:g}: correct --mean_labels (got {mean_labels:g})."
+        )
+    return float(hidden / unknown)
+
+
 _DOMAINS: dict[str, Callable[[float], bool]] = {
     "sigma": lambda value: value > 0,
     "tau": lambda value: 0 <= value <= 1,
     "share": lambda value: 0 <= value <= 1,
+    "degree": lambda value: value > 0,
     "q1": lambda value: value >= 0,
     "q2": lambda value: value >= 0,
     "q3": lambda value: value >= 0,

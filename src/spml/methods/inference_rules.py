@@ -35,6 +35,8 @@ class InferenceRule(nn.Module):
     needs: Needs = Needs()
     warmup: int = 0
     """Epochs before the first inferred labels, as for an objective."""
+    infers_negatives: bool = False
+    """Whether the inferred labels may be negatives."""
 
     def on_fit_start(self, facts: Facts) -> None:
         """Allocate the memory."""
@@ -89,6 +91,7 @@ class LowestScores(InferenceRule):
     """
 
     latest: Tensor | None
+    infers_negatives = True
 
     def __init__(
         self,
@@ -237,6 +240,7 @@ class LowestAverages(InferenceRule):
     """
 
     negatives: Tensor
+    infers_negatives = True
 
     def __init__(self, *, decay: float = 0.5) -> None:
         super().__init__()
@@ -303,6 +307,7 @@ class AveragedPredictions(InferenceRule):
         if positive is not None and negative is not None and not negative < positive:
             raise ValueError(f"negative must be less than positive, {positive}, got {negative}")
         self.decay, self.positive, self.negative, self.warmup = decay, positive, negative, warmup
+        self.infers_negatives = negative is not None
         self.active = False
 
     def on_fit_start(self, facts: Facts) -> None:

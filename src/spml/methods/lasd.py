@@ -4,30 +4,40 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from ..losses import balanced_weight, consistency_loss, las_loss, lasd_loss
+from ..losses import balanced_weight, consistency_loss, las_loss, lasd_full_loss, lasd_loss
 from ..losses._core.domains import check_non_negative, check_share
-from .base import Batch, Card, Facts, Needs, Objective, Outputs
+from .base import Batch, Card, Facts, Needs, Outputs
+from .known_negatives import Choice, WithOwnNegatives
 from .registry import register
 from .validation import stated_mean_labels
 
 
 @register("lasd")
-class LeveragedAsymmetric(Objective):
+class LeveragedAsymmetric(WithOwnNegatives):
     """Assumed negatives with a small weight, confident unknown labels as positives with another weight, and
     consistency between three views of a sample.
 
-    Needs the mean labels per sample, unless weight_neg is given or leverage is off.
+    Needs the mean labels per sample, unless weight_neg is given or leverage is off. If every label of the
+    training set is known, the loss with disambiguation is that of Theorem 5.3, without pseudo-labels.
+
+    The ablation (Table 3) has four cases. A: leverage = disambiguation = false and consistency = 0, which is
+    AN with a sum over classes. B: weight_neg = 1, disambiguation = false and consistency = 0, which is ASL
+    without shift. C: consistency = 0. D: the default.
 
     Args:
         weight_pos: lambda+, weight of an unknown label with p > tau, >= 0.
         weight_neg: lambda-, weight of other unknown labels, >= 0; None = balanced, Theorem 5.4.
         tau: Threshold of the disambiguation, in [0, 1].
         gamma_pos, gamma_neg: Focusing exponents, >= 0.
-        leverage: Whether the weights are used; False = both weights are 1.
+        leverage: Whether labels of different kinds differ in weight; False = both weights are 1 and both
+            exponents 0.
         disambiguation: Whether confident unknown labels are positives; False = all unknown labels are assumed
             negatives (LAS).
         consistency: alpha, weight of the squared differences between three views, >= 0; 0 = the ordinary view
             alone, which saves two forward passes.
+        known_negatives: Loss of a known negative: l- (`plain`), weight_neg p^gamma_neg l- (`own`), or `auto`
+            = `own` if every label of the training set is known, else `plain`. With `own`, disambiguation and
+            every label known, the n positives of a sample have the weight (1 + weight_pos (n - 1)) / n.
     """
 
     card = Card(
@@ -35,10 +45,12 @@ class LeveragedAsymmetric(Objective):
         paper="Cui et al., Leveraged Asymmetric Loss with Disambiguation for Multi-label Recognition with "
         "One-Positive Annotations, submitted to ICLR 2023 (OpenReview JFf-bPQu5RB)",
         year=2023,
-        equations="Eq. 5-7, Theorem 5.4, Table 3",
+        equations="Eq. 5-8 and 11, Theorem 5.4, Table 3",
         formula="L = mean over B, sum over C, of [(1 - p)^gamma_pos l+ on P,\n"
         "weight_pos (1 - p)^gamma_pos l+ on U where p > tau, weight_neg p^gamma_neg l- on the rest of U]\n"
         "+ consistency (mean over B, sum over C, of [(p - p')^2 + (p - p'')^2 + (p' - p'')^2])\n"
+        "If all labels are known, n positive: [(1 + weight_pos (n - 1)) / n (1 - p)^gamma_pos l+ on P,\n"
+        "weight_neg p^gamma_neg l- on known negatives]\n"
         "p', p'' of two further views; weight_neg = (1 + weight_pos (K - 1)) / (C - K), K = mean labels per "
         "sample",
         defaults={
@@ -49,7 +61,12 @@ class LeveragedAsymmetric(Objective):
         },
         deviations=(
             "no released code. Readings: sum over classes, mean over samples; the number of labels in "
-            "Theorem 5.4 is the mean over the data set; without leverage both weights are 1",
+            "Theorem 5.4 is the mean over the data set",
+            "the ablation's results without leverage are exactly those of AN in Table 2, so leverage = false "
+            "turns the focusing off as well; those with leverage alone are exactly those of ASL without "
+            "shift, so focusing is part of the leverage there, and weights are not",
+            "weight_neg is the same for all samples on full labels too; where only some labels are known, "
+            "known negatives have l-, as they are certain",
             "how views are made and where the gradient flows is not published. Readings: the ordinary view, "
             "a weakly and a strongly augmented one; labels are learned from the ordinary view alone; the "
             "consistency term has a gradient in all three",
@@ -67,19 +84,23 @@ class LeveragedAsymmetric(Objective):
         leverage: bool = True,
         disambiguation: bool = True,
         consistency: float = 0.7,
+        known_negatives: Choice = "auto",
     ) -> None:
-        super().__init__()
+        super().__init__(known_negatives)
         check_non_negative(weight_pos=weight_pos, gamma_pos=gamma_pos, gamma_neg=gamma_neg)
         check_non_negative(consistency=consistency)
         check_non_negative(weight_neg=weight_neg or 0.0)
         check_share(tau=tau)
         self.weight_pos, self.weight_neg = (weight_pos, weight_neg) if leverage else (1.0, 1.0)
-        self.tau, self.gamma_pos, self.gamma_neg = tau, gamma_pos, gamma_neg
+        self.gamma_pos, self.gamma_neg = (gamma_pos, gamma_neg) if leverage else (0.0, 0.0)
+        self.tau, self.full = tau, False
         self.disambiguation, self.consistency = disambiguation, consistency
         self.needs = Needs(views=("weak", "strong")) if consistency else Needs()
         self.leverage_neg = 1.0
 
     def on_fit_start(self, facts: Facts) -> None:
+        super().on_fit_start(facts)
+        self.full = facts.observed.full and self.known_negatives == "own" and self.disambiguation
         if self.weight_neg is None:
             mean_labels = stated_mean_labels(facts, "'lasd'")
             self.leverage_neg = balanced_weight(self.weight_pos, mean_labels, len(facts.classes))
@@ -88,7 +109,16 @@ class LeveragedAsymmetric(Objective):
 
     def forward(self, outputs: Outputs, batch: Batch) -> dict[str, Tensor]:
         logits, target = outputs.logits, batch.target
-        if self.disambiguation:
+        if self.full:
+            loss = lasd_full_loss(
+                logits,
+                target,
+                weight_pos=self.weight_pos,
+                weight_neg=self.leverage_neg,
+                gamma_pos=self.gamma_pos,
+                gamma_neg=self.gamma_neg,
+            )
+        elif self.disambiguation:
             loss = lasd_loss(
                 logits,
                 target,
@@ -97,6 +127,7 @@ class LeveragedAsymmetric(Objective):
                 tau=self.tau,
                 gamma_pos=self.gamma_pos,
                 gamma_neg=self.gamma_neg,
+                known_negatives=self.known_negatives,
             )
         else:
             loss = las_loss(
@@ -105,6 +136,7 @@ class LeveragedAsymmetric(Objective):
                 weight=self.leverage_neg,
                 gamma_pos=self.gamma_pos,
                 gamma_neg=self.gamma_neg,
+                known_negatives=self.known_negatives,
             )
         terms = {"lasd": logits.shape[1] * loss}
         if self.consistency:

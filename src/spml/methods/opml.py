@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import numpy as np
 import torch
@@ -23,8 +24,11 @@ _PAPER = (
 )
 _ALPHA = (
     "the paper draws alpha and beta from (0, 1) through a formula that is lost; here they are the constants "
-    "of the loss itself, where their roles might be exchanged"
+    "of the loss itself (default), or one of three readings maps them from (0, 1) to (0, infinity); their "
+    "roles might be exchanged"
 )
+
+Constants: TypeAlias = Literal["direct", "odds", "logarithm", "tangent"]
 
 
 @register("opml")
@@ -32,27 +36,42 @@ class OnePairApart(Objective):
     """One pair of labels is pushed apart at a time: ZLPR with two constants.
 
     Args:
-        alpha: Constant in the sum over positives, > 0.
-        beta: Constant in the sum over all other labels, > 0.
+        alpha: Constant in the sum over positives, >= 0.
+        beta: Constant in the sum over all other labels, >= 0. With alpha = beta = 0 the loss is unbounded
+            below, as in Eq. 2.
+        constants: Meaning of alpha and beta: `direct`, or the constant is a / (1 - a) (`odds`), -log a
+            (`logarithm`) or tan(pi a / 2) (`tangent`) for a in (0, 1).
+        form: `smooth`, or `hard` = highest score of N - lowest score of P, without constants.
     """
 
     card = Card(
         title="One pair of labels apart (OPML)",
         paper=_PAPER,
         year=2023,
-        equations="Eq. 3 and 6, reconstructed",
+        equations="Eq. 1-6, reconstructed",
         formula="L = mean over B of [log(alpha + sum over P of e^-z) + log(beta + sum over N of e^z)]\n"
-        "N = U and known negatives",
+        "N = U and known negatives\n"
+        "form = hard: L = mean over B of (max of z over N - min of z over P)",
         deviations=("mean over samples", _ALPHA),
     )
 
-    def __init__(self, *, alpha: float = 1.0, beta: float = 1.0) -> None:
+    def __init__(
+        self,
+        *,
+        alpha: float = 1.0,
+        beta: float = 1.0,
+        constants: Constants = "direct",
+        form: Literal["smooth", "hard"] = "smooth",
+    ) -> None:
         super().__init__()
-        check_positive(alpha=alpha, beta=beta)
-        self.alpha, self.beta = alpha, beta
+        check_non_negative(alpha=alpha, beta=beta)
+        check_choice("form", form, ("smooth", "hard"))
+        self.alpha, self.beta = _constants(constants, alpha, beta)
+        self.form = form
 
     def forward(self, outputs: Outputs, batch: Batch) -> dict[str, Tensor]:
-        return {"opml": opml_loss(outputs.logits, batch.target, alpha=self.alpha, beta=self.beta)}
+        loss = opml_loss(outputs.logits, batch.target, alpha=self.alpha, beta=self.beta, form=self.form)
+        return {"opml": loss}
 
 
 @register("opml_sp")
@@ -64,6 +83,7 @@ class OnePairApartSinglePositive(Objective):
     Args:
         alpha: Constant in the sum over positives, > 0.
         beta: Constant in the sum over all other labels, > 0.
+        constants: Meaning of alpha and beta, `direct`, `odds`, `logarithm` or `tangent`, as in `opml`.
         smoothing: Share of an unknown label that is positive: `product` (p AP)^gamma, `score` p AP^gamma,
             `constant`, or `none`. AP is the average precision of the class on the training set against
             observed labels, after the last epoch; 0 in the first epoch.
@@ -105,6 +125,7 @@ class OnePairApartSinglePositive(Objective):
         *,
         alpha: float = 1.0,
         beta: float = 1.0,
+        constants: Constants = "direct",
         smoothing: Literal["product", "score", "constant", "none"] = "product",
         share: float = 0.1,
         gamma: float = 1.0,
@@ -119,7 +140,8 @@ class OnePairApartSinglePositive(Objective):
         check_share(share=share, correction=correction)
         check_choice("smoothing", smoothing, ("product", "score", "constant", "none"))
         check_choice("rank", rank, ("determinant", "singular"))
-        self.alpha, self.beta, self.smoothing, self.share, self.gamma = alpha, beta, smoothing, share, gamma
+        self.alpha, self.beta = _constants(constants, alpha, beta)
+        self.smoothing, self.share, self.gamma = smoothing, share, gamma
         self.rank_weight, self.rank, self.delta = rank_weight, rank, delta
         self.memory = HighestScores(rate=correction) if correction else None
         adaptive = smoothing in ("product", "score")
@@ -160,3 +182,18 @@ class OnePairApartSinglePositive(Objective):
         self.average_precision.copy_(torch.from_numpy(np.nan_to_num(precision)))
         if self.memory is not None:
             self.memory.correct(logits, precision)
+
+
+def _constants(meaning: str, alpha: float, beta: float) -> tuple[float, float]:
+    """Constants of the loss for alpha and beta of the given meaning, checked."""
+    check_choice("constants", meaning, ("direct", "odds", "logarithm", "tangent"))
+    if meaning == "direct":
+        return alpha, beta
+    for name, value in (("alpha", alpha), ("beta", beta)):
+        if not 0 < value < 1:
+            raise ValueError(f"{name} must lie between 0 and 1 with constants={meaning!r}, got {value}")
+    if meaning == "odds":
+        return alpha / (1 - alpha), beta / (1 - beta)
+    if meaning == "logarithm":
+        return -math.log(alpha), -math.log(beta)
+    return math.tan(math.pi * alpha / 2), math.tan(math.pi * beta / 2)

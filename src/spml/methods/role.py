@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -13,7 +13,7 @@ from ..losses import role_loss
 from ..losses._core.domains import check_non_negative, check_positive
 from .base import Batch, Card, Facts, Needs, Objective, Outputs
 from .registry import register
-from .validation import stated_mean_labels
+from .validation import check_choice, stated_mean_labels
 
 _UNKNOWN, _KNOWN = math.log(0.6 / 0.4), math.log(0.995 / 0.005)
 """Initial logits of the estimates: known labels at 0.995 or 0.005, unknown ones between 0.4 and 0.6."""
@@ -28,6 +28,7 @@ class OnlineLabelEstimation(Objective):
     Args:
         weight: Weight of the regulariser on the expected number of positives, >= 0.
         lr_factor: Learning rate of the estimated labels, relative to that of the model, > 0.
+        norm: Divisor of the sum over known labels: B * C (`elements`, released code) or B (`samples`, paper).
     """
 
     card = Card(
@@ -41,6 +42,8 @@ class OnlineLabelEstimation(Objective):
         state="estimated labels (parameters, N x C)",
         head_bias="prior",
         deviations=(
+            "the paper divides the sum over known positives by B, the released code by B * C; default: the "
+            "released code",
             "the released code adds 1e-5 inside logarithms (role_loss(eps=1e-5)); the default has none",
             "the mean labels per sample are stated by the user; the released code takes them from the true "
             "labels",
@@ -50,11 +53,18 @@ class OnlineLabelEstimation(Objective):
     needs = Needs(batch_coupled=True)
     estimates: nn.Parameter
 
-    def __init__(self, *, weight: float = 1.0, lr_factor: float = 10.0) -> None:
+    def __init__(
+        self,
+        *,
+        weight: float = 1.0,
+        lr_factor: float = 10.0,
+        norm: Literal["elements", "samples"] = "elements",
+    ) -> None:
         super().__init__()
         check_non_negative(weight=weight)
         check_positive(lr_factor=lr_factor)
-        self.weight, self.lr_factor = weight, lr_factor
+        check_choice("norm", norm, ("elements", "samples"))
+        self.weight, self.lr_factor, self.norm = weight, lr_factor, norm
         self.mean_labels = 1.0
 
     def on_fit_start(self, facts: Facts) -> None:
@@ -79,5 +89,6 @@ class OnlineLabelEstimation(Objective):
                 self.estimates[batch.index],
                 mean_labels=self.mean_labels,
                 weight=self.weight,
+                norm=self.norm,
             )
         }

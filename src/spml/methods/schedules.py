@@ -4,23 +4,31 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 Scheduled: TypeAlias = float | Sequence[float]
+ScheduledOrAuto: TypeAlias = float | Literal["auto"] | Sequence[float | Literal["auto"]]
 
 SHAPES = ("linear", "constant", "cosine", "exponential")
 
 
-def ends(name: str, value: Scheduled) -> tuple[float, float]:
+def ends(name: str, value: ScheduledOrAuto, auto: float | None = None) -> tuple[float, float]:
     """Return the first and the last value of a hyper-parameter, given as a number or as [start, end].
+
+    Args:
+        name: Name of the hyper-parameter, for the message.
+        value: Value of the hyper-parameter.
+        auto: Number that `auto` stands for; None = `auto` is refused.
 
     Raises:
         ValueError: The value is neither a number nor two numbers.
     """
-    pair = [value, value] if isinstance(value, (int, float)) else value
-    if isinstance(pair, str) or len(pair) != 2 or not all(isinstance(end, (int, float)) for end in pair):
-        raise ValueError(f"{name} must be a number or [start, end], got {value!r}")
-    return float(pair[0]), float(pair[1])
+    pair = [value, value] if isinstance(value, (int, float, str)) else list(value)
+    numbers = [auto if end == "auto" and auto is not None else end for end in pair]
+    if len(numbers) != 2 or not all(isinstance(end, (int, float)) for end in numbers):
+        kind = "a number" if auto is None else "a number, auto"
+        raise ValueError(f"{name} must be {kind} or [start, end], got {value!r}")
+    return float(numbers[0]), float(numbers[1])
 
 
 def at(start: float, end: float, fraction: float, shape: str) -> float:

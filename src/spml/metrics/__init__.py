@@ -15,7 +15,7 @@ from .comparison import Candidate, Comparison, compare_models, compare_ranks, sa
 from .observed import SPScore, sp_of_ranks, sp_score, sp_scores
 from .ranks import Ranks, observed_ranks
 from .registry import LabelledScores, Metric, metrics, register_metric
-from .thresholded import PrecisionRecallF1, TopK, precision_recall_f1, top_k
+from .thresholded import PrecisionRecallF1, TopK, cost_sensitive_hamming, precision_recall_f1, top_k
 
 __all__ = [
     "Candidate",
@@ -29,6 +29,7 @@ __all__ = [
     "average_precision",
     "compare_models",
     "compare_ranks",
+    "cost_sensitive_hamming",
     "mean_average_precision",
     "mean_over_classes",
     "metrics",

@@ -78,6 +78,42 @@ def precision_recall_f1(
     )
 
 
+def cost_sensitive_hamming(
+    scores: npt.ArrayLike | torch.Tensor,
+    truth: npt.ArrayLike | torch.Tensor,
+    threshold: float | npt.ArrayLike,
+) -> float:
+    """Cost-sensitive Hamming loss if each label with a score of at least the threshold is predicted.
+
+    Mean over samples of the share of their positives that are missed plus the share of their negatives that
+    are predicted: 0 at best, 2 at worst. For a sample with both it is 2 (1 - balanced accuracy). A side on
+    which a sample has no known label costs nothing.
+
+    Args:
+        scores: Scores of shape (N, C).
+        truth: Labels of shape (N, C), as in `average_precision`; unknown entries are not counted.
+        threshold: Number on the scale of the scores, or one number per class, shape (C,).
+
+    Raises:
+        ValueError: As in `precision_recall_f1`.
+
+    Example:
+        >>> cost_sensitive_hamming([[1.0, -1.0, 1.0, -1.0]], [[1, 1, -1, -1]], threshold=0.0)
+        1.0
+
+    Source: Cui et al., OpenReview JFf-bPQu5RB, Eq. 12, which prints the indicators of right predictions; the
+    cost is that of wrong ones, as in Eq. 24.
+    """
+    values = as_scores(scores)
+    positive, known = as_truth(truth, values.shape)
+    predicted: BoolArray = values >= _thresholds(threshold, values)
+    negative: BoolArray = ~positive if known is None else known & ~positive
+    cost = 0.0
+    for side, wrong in ((positive, positive & ~predicted), (negative, negative & predicted)):
+        cost += _ratio(wrong.sum(1, dtype=np.float64), side.sum(1, dtype=np.float64))
+    return cost
+
+
 def top_k(scores: npt.ArrayLike | torch.Tensor, truth: npt.ArrayLike | torch.Tensor, k: int) -> TopK:
     """P@k, R@k and hit@k as in Cole et al. 2021: means over all samples; a sample without positives scores 0.
 
@@ -147,3 +183,8 @@ def _at_threshold(data: LabelledScores) -> dict[str, dict[str, Any]]:
 @register_metric("top_k", "P@k, R@k and hit@k")
 def _top_k(data: LabelledScores) -> dict[str, dict[str, Any]]:
     return {str(k): top_k(data.scores, data.truth, k)._asdict() for k in (1, 3, 5) if k <= len(data.classes)}
+
+
+@register_metric("cost_sensitive_hamming", "Cost-sensitive Hamming loss")
+def _cost_sensitive_hamming(data: LabelledScores) -> float:
+    return cost_sensitive_hamming(data.scores, data.truth, data.threshold)

@@ -61,9 +61,7 @@ class Backbone(nn.Module):
             InputError: The backbone has no such map: it is a transformer of tokens, or pooling is followed by
                 further layers, or the inputs are feature vectors.
         """
-        maps: Any = None
-        if self.spec.name != NONE:
-            maps = self.network.forward_features(self._normalised(inputs))  # type: ignore[operator]
+        maps = None if self.spec.name == NONE else self.unpooled(inputs)
         if not isinstance(maps, Tensor) or maps.ndim != 4 or maps.shape[1] != self.num_features:
             shape = f", but values of shape {tuple(maps.shape[1:])}" if isinstance(maps, Tensor) else ""
             raise InputError(
@@ -72,6 +70,14 @@ class Backbone(nn.Module):
                 "resnet50), and do not freeze it (--model.frozen no)."
             )
         return maps
+
+    def unpooled(self, inputs: Tensor) -> Any:
+        """Return what the network computes of images before pooling.
+
+        Maps (B, D, h, w) or (B, h, w, D), tokens (B, n, D), or something else; its width may differ from
+        `num_features`.
+        """
+        return self.network.forward_features(self._normalised(inputs))  # type: ignore[operator]
 
     def pool(self, maps: Tensor) -> Tensor:
         """Return the features (B, D) of maps (B, D, h, w)."""

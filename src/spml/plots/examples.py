@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +13,18 @@ from .style import GIVEN, MISSED, RIGHT, WRONG, cut, image_at, new_sheet, save, 
 
 SIDE, GAP, LINE, TITLE = 1.5, 0.14, 0.165, 0.42  # inches: an image, space, a line of text, a title
 _MAX_LINES = 7
+_MARKS = {
+    "right": ("\N{CHECK MARK}", RIGHT),
+    "wrong": ("\N{BALLOT X}", WRONG),
+    "open": ("\N{BULLET}", "black"),
+    "missed": ("\N{EN DASH}", MISSED),
+}
+
+Kind = Literal["right", "wrong", "open", "missed"]
+"""What is known of a predicted label (right, wrong, or open if nothing is known), or of one not predicted."""
+
+Line = tuple[str, str, str]
+"""Text, colour and weight of a line."""
 
 
 def example_sheet(
@@ -54,13 +66,18 @@ def example_sheet(
 
 
 def _legend(sheet: Any, *, with_truth: bool) -> None:
-    entries = [("observed label", GIVEN, "bold"), ("\N{BULLET} predicted", "black", "normal")]
+    entries = [("observed label", GIVEN, "bold"), marked("open", "predicted")]
     if with_truth:
         entries[1:] = [
-            ("\N{CHECK MARK} predicted, true", RIGHT, "normal"),
-            ("\N{BALLOT X} predicted, not true", WRONG, "normal"),
-            ("\N{EN DASH} missed", MISSED, "normal"),
+            marked("right", "predicted, true"),
+            marked("wrong", "predicted, not true"),
+            marked("missed", "missed"),
         ]
+    sheet_legend(sheet, entries)
+
+
+def sheet_legend(sheet: Any, entries: Sequence[Line]) -> None:
+    """Write the meaning of colours and marks at the top of a sheet, one entry after the other."""
     width, height = sheet.get_size_inches()
     axes = sheet.add_axes((0, 0, 1, 1))
     axes.set_axis_off()
@@ -80,19 +97,28 @@ def _legend(sheet: Any, *, with_truth: bool) -> None:
         )
 
 
-def _lines(
-    observed: Sequence[str], predicted: Sequence[str], truth: Sequence[str] | None
-) -> list[tuple[str, str, str]]:
-    """(text, colour, weight) of the lines under a sample; the last line counts those that are too many."""
-    lines = [(cut(name), GIVEN, "bold") for name in observed] or [("no observed label", GIVEN, "normal")]
+def marked(kind: Kind, text: str, weight: str = "normal") -> Line:
+    """Put the mark of a kind of prediction before a text, and give it its colour."""
+    mark, colour = _MARKS[kind]
+    return f"{mark} {text}", colour, weight
+
+
+def shortened(lines: Sequence[Line], limit: int = _MAX_LINES) -> list[Line]:
+    """Lines that fit under an image: where there are more than `limit`, the last one counts the rest."""
+    if len(lines) <= limit:
+        return list(lines)
+    return [*lines[: limit - 1], (f"... {len(lines) - limit + 1} more", MISSED, "normal")]
+
+
+def _lines(observed: Sequence[str], predicted: Sequence[str], truth: Sequence[str] | None) -> list[Line]:
+    """The lines under a sample."""
+    lines: list[Line] = [(cut(name), GIVEN, "bold") for name in observed]
+    lines = lines or [("no observed label", GIVEN, "normal")]
     if truth is None:
-        lines += [(f"\N{BULLET} {cut(name)}", "black", "normal") for name in predicted]
+        lines += [marked("open", cut(name)) for name in predicted]
     else:
         true = set(truth)
-        lines += [(f"\N{CHECK MARK} {cut(n)}", RIGHT, "normal") for n in predicted if n in true]
-        lines += [(f"\N{BALLOT X} {cut(n)}", WRONG, "normal") for n in predicted if n not in true]
-        lines += [(f"\N{EN DASH} {cut(n)}", MISSED, "normal") for n in truth if n not in set(predicted)]
-    if len(lines) > _MAX_LINES:
-        left = len(lines) - _MAX_LINES + 1
-        lines[_MAX_LINES - 1 :] = [(f"... {left} more", MISSED, "normal")]
-    return lines
+        lines += [marked("right", cut(name)) for name in predicted if name in true]
+        lines += [marked("wrong", cut(name)) for name in predicted if name not in true]
+        lines += [marked("missed", cut(name)) for name in truth if name not in set(predicted)]
+    return shortened(lines)

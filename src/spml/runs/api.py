@@ -253,7 +253,7 @@ class Run:
             np.zeros(len(ids) + 1, np.int64), np.empty(0, np.int64), np.empty(0, np.int8), len(self.classes)
         )
         logits = self.logits(Samples(ids, inputs, unlabelled), Engine(batch_size, workers, device, console))
-        return Predictions(ids, self.classes, self._probabilities(logits), self._labels(logits), notes)
+        return Predictions(ids, self.classes, self.probabilities(logits), self._labels(logits), notes)
 
     def evaluate(
         self,
@@ -345,7 +345,8 @@ class Run:
                     f"sample, but the data has {width}. Give features made in the same way."
                 )
 
-    def _probabilities(self, logits: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    def probabilities(self, logits: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+        """Turn what `logits` returned into scores, float32 in [0, 1], as `Predictions` describes them."""
         from scipy.special import expit
 
         normalised = self._classifier.top.scores == models.LOG_SOFTMAX

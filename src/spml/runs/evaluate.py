@@ -100,7 +100,7 @@ def evaluate(
             that the runs do not know, has no known positive label, or, with `observed`, has no unknown one.
     """
     first = next(iter(runs.values()))
-    _check_classes(runs)
+    check_classes(runs)
     check_mean_labels(mean_labels, len(first.classes))
     opening = start_opening(config, purpose="evaluate", report=report)
 
@@ -220,8 +220,12 @@ def _same_path(first: str, second: str) -> bool:
     return bool(first) and Path(first).resolve() == Path(second).resolve()
 
 
-def _check_classes(runs: Mapping[str, Trained]) -> None:
-    """Refuse to compare runs with different classes; their order may differ."""
+def check_classes(runs: Mapping[str, Trained]) -> None:
+    """Refuse to compare runs with different classes; their order may differ.
+
+    Raises:
+        InputError: A run has a class that another one lacks.
+    """
     (first, first_classes), *others = ((name, run.classes) for name, run in runs.items())
     for name, classes in others:
         for run, has, other, lacks in (
@@ -232,7 +236,7 @@ def _check_classes(runs: Mapping[str, Trained]) -> None:
             if missing:
                 raise InputError(
                     f"{run} knows the class {missing[0]!r} and {other} does not: only runs with the same "
-                    "classes can be compared. Evaluate them one at a time."
+                    "classes can be compared. Name one run at a time."
                 )
 
 

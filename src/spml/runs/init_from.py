@@ -26,6 +26,9 @@ from . import folder as run_files
 
 _FORMAT = "spml objective 1"
 
+State = tuple[dict[str, Tensor], str]
+"""What a method had inferred, and a fingerprint of the samples that its rows belong to."""
+
 
 @dataclass(frozen=True)
 class Start:
@@ -35,11 +38,13 @@ class Start:
         folder: Folder of the finished run.
         classifier: Its model.
         card: Content of its model.json.
+        state: State of its method where the run was not written to a folder, if the method has one.
     """
 
     folder: Path
     classifier: models.Classifier
     card: dict[str, Any]
+    state: State | None = None
 
     @property
     def weights(self) -> str:
@@ -134,14 +139,14 @@ class Start:
             InputError: The file of the state is damaged.
         """
         own_state, path = objective.state_dict(), self.folder / run_files.OBJECTIVE
-        trained_with = self.card["method"]["name"]
-        if not own_state and (method == trained_with or not path.is_file()):
+        trained_with, kept = self.card["method"]["name"], bool(self.state) or path.is_file()
+        if not own_state and (method == trained_with or not kept):
             return "none"
         if method != trained_with:
             return f"not carried: it was trained with {trained_with}, this run with {method}"
-        if not path.is_file():
+        if not kept:
             return f"not carried: {path.name} is missing"
-        state, labels = _read_state(path)
+        state, labels = self.state or _read_state(path)
         if labels != fingerprint(train):
             return "not carried: it had other training samples or labels"
         if _shapes(state) != _shapes(own_state):
@@ -192,7 +197,7 @@ def fingerprint(samples: Samples) -> str:
     return digest.hexdigest()
 
 
-def _read_state(path: Path) -> tuple[dict[str, Tensor], str]:
+def _read_state(path: Path) -> State:
     from safetensors import SafetensorError, safe_open
 
     try:

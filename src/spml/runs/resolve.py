@@ -58,12 +58,13 @@ Opener = Callable[[Config, "Start | None"], tuple[Dataset, models.BackboneSpec]]
 """Opens the data of a configuration for the backbone that it names, or for that of the run to start from."""
 
 
-def resolve(config: Config, open_data: Opener) -> Resolved:
+def resolve(config: Config, open_data: Opener, start: Start | None = None) -> Resolved:
     """Complete and check the settings of a run.
 
     Args:
         config: Settings as the user stated them.
         open_data: Opens the data; called after everything that can be checked without it.
+        start: Finished run that this one starts from, if it is not the one that `config.init_from` names.
 
     Raises:
         InputError: A setting is outside its domain or does not go together with another one, with the data,
@@ -71,7 +72,8 @@ def resolve(config: Config, open_data: Opener) -> Resolved:
     """
     config = _with_method(config)
     _check_without_data(config)
-    start = read_start(Path(config.init_from)) if config.init_from else None
+    if config.init_from:
+        start = read_start(Path(config.init_from))
     data, spec = open_data(config, start)
     check_mean_labels(config.mean_labels, len(data.classes))
     objective = create(config.method, config.hp) if config.method else None
@@ -79,7 +81,7 @@ def resolve(config: Config, open_data: Opener) -> Resolved:
     if start:
         config = replace(config, model=start.model_settings(config.model))
     model = _model_settings(config, spec, data, needs)
-    optim = _optim_settings(config, spec, model)
+    optim = _optim_settings(config, spec, model, new_head=start is None)
     config = replace(config, data=_data_settings(config.data, spec, data), model=model, optim=optim)
     _check_needs(config, needs)
     remark = missed_warmup(config, objective) if objective else ""
@@ -237,13 +239,14 @@ def _model_settings(config: Config, spec: models.BackboneSpec, data: Dataset, ne
     return replace(model, backbone=spec.name, frozen=frozen)
 
 
-def _optim_settings(config: Config, spec: models.BackboneSpec, model: ModelConfig) -> OptimConfig:
+def _optim_settings(
+    config: Config, spec: models.BackboneSpec, model: ModelConfig, *, new_head: bool
+) -> OptimConfig:
     optim, fine_tuned = config.optim, _is_pretrained(spec) and model.frozen == "no"
-    new_head = fine_tuned and not config.init_from
     return replace(
         optim,
         lr=optim.lr or (1e-4 if fine_tuned else 1e-3),
-        head_lr_factor=optim.head_lr_factor or (10.0 if new_head else 1.0),
+        head_lr_factor=optim.head_lr_factor or (10.0 if fine_tuned and new_head else 1.0),
     )
 
 

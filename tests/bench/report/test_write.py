@@ -30,7 +30,16 @@ SETTINGS = {
     "reference_only": ["full"],
     "spaces": {"em": {"optim.lr": Range(choices=(0.001, 0.01, 0.1))}},
 }
-FILES = {"report.md", "report.html", "results.csv", "summary.csv", "tables.tex", "cost.md", "cost.csv"}
+FILES = {
+    "report.md",
+    "report.html",
+    "results.csv",
+    "summary.csv",
+    "trials.csv",
+    "tables.tex",
+    "cost.md",
+    "cost.csv",
+}
 
 
 def write_report(

@@ -125,6 +125,20 @@ def test_observe_protocol_gives_the_labels_of_the_protocol(prepared):
     assert plain.splits["train"].observed.full
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_one_positive_and_all_negatives_of_a_benchmark(prepared, name):
+    """The published positive, every true negative, and no hidden positive; the same samples as without."""
+    path = str(prepared[name][2])
+    protocol = open_dataset(DataConfig(path=path, observe="protocol"), size=8)
+    oracle = open_dataset(DataConfig(path=path, observe="protocol", observe_all_negatives=True), size=8)
+    for split, samples in oracle.splits.items():
+        assert samples.ids == protocol.splits[split].ids
+        published = protocol.splits[split].observed.to_ternary()
+        expected = np.where(oracle.truth[split].to_ternary() == -1, -1, published)
+        assert (samples.observed.to_ternary() == expected).all()
+    assert not oracle.splits["train"].observed.full
+
+
 def test_preparing_again_gives_the_same_bytes(prepared, tmp_path):
     root, _, path, _ = prepared["voc2012"]
     shutil.copytree(root, tmp_path / "copy")

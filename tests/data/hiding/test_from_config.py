@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 import torch
 
+import spml
 from spml.cli.main import main
 from spml.config import DataConfig, read_yaml
 from spml.data import open_dataset
 from spml.data.assemble import to_dataset
 from spml.data.dataset import Samples
-from spml.data.hiding import hide, rules, weights
+from spml.data.hiding import additions, hide, rules, weights
 from spml.data.hiding.from_config import USES
 from spml.data.records import Objects, Records
 from spml.errors import InputError
@@ -145,6 +146,79 @@ def test_protocol_observes_the_published_labels():
         hide(records(), config)
 
 
+# -- all negatives and wrong positives -----------------------------------------------------------------------
+
+ONE_POSITIVE = ("single", "frequency", "salience", "size", "position", "protocol")
+
+
+@pytest.mark.parametrize("rule", ONE_POSITIVE)
+def test_all_negatives_on_top_of_a_rule(rule):
+    """The positive is the one that the rule keeps; a hidden positive is unknown, a true negative is -1."""
+    source = records(objects=boxes(), protocol=rules.single_positive(LABELS, 77))
+    seed = 0 if rule == "protocol" else 3
+    one, note = hide(source, DataConfig(observe=rule, observe_seed=seed))
+    both, longer_note = hide(source, DataConfig(observe=rule, observe_seed=seed, observe_all_negatives=True))
+    assert longer_note == note + " Every true negative is observed, too."
+    ternary, truth = both.to_ternary(), LABELS.to_ternary()
+    assert (ternary[truth == -1] == -1).all()
+    assert (ternary[truth == 1] == one.to_ternary()[truth == 1]).all()
+    assert ((ternary == 0) == ((truth == 1) & (one.to_ternary() == 0))).all()
+    assert (ternary == 0).any()
+
+
+@pytest.mark.parametrize("rule", ONE_POSITIVE)
+def test_wrong_positives_on_top_of_a_rule(rule):
+    source = records(objects=boxes(), protocol=rules.single_positive(LABELS, 77))
+    config = DataConfig(observe=rule, observe_noise=0.4, observe_seed=3)
+    clean_seed = 0 if rule == "protocol" else 3
+    clean, note = hide(source, replace(config, observe_noise=0.0, observe_seed=clean_seed))
+    expected, wrong = additions.with_wrong_positives(clean, LABELS, 0.4, 3)
+    noisy, longer_note = hide(source, config)
+    assert noisy == expected
+    known = int((LABELS.positives_per_sample() > 0).sum())
+    assert longer_note == (
+        f"{note} {wrong} of the {known} observed positives are wrong on purpose: a label that is absent "
+        "replaces each with probability 0.4, drawn with seed 3."
+    )
+    assert wrong == ((noisy.to_ternary() == 1) & (LABELS.to_ternary() == -1)).sum() > 0
+
+
+def test_wrong_positives_are_known_to_evaluators_and_reported():
+    """The truth stays as it is, and the notes, which every run's summary repeats, state the number."""
+    config = DataConfig(observe="single", observe_noise=0.5, observe_all_negatives=True)
+    data = to_dataset(records(), config, Numbers(range(50)), {})
+    rows = [int(row) for row in data.splits["train"].ids]
+    assert data.truth["train"] == LABELS.take(rows)
+    observed, truth = data.splits["train"].observed.to_ternary(), data.truth["train"].to_ternary()
+    assert ((observed == 1) & (truth == -1)).sum() > 5
+    assert not ((observed == -1) & (truth == 1)).any()
+    assert any("observed positives are wrong on purpose" in note for note in data.notes)
+
+
+@pytest.mark.parametrize("rule", ["single", "frequency"])
+@pytest.mark.parametrize("settings", [{"observe_noise": 0.1}, {"observe_all_negatives": True}])
+def test_additions_need_full_labels(rule, settings):
+    partial = ObservedLabels.from_multi_hot(LABELS.to_multi_hot())
+    with pytest.raises(InputError, match=rf"observe={rule} hides labels of fully labelled data"):
+        hide(records(partial), DataConfig(observe=rule, **settings))
+
+
+def test_one_positive_and_all_negatives_of_the_digits():
+    """What the oracle learns from: not the full labels, since hidden positives stay hidden."""
+    settings = {"path": "digits", "observe": "single", "observe_seed": 4}
+    single = open_dataset(DataConfig(**settings))
+    oracle = open_dataset(DataConfig(**settings, observe_all_negatives=True))
+    full = open_dataset(DataConfig(path="digits"))
+    for name, samples in oracle.splits.items():
+        assert samples.ids == single.splits[name].ids == full.splits[name].ids
+        target, truth = samples.observed.to_ternary(), full.truth[name].to_ternary()
+        positive = single.splits[name].observed.to_ternary() == 1
+        assert (target[positive] == 1).all()
+        assert (target[(truth == 1) & ~positive] == 0).all()
+        assert (target[truth == -1] == -1).all()
+        assert ((truth == 1) & ~positive).sum() > len(samples) / 2
+
+
 @pytest.mark.parametrize("rule", ["size", "position"])
 def test_boxes_are_needed(rule):
     elsewhere = Objects(np.zeros(1, int), np.flatnonzero(LABELS.to_multi_hot()[0] == 0)[:1], *np.ones((2, 1)))
@@ -165,7 +239,8 @@ def test_labels_must_be_full(rule):
 # -- settings --------------------------------------------------------------------------------------------
 
 
-CHANGED = {"observe_positives": 2, "observe_negatives": 3, "observe_share": 0.5, "observe_power": 2.0}
+CHANGED = {"observe_positives": 2, "observe_negatives": 3, "observe_share": 0.5, "observe_power": 2.0,
+           "observe_all_negatives": True, "observe_noise": 0.1}  # fmt: skip
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -184,6 +259,10 @@ def test_the_message_names_the_rules_that_use_a_setting():
         open_dataset(DataConfig(path="digits", observe="single", observe_share=0.5))
     with pytest.raises(InputError, match=r"\(frequency, salience, size, position\)\."):
         open_dataset(DataConfig(path="digits", observe_power=2.0))
+    with pytest.raises(InputError, match=r"negatives true has no .* counts: .* size, position, protocol\)\."):
+        open_dataset(DataConfig(path="digits", observe="counts", observe_all_negatives=True))
+    with pytest.raises(InputError, match=r"observe_noise 0\.1 has no effect with --data\.observe none"):
+        open_dataset(DataConfig(path="digits", observe_noise=0.1))
     with pytest.raises(InputError, match=r"observe_seed 4 has no effect with --data\.observe protocol"):
         open_dataset(DataConfig(path="digits", observe="protocol", observe_seed=4))
 
@@ -197,6 +276,9 @@ def test_the_message_names_the_rules_that_use_a_setting():
         ({"observe": "fraction", "observe_share": 0.0}, r"share must be between 0 and 1, got 0\.0"),
         ({"observe": "fraction", "observe_share": 1.0}, r"share must be between 0 and 1, got 1\.0"),
         ({"observe": "fraction", "observe_share": float("nan")}, "share must be between 0 and 1, got nan"),
+        ({"observe": "single", "observe_noise": -0.1}, r"noise must be in \[0, 1\), got -0\.1"),
+        ({"observe": "single", "observe_noise": 1.0}, r"noise must be in \[0, 1\), got 1\.0"),
+        ({"observe": "single", "observe_noise": float("nan")}, r"noise must be in \[0, 1\), got nan"),
         ({"observe": "frequency", "observe_power": float("inf")}, r"power must be in \[-100, 100\] with"),
         ({"observe": "size", "observe_power": float("nan")}, r"power must be in \[-100, 100\] with size"),
         ({"observe": "salience", "observe_power": -1.0}, r"power must be in \[0, 100\] with salience, g"),
@@ -272,3 +354,20 @@ def test_an_unknown_rule(features, capsys):
     with pytest.raises(SystemExit):
         main(["train", str(features), "--data.observe", "some"])
     assert "some" in capsys.readouterr().err
+
+
+def test_one_positive_and_all_negatives_is_not_the_ceiling(features, tmp_path):
+    """With full labels the loss of `iun` is that of `bce`; where positives are hidden it is not."""
+
+    def scores(name, method, **settings):
+        data = {"unlisted": "negative", **settings}
+        run = spml.train(
+            features, method=method, data=data, epochs=2, batch_size=32, threads=1, quiet=True,
+            optim={"lr": 0.05}, output=str(tmp_path / name),
+        )  # fmt: skip
+        return run.predict(features).scores
+
+    ceiling, same = scores("ceiling", "bce"), scores("same", "iun")
+    assert np.allclose(ceiling, same, atol=1e-5)
+    oracle = scores("oracle", "iun", observe="single", observe_all_negatives=True)
+    assert np.abs(oracle - ceiling).max() > 0.01

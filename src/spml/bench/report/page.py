@@ -377,6 +377,7 @@ def _reproduction(report: Report) -> list[str]:
         "above:",
         "```\nspml bench config STORE KEY > run.yaml\nspml train --config run.yaml\n```",
         "Next to this page: `results.csv` (one line per seed), `summary.csv` (one line per cell), "
+        "`trials.csv` (one line per trial, selected or not), "
         "`tables.tex`, `figures/`, and the cost of the runs in `cost.md` and `cost.csv`.",
     ]
 

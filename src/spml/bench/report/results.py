@@ -25,6 +25,7 @@ from .statistics import (
     rank,
     selection_losses,
 )  # fmt: skip
+from .trials import TrialScore, trial_scores
 
 
 class Spread(NamedTuple):
@@ -86,6 +87,7 @@ class Report:
         rankings: Ranking by mode.
         losses: Loss of each mode except `oracle` against `oracle`; empty without `oracle`.
         books: Data, code, cost, failed and missing runs.
+        trials: Scores of every trial by every mode.
     """
 
     modes: tuple[str, ...]
@@ -97,6 +99,7 @@ class Report:
     rankings: Mapping[str, Ranking]
     losses: tuple[SelectionLoss, ...]
     books: Bookkeeping
+    trials: tuple[TrialScore, ...] = ()
 
 
 def build_report(
@@ -145,6 +148,7 @@ def build_report(
         rankings={mode: _ranking(entries, mode, baseline, ceiling, unranked) for mode in modes},
         losses=selection_losses(picked, modes, unranked),
         books=keep_books(rows, picked, modes, expected, unranked),
+        trials=tuple(trial_scores(rows, modes)),
     )
 
 

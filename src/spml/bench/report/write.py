@@ -20,7 +20,10 @@ _MAX_TASKS_ON_SCREEN = 12
 
 
 def write_report(report: Report, folder: Path, *, title: str, about: Sequence[str] = ()) -> None:
-    """Write report.md, report.html, results.csv, summary.csv, tables.tex, cost.md, cost.csv and figures/.
+    """Write report.md, report.html, tables.tex, figures/, cost.md and tables of the numbers.
+
+    `results.csv` has a line per seed of each cell, `summary.csv` one per cell, `trials.csv` one per trial and
+    mode, whether the mode selects it or not, and `cost.csv` one per data set and candidate.
 
     The same rows give the same files, in whatever order and whenever they are written. Only the cost of runs
     differs when a comparison is repeated, so it has files of its own. No file is ever left half-written.
@@ -95,6 +98,14 @@ def _write_csv(report: Report, folder: Path) -> None:
     header += ["difference_sd", "difference_seeds", "p_holm", "best", "trials_least", "trials_most"]
     header += ["median_params", "edges", "test_mAP_by_seed"]
     write_rows(folder / "summary.csv", header, summary)
+    header = [*cell, "seed", "trial", "epoch", "score", "val_mAP", "test_mAP", "params", "key"]
+    trials = [
+        [*trial.row.series[:3], trial.mode, trial.row.series.seed, trial.row.trial, trial.epoch + 1]
+        + [_number(value) for value in (trial.value, trial.val, trial.test)]
+        + [_json(trial.row.params), trial.row.key]
+        for trial in report.trials
+    ]
+    write_rows(folder / "trials.csv", header, trials)
     header = ["data", "candidate", "runs", "seconds", "memory_MiB"]
     costs = [[*cost[:3], f"{cost.seconds:.3f}", f"{cost.memory:.1f}"] for cost in report.books.costs]
     write_rows(folder / "cost.csv", header, costs)

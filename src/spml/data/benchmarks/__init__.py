@@ -10,10 +10,10 @@ from .coco2014 import COCO2014
 from .common import Benchmark, Missing, write_manifest
 from .cub200 import CUB200
 from .download import Report, fetch
-from .nuswide import NUSWIDE
+from .nuswide import NUSWIDE, NUSWIDE_MERGED
 from .voc2012 import VOC2012
 
-BENCHMARKS = {benchmark.name: benchmark for benchmark in (VOC2012, COCO2014, NUSWIDE, CUB200)}
+BENCHMARKS = {benchmark.name: benchmark for benchmark in (VOC2012, COCO2014, NUSWIDE, NUSWIDE_MERGED, CUB200)}
 
 
 def _silent(line: str) -> None:
@@ -27,7 +27,7 @@ def prepare(name: str, root: str | Path, *, download: bool = False, report: Repo
     protocol observes (`--data.observe protocol`). Images are not copied.
 
     Args:
-        name: `voc2012`, `coco2014`, `nuswide` or `cub200`.
+        name: `voc2012`, `coco2014`, `nuswide`, `nuswide-merged` or `cub200`.
         root: Folder that contains the official folders.
         download: Whether to download and unpack what is missing, if its source allows that. An interrupted
             download is resumed; archives are kept.

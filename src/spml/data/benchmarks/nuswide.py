@@ -1,4 +1,8 @@
-"""NUS-WIDE: 81 concepts in photographs from Flickr, which are available on request only."""
+"""NUS-WIDE: 81 concepts in photographs from Flickr, which are available on request only.
+
+Publications on single positives use 150,000 training and 60,260 test images, in two ways: `nuswide` are the
+lists that some of them give as files, `nuswide-merged` is a random split of the official sets.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +13,20 @@ import numpy.typing as npt
 
 from ...errors import InputError
 from ...labels import LabelError, ObservedLabels
+from ..draws import permutation
+from ..phrases import counted
+from ..readers.manifest import image_paths
+from ..safe import is_file
 from .common import Benchmark, Missing, Official, Part, Published, find_folder, read_lines
 
 _FLICKR = ("Flickr", "images", "Images")
 _CONCEPTS = "ConceptsList/Concepts81.txt"
 _IMAGES = "formatted_{}_images.npy"
 _LABELS = "formatted_{}_labels.npy"
+
+TRAIN, TEST = 150_000, 60_260
+MERGED = {"Train": 126_034, "Test": 84_226}
+"""Images of the official training and test sets that Cui et al. merged."""
 
 
 def _formatted(root: Path) -> list[Path]:
@@ -24,6 +36,10 @@ def _formatted(root: Path) -> list[Path]:
 def _missing(root: Path) -> list[Missing]:
     if any(path.is_file() for path in _formatted(root)):
         return [Missing(path) for path in _formatted(root) if not path.is_file()]
+    return _missing_release(root)
+
+
+def _missing_release(root: Path) -> list[Missing]:
     lists = [root / "ImageList" / f"{phase}Imagelist.txt" for phase in ("Train", "Test")]
     required = [*lists, root / _CONCEPTS]
     if required[-1].is_file():
@@ -79,27 +95,65 @@ def _read_formatted(root: Path) -> Official:
 
 def _read_release(root: Path) -> Official:
     """Read `ImageList/{Train,Test}Imagelist.txt`, and one file of 0 and 1 per concept and part."""
-    classes = _concepts(root)
-    parts: list[Part] = []
-    for phase in ("Train", "Test"):
-        names = read_lines(root / "ImageList" / f"{phase}Imagelist.txt")
-        matrix = np.empty((len(names), len(classes)), np.uint8)
-        for column, name in enumerate(classes):
-            path = _concept(root, name, phase)
-            values = read_lines(path)
-            if len(values) != len(names) or not set(values) <= {"0", "1"}:
-                raise InputError(
-                    f"{path}: must hold 0 or 1 for each of the {len(names):,} images of "
-                    f"{phase}Imagelist.txt, but has {len(values):,} lines. Download it again."
-                )
-            matrix[:, column] = np.array(values) == "1"
-        parts.append(_part(root, names, ObservedLabels.from_multi_hot(matrix, unlisted="negative")))
+    train, test = (_read_part(root, phase) for phase in ("Train", "Test"))
     note = (
         "Images and split are those of the official release, also images with no concept. Publications on "
         "single positives use lists of 150,000 and 60,260 images instead, which they give as "
-        "formatted_*.npy: put those into the root folder to use them."
+        "formatted_*.npy: put those into the root folder to use them, or prepare nuswide-merged."
     )
-    return Official(classes, parts[0], parts[1], (note,))
+    return Official(_concepts(root), train, test, (note,))
+
+
+def _read_part(root: Path, phase: str) -> Part:
+    """Read the official training or test set."""
+    classes, names = _concepts(root), read_lines(root / "ImageList" / f"{phase}Imagelist.txt")
+    matrix = np.empty((len(names), len(classes)), np.uint8)
+    for column, name in enumerate(classes):
+        path = _concept(root, name, phase)
+        values = read_lines(path)
+        if len(values) != len(names) or not set(values) <= {"0", "1"}:
+            raise InputError(
+                f"{path}: must hold 0 or 1 for each of the {len(names):,} images of "
+                f"{phase}Imagelist.txt, but has {len(values):,} lines. Download it again."
+            )
+        matrix[:, column] = np.array(values) == "1"
+    return _part(root, names, ObservedLabels.from_multi_hot(matrix, unlisted="negative"))
+
+
+def _read_merged(root: Path) -> Official:
+    """Merge the official sets and split them at random, as Cui et al. (LASD), appendix A.2.1.
+
+    They state 126,034 and 84,226 images of the official sets (of 161,789 and 107,859), 150,000 for training
+    and 60,260 for testing, and 1.89 labels per training image. Both sets lack the same share, and 1.89 is the
+    mean with images that show no concept, so their images are probably those that Flickr still had. Neither
+    the images nor the split are published: of more images as many are drawn, fewer are split in proportion.
+    """
+    parts = {phase: _read_part(root, phase) for phase in MERGED}
+    rows: dict[str, npt.NDArray[np.int64]] = {}
+    absent = 0
+    for phase, part in parts.items():
+        paths = image_paths(root, part.folder, part.files, str(root))
+        present = np.flatnonzero([is_file(path) for path in paths])
+        absent += len(paths) - len(present)
+        drawn = permutation(len(present), "nuswide-merged", phase)[: MERGED[phase]]
+        rows[phase] = present[np.sort(drawn)]
+    files = tuple(parts[phase].files[row] for phase in MERGED for row in rows[phase])
+    folder = parts["Train"].folder
+    if not files:
+        raise InputError(f"{root / folder}: contains none of the images of the lists. {_OBTAIN}")
+    matrix = np.concatenate([parts[phase].labels.take(rows[phase]).to_multi_hot() for phase in MERGED])
+    labels = ObservedLabels.from_multi_hot(matrix, unlisted="negative")
+    order, training = permutation(len(files), "nuswide-merged"), round(len(files) * TRAIN / (TRAIN + TEST))
+    split = [np.sort(order[:training]), np.sort(order[training:])]
+    train, test = (Part(folder, tuple(files[row] for row in part), labels.take(part)) for part in split)
+    sizes = " and ".join(f"{len(rows[phase]):,}" for phase in MERGED)
+    notes = [
+        f"{sizes} images of the official training and test sets were merged and split at random, as in the "
+        "publication of LASD. It does not say which images and which split it used: both are draws of spml."
+    ]
+    if absent:
+        notes.append(f"{counted(absent, 'listed image is', 'listed images are')} not there and left out.")
+    return Official(_concepts(root), train, test, tuple(notes))
 
 
 def _load(path: Path) -> npt.NDArray[np.generic]:
@@ -118,17 +172,33 @@ def _part(root: Path, names: list[str], labels: ObservedLabels) -> Part:
     return Part(find_folder(root, _FLICKR, ""), files, labels)
 
 
+_PAGE = "https://lms.comp.nus.edu.sg/wp-content/uploads/2019/research/nuswide/NUS-WIDE.html"
+_OBTAIN = (
+    "NUS-WIDE can't be downloaded automatically: its page offers ImageList.zip, Groundtruth.zip and "
+    "ConceptsList.zip, and images on request. Unpack all into the root folder, images as "
+    "Flickr/FOLDER/FILE.jpg."
+)
+_PUBLISHED = Published(TRAIN, TEST, 1.89)
+
 NUSWIDE = Benchmark(
     name="nuswide",
     title="NUS-WIDE",
-    page="https://lms.comp.nus.edu.sg/wp-content/uploads/2019/research/nuswide/NUS-WIDE.html",
+    page=_PAGE,
     obtain=(
-        "NUS-WIDE can't be downloaded automatically: its page offers ImageList.zip, Groundtruth.zip and "
-        "ConceptsList.zip, and images on request. Unpack all into the root folder, images as "
-        "Flickr/FOLDER/FILE.jpg. To compare with publications, add their formatted_train_images.npy, "
+        f"{_OBTAIN} To compare with publications, add their formatted_train_images.npy, "
         "formatted_train_labels.npy, formatted_val_images.npy and formatted_val_labels.npy."
     ),
-    published=Published(150_000, 60_260, 1.89),
+    published=_PUBLISHED,
     missing=_missing,
     read=_read,
+)
+
+NUSWIDE_MERGED = Benchmark(
+    name="nuswide-merged",
+    title="NUS-WIDE, merged and split at random",
+    page=_PAGE,
+    obtain=_OBTAIN,
+    published=_PUBLISHED,
+    missing=_missing_release,
+    read=_read_merged,
 )

@@ -9,16 +9,21 @@ from ...config import DataConfig
 from ...errors import InputError
 from ...labels import ObservedLabels
 from ..records import Records
+from .additions import with_all_negatives, with_wrong_positives
 from .rules import biased_positive, label_counts, label_share, questions, single_positive
 from .weights import Weights, by_frequency, by_position, by_salience, by_size
 
+_ADDITIONS = ("observe_all_negatives", "observe_noise")
+
 USES: dict[str, tuple[str, ...]] = {
+    "single": _ADDITIONS,
     "counts": ("observe_positives", "observe_negatives"),
     "fraction": ("observe_share",),
-    "frequency": ("observe_power",),
-    "salience": ("observe_power",),
-    "size": ("observe_power",),
-    "position": ("observe_power",),
+    "frequency": ("observe_power", *_ADDITIONS),
+    "salience": ("observe_power", *_ADDITIONS),
+    "size": ("observe_power", *_ADDITIONS),
+    "position": ("observe_power", *_ADDITIONS),
+    "protocol": _ADDITIONS,
 }
 """Settings that each rule uses, apart from the seed."""
 
@@ -38,9 +43,26 @@ def hide(records: Records, config: DataConfig) -> tuple[ObservedLabels, str]:
     Raises:
         InputError: The data is not fully labelled, or lacks what the rule needs.
     """
+    labels, seed = records.labels, config.observe_seed
+    # The labels of a benchmark, which alone has a protocol, are always full.
+    observed, note = _protocol(records) if config.observe == "protocol" else _by_rule(records, config)
+    notes = [note]
+    if config.observe_noise:
+        known = int(observed.positives_per_class().sum())
+        observed, wrong = with_wrong_positives(observed, labels, config.observe_noise, seed)
+        notes.append(
+            f"{wrong:,} of the {known:,} observed positives are wrong on purpose: a label that is absent "
+            f"replaces each with probability {config.observe_noise:g}, drawn with seed {seed}."
+        )
+    if config.observe_all_negatives:
+        observed = with_all_negatives(observed, labels)
+        notes.append("Every true negative is observed, too.")
+    return observed, " ".join(notes)
+
+
+def _by_rule(records: Records, config: DataConfig) -> tuple[ObservedLabels, str]:
+    """Hide labels by any rule except `protocol`."""
     rule, seed, labels = config.observe, config.observe_seed, records.labels
-    if rule == "protocol":
-        return _protocol(records)
     if not labels.full:
         raise InputError(
             f"{records.source}: data.observe={rule} hides labels of fully labelled data, but in this data a "
@@ -86,11 +108,12 @@ def check_observe(config: DataConfig) -> None:
         if not name.startswith("observe_") or name in (*used, "observe_seed") or value == setting.default:
             continue
         users = ", ".join(user for user, names in USES.items() if name in names)
+        shown = "true" if value is True else f"{value:g}"
         raise InputError(
-            f"--data.{name} {value:g} has no effect with --data.observe {rule}: leave it out, or choose a "
+            f"--data.{name} {shown} has no effect with --data.observe {rule}: leave it out, or choose a "
             f"rule that uses it ({users})."
         )
-    if rule == "protocol" and config.observe_seed:
+    if rule == "protocol" and config.observe_seed and not config.observe_noise:
         raise InputError(
             f"--data.observe_seed {config.observe_seed} has no effect with --data.observe protocol, whose "
             "labels were published: leave it out."
@@ -101,6 +124,7 @@ def check_observe(config: DataConfig) -> None:
         ("observe_negatives", m, m >= 0, "at least 0"),
         ("observe_positives", k, k >= 0, "at least 0"),
         ("observe_positives", k, k + m > 0, "at least 1, unless some negatives are observed"),
+        ("observe_noise", config.observe_noise, 0 <= config.observe_noise < 1, "in [0, 1)"),
         ("observe_share", config.observe_share, 0 < config.observe_share < 1, "between 0 and 1"),
         ("observe_power", power, lowest <= power <= 100, f"in [{lowest}, 100] with {rule}"),
     ]

@@ -25,6 +25,7 @@ from ..splits import SPLITS
 from .class_names import suspicious_names
 from .contents import Features, ImageSizes, scan_files, scan_inputs
 from .report import ClassCounts, Duplicate, Inspection
+from .statistics import LabelMeans, label_means
 
 ALL = "all"  # name under which samples are counted if the data has no split
 _EXAMPLES = 12
@@ -71,6 +72,7 @@ def inspect(
         extent=records.labels.extent,
         classes=_count_classes(records, by_split, training.positives),
         labels_per_sample={count: samples for count, samples in enumerate(per_sample) if samples},
+        label_means=training.label_means,
         nothing_known=int(nothing_known(records.labels).sum()),
         without_positive={
             name: tuple(records.classes[column] for column in np.flatnonzero(counts == 0))
@@ -113,11 +115,13 @@ class _Training(NamedTuple):
         notes: Remarks beyond those of reading.
         refused: Reason why training is refused; empty if it is not.
         positives: Known positives of each class in training, int64 (C,); None if training is refused.
+        label_means: Mean numbers of labels per sample and split; empty if training is refused.
     """
 
     notes: tuple[str, ...]
     refused: str
     positives: Counts | None
+    label_means: Mapping[str, LabelMeans]
 
 
 def _scan(
@@ -140,9 +144,10 @@ def _try_training(records: Records, config: DataConfig, content: _Content) -> _T
         check_share_skipped(records, content.skipped, config)
         dataset = to_dataset(records, config, content.inputs, content.skipped)
     except InputError as refusal:
-        return _Training((), str(refusal), None)
+        return _Training((), str(refusal), None, {})
     notes = tuple(note for note in dataset.notes if note not in records.notes)
-    return _Training(notes, "", dataset.splits["train"].observed.positives_per_class())
+    positives = dataset.splits["train"].observed.positives_per_class()
+    return _Training(notes, "", positives, label_means(dataset))
 
 
 def _count_by_split(labels: ObservedLabels, split: Sequence[str]) -> dict[str, Counts]:

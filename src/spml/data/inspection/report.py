@@ -14,6 +14,7 @@ from ...files import write_json, write_rows
 from ..dataset import Kind
 from .class_names import Finding
 from .contents import Features, ImageSizes
+from .statistics import LabelMeans
 
 RARE = 10  # positives below which a class is called rare
 
@@ -71,6 +72,8 @@ class Inspection:
         extent: `single-positive`, `full` or `partial`, of the labels as they are given.
         classes: One entry per class, in the order of the data.
         labels_per_sample: Number of samples for each number of known positive labels that occurs.
+        label_means: Mean numbers of true, observed and hidden labels per sample of each split, after hiding
+            and holding out; empty if the data can't be trained on.
         nothing_known: Samples without any known label.
         without_positive: Names of classes without a known positive, per split.
         names: Class names that are probably mistakes.
@@ -93,6 +96,7 @@ class Inspection:
     extent: str
     classes: tuple[ClassCounts, ...]
     labels_per_sample: Mapping[int, int]
+    label_means: Mapping[str, LabelMeans]
     nothing_known: int
     without_positive: Mapping[str, tuple[str, ...]]
     names: tuple[Finding, ...]

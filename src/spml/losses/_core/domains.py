@@ -36,6 +36,17 @@ def check_share(**values: float) -> None:
             raise ValueError(f"{name} must lie in [0, 1], got {value}")
 
 
+def check_thresholds(tau_low: float, tau_high: float) -> None:
+    """Check that 0 <= tau_low <= tau_high <= 1.
+
+    Raises:
+        ValueError: It does not hold.
+    """
+    check_share(tau_low=tau_low, tau_high=tau_high)
+    if tau_low > tau_high:
+        raise ValueError(f"tau_low must be at most tau_high, got {tau_low} and {tau_high}")
+
+
 def _number(name: str, value: float) -> float:
     if not hasattr(value, "__float__"):
         raise ValueError(f"{name} must be a number, got {value!r}")

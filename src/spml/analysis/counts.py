@@ -1,0 +1,223 @@
+"""Observed and hidden positives of each class, and the statistics of data sets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from ..config import DataConfig
+from ..data import start_opening
+from ..data.dataset import Dataset
+from ..data.inspection.statistics import LabelMeans, PositiveCounts, count_positives, label_means
+from ..errors import InputError
+from ..plots.style import COLOURS, add_legend, cut, label_axes, new_figure, style_axes
+from .registry import register_figure
+from .result import Analysis
+
+MAX_BARS = 100  # of more classes, areas under sorted curves are drawn
+_MAX_NAMES = 30  # more names would overlap
+_COLUMNS = 2  # panels side by side
+_OBSERVED, _WRONG, _HIDDEN = COLOURS[0], COLOURS[1], COLOURS[4]
+
+_STATISTICS = {
+    "positives": "positives\nper sample",
+    "negatives": "negatives\nper sample",
+    "observed_positives": "observed\npositives",
+    "hidden_positives": "hidden\npositives",
+}
+
+
+@dataclass(frozen=True)
+class _Counted:
+    """A data set and its counts.
+
+    Attributes:
+        name: Name in the figure.
+        data: The data set, without its images.
+        counts: Positives of each class in the split that is drawn.
+        means: Mean labels per sample of every split.
+        order: Classes from the most to the least frequent one.
+    """
+
+    name: str
+    data: Dataset
+    counts: PositiveCounts
+    means: dict[str, LabelMeans]
+    order: list[int]
+
+
+@register_figure(
+    "counts",
+    "Observed and hidden positives of each class, and statistics of data sets",
+    needs="data, as for `spml train`; hidden positives are counted where all true labels are known",
+)
+def counts(
+    paths: Sequence[str],
+    *,
+    split: Literal["train", "val", "test"] = "train",
+    data: DataConfig | None = None,
+) -> Analysis:
+    """Draw the observed and the hidden positives of each class, one panel per data set, and a table of means.
+
+    Bars are stacked: observed and hidden positives together are the samples that have the class, and wrong
+    positives come on top. The dashed line is the number of all samples. Classes are sorted; more than 100 are
+    drawn as areas. Images are not read.
+
+    Args:
+        paths: Data, as for `spml train`.
+        split: Split whose labels are counted, after holding out as for training.
+        data: Settings of the data other than its path, such as which labels are hidden.
+
+    Returns:
+        The figure; its table has the columns data, split, class, quantity and value. Rows without a class are
+        the statistics of a split: samples, and mean labels per sample.
+
+    Raises:
+        InputError: Data can't be read or trained on, has no such split, or settings do not suit it.
+
+    Source: Chen et al., "Boosting Single Positive Multi-label Classification with Generalized Robust Loss",
+    Fig. 4 and Table 5.
+    """
+    config = data or DataConfig()
+    if config.path:
+        raise InputError(f"--data.path {config.path}: name the data itself instead, before the options")
+    counted = _count(paths, config, split)
+    return Analysis(_draw(counted, split), _table(counted, split), _notes(counted, split))
+
+
+def _count(paths: Sequence[str], config: DataConfig, split: str) -> list[_Counted]:
+    opened = [start_opening(replace(config, path=str(path))).finish_unread() for path in paths]
+    names = [data.name for data in opened]
+    if len({*names}) < len(names):
+        names = [str(path) for path in paths]
+    result = []
+    for path, name, data in zip(paths, names, opened, strict=True):
+        if split not in data.splits:
+            raise InputError(f"{path}: has no {split} split; there are {', '.join(data.splits)}.")
+        positives = count_positives(data.splits[split].observed, data.truth.get(split))
+        total = positives.observed
+        if positives.hidden is not None and positives.wrong is not None:
+            total = total + positives.hidden - positives.wrong
+        order = np.argsort(-total, kind="stable").tolist()
+        result.append(_Counted(name, data, positives, label_means(data), order))
+    return result
+
+
+# -- the figure ------------------------------------------------------------------------------------------
+
+
+def _draw(counted: Sequence[_Counted], split: str) -> Any:
+    columns = min(_COLUMNS, len(counted))
+    rows = -(-len(counted) // columns)
+    table_height = 0.6 + 0.3 * len(counted)
+    figure = new_figure(max(6.6, 5.2 * columns), 3.6 * rows + table_height)
+    grid = figure.add_gridspec(rows + 1, columns, height_ratios=[*[3.6] * rows, table_height])
+    for number, one in enumerate(counted):
+        _panel(figure.add_subplot(grid[divmod(number, columns)]), one, split)
+    _statistics(figure.add_subplot(grid[rows, :]), counted, split)
+    return figure
+
+
+def _panel(axes: Any, one: _Counted, split: str) -> None:
+    classes, samples = len(one.order), one.means[split].samples
+    style_axes(axes)
+    ranks = np.arange(1, classes + 1)
+    base, handles = np.zeros(classes), []
+    for label, colour, numbers in _layers(one.counts):
+        top = base + numbers[one.order]
+        if classes <= MAX_BARS:
+            handles.append(axes.bar(ranks, top - base, 0.85, base, color=colour, label=label))
+        else:
+            steps = (np.append(values, values[-1]) for values in (base, top))
+            style = {"step": "post", "linewidth": 0, "color": colour, "label": label}
+            handles.append(axes.fill_between(np.arange(classes + 1) + 0.5, *steps, **style))
+        base = top
+    label = f"all {samples:,} samples"
+    handles.append(axes.axhline(samples, color="black", linestyle="--", linewidth=1, label=label))
+    axes.set_xlim(0.4, classes + 0.6)
+    axes.set_ylim(0, samples * 1.06)
+    x = f"{classes:,} classes, the most frequent first"
+    if classes <= _MAX_NAMES:
+        x = "class"
+        names = [cut(one.data.classes[column], 18) for column in one.order]
+        turned = {"rotation": 60, "ha": "right", "rotation_mode": "anchor"}
+        axes.set_xticks(ranks, names, fontsize=7.5, parse_math=False, **turned)
+    label_axes(axes, f"{one.name}, {split}", x, "samples with the class")
+    add_legend(axes, handles=handles, loc="upper right", bbox_to_anchor=(1, 0.93))
+
+
+def _layers(counts: PositiveCounts) -> list[tuple[str, str, Any]]:
+    """Label, colour and numbers of each layer of the bars, from below."""
+    if counts.hidden is None or counts.wrong is None:
+        return [("observed positives", _OBSERVED, counts.observed)]
+    layers = [
+        ("observed positives", _OBSERVED, counts.observed - counts.wrong),
+        ("hidden positives", _HIDDEN, counts.hidden),
+    ]
+    if counts.wrong.any():
+        layers.append(("wrong positives", _WRONG, counts.wrong))
+    return layers
+
+
+def _statistics(axes: Any, counted: Sequence[_Counted], split: str) -> None:
+    axes.set_axis_off()
+    rows = []
+    for one in counted:
+        sizes = [
+            f"{one.means[name].samples:,}" if name in one.means else "-" for name in ("train", "val", "test")
+        ]
+        values = asdict(one.means[split])
+        means = ["unknown" if values[name] is None else f"{values[name]:.2f}" for name in _STATISTICS]
+        rows.append([cut(one.name, 22), f"{len(one.order):,}", *sizes, *means])
+    header = ["data", "classes", "train\nsamples", "val\nsamples", "test\nsamples", *_STATISTICS.values()]
+    widths = [0.16, 0.08, 0.1, 0.1, 0.1, *[0.115] * len(_STATISTICS)]
+    table = axes.table(rows, colLabels=header, colWidths=widths, loc="center", edges="horizontal")
+    table.auto_set_font_size(False)
+    table.set_fontsize(7.5)
+    for (row, column), cell in table.get_celld().items():
+        cell.set_height((0.45 if row == 0 else 0.26) / (0.6 + 0.3 * len(counted)))
+        cell.set_linewidth(0.5)
+        cell.set_text_props(ha="right" if column else "left", parse_math=False)
+        cell.PAD = 0.05
+
+
+# -- the numbers -----------------------------------------------------------------------------------------
+
+
+def _table(counted: Sequence[_Counted], split: str) -> dict[str, list[Any]]:
+    rows: list[tuple[str, str, str, str, float]] = []
+    for one in counted:
+        for name, numbers in one.counts._asdict().items():
+            if numbers is not None:
+                rows += [
+                    (one.name, split, one.data.classes[column], f"{name} positives", int(numbers[column]))
+                    for column in one.order
+                ]
+        for part, means in one.means.items():
+            rows += [
+                (one.name, part, "", name if name == "samples" else f"mean {name.replace('_', ' ')}", value)
+                for name, value in asdict(means).items()
+                if value is not None
+            ]
+    header = ("data", "split", "class", "quantity", "value")
+    return {name: [row[position] for row in rows] for position, name in enumerate(header)}
+
+
+def _notes(counted: Sequence[_Counted], split: str) -> tuple[str, ...]:
+    notes = []
+    for one in counted:
+        notes += [note if note.startswith(one.name) else f"{one.name}: {note}" for note in one.data.notes]
+        if one.counts.hidden is None:
+            notes.append(
+                f"{one.name}: the true labels are not known, so only observed positives are drawn. If every "
+                "true label is listed, pass --data.unlisted negative."
+            )
+        elif not one.counts.hidden.any():
+            notes.append(
+                f"{one.name}: no positive is hidden in {split}. Pass --data.observe single (protocol for a "
+                "benchmark) to see which would be."
+            )
+    return tuple(notes)

@@ -1,0 +1,230 @@
+"""How mAP depends on one or two hyper-parameters, from all trials of a comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from ..plots.style import COLOURS, add_legend, cut, label_axes, new_figure, style_axes
+from .axes import Value, in_order, name_of, text_of
+from .registry import register_figure
+from .result import Analysis, Column
+from .trial_points import (
+    Point,
+    Request,
+    notes_of,
+    only,
+    points_of,
+    read_trials,
+    reference_of,
+    varied_candidates,
+)
+
+_FAR = 50.0
+"""Numbers that differ by a larger factor are drawn on a logarithmic axis."""
+
+
+@register_figure(
+    "sensitivity",
+    "mAP over one or two hyper-parameters",
+    needs="folders (or store URLs) of comparisons made by `spml bench run`",
+)
+def sensitivity(
+    stores: Sequence[str | Path],
+    *,
+    x: str,
+    y: str | None = None,
+    candidates: list[str] | None = None,
+    references: list[str] | None = None,
+    mode: str = "oracle",
+    score: Literal["test", "val"] = "test",
+    epochs: list[int] | None = None,
+    data_set: str | None = None,
+    hiding: str | None = None,
+) -> Analysis:
+    """Draw mAP over one setting as lines with error bars, or over two as a map; each candidate by itself.
+
+    Every trial of the stores counts, whether a mode would select it or not. Where trials of a candidate and
+    a seed differ in settings other than the axes, the best by `mode` is drawn. Error bars are the standard
+    deviation over seeds.
+
+    Args:
+        stores: Folders of comparisons, or URLs of their stores.
+        x: Setting along the horizontal axis, such as `hp.sigma`, `optim.lr` or `data.observe_share`; of a
+            hyper-parameter on a schedule, its end. `data` and `hiding` are the names in the specification.
+            `tau` is -b / w, the threshold of k at the end of training.
+        y: Setting along the vertical axis of a map; None = lines.
+        candidates: Candidates to draw, such as `[gr]`; all for which the axes vary if None.
+        references: Candidates whose best trial is drawn as a line for comparison, such as `[an,em]`.
+        mode: Selection mode that picks epochs and trials: `oracle`, `observed` or `audit:N`.
+        score: mAP on `test` or fully labelled `val` samples.
+        epochs: Draw a panel for each of these epochs, counted from 1, instead of the selected one. Validation
+            mAP is drawn, because test mAP is kept for selected epochs only.
+        data_set: Data set, if the stores hold several.
+        hiding: Way of hiding labels, if the stores hold several.
+
+    Returns:
+        The figure; its table has one row per candidate, epoch and place, with mean and standard deviation of
+        mAP over seeds.
+
+    Raises:
+        InputError: A store does not exist or lacks an axis, candidate, mode or epoch; or trials of several
+            data sets would be mixed.
+
+    Source: Chen et al., "Boosting Single Positive Multi-label Classification with Generalized Robust Loss",
+    Fig. 2; Cui et al., "Leveraged Asymmetric Loss with Disambiguation", Fig. 1; Li et al., "Pushing One Pair
+    of Labels Apart Each Time in Multi-Label Learning", Fig. 5 and 6.
+    """
+    rows, failed = read_trials(stores)
+    rows = only(only(rows, "data", data_set), "hiding", hiding)
+    request = Request(x, y, mode, "val" if epochs else score)
+    named = varied_candidates(rows, request, candidates, references or [])
+    shown: list[int | None] = [*epochs] if epochs else [None]
+    points = [point for name in named for epoch in shown for point in points_of(rows, name, request, epoch)]
+    lines = [reference_of(rows, name, request, epoch) for name in references or [] for epoch in shown]
+    notes = notes_of(rows, named, request, failed, bool(epochs) and score == "test", y is not None)
+    draw = _draw_lines if y is None else _draw_maps
+    return Analysis(draw(points, lines, named, shown, request), _table(points, lines, request), tuple(notes))
+
+
+def _table(points: Sequence[Point], lines: Sequence[Point], request: Request) -> dict[str, Column]:
+    every = [*points, *lines]
+    table: dict[str, Column] = {
+        "candidate": [point.candidate for point in every],
+        "kind": ["point"] * len(points) + ["reference"] * len(lines),
+    }
+    if any(point.epoch is not None for point in every):
+        table["epoch"] = [point.epoch for point in every]
+    table[request.x] = [point.x for point in every]
+    if request.y:
+        table[request.y] = ["" if point.y is None else point.y for point in every]
+    table[f"{request.score}_mAP"] = [point.mean for point in every]
+    table["sd"] = [point.sd for point in every]
+    table["seeds"] = [len(point.scores) for point in every]
+    return table
+
+
+def _label(request: Request) -> str:
+    return f"{'validation' if request.score == 'val' else 'test'} mAP, %"
+
+
+def _draw_lines(
+    points: Sequence[Point],
+    lines: Sequence[Point],
+    named: Sequence[str],
+    epochs: Sequence[int | None],
+    request: Request,
+) -> Any:
+    """One panel per epoch, in it a line per candidate."""
+    values = in_order(point.x for point in points)
+    figure = new_figure(1.8 + max(4.8, 3.2 * len(epochs)), 3.6)
+    panels = figure.subplots(1, len(epochs), squeeze=False, sharey=True)[0]
+    for axes, epoch in zip(panels, epochs, strict=True):
+        style_axes(axes, whole=False)
+        where = _place(axes, values)
+        for number, name in enumerate(named):
+            own = [point for point in points if point.candidate == name and point.epoch == epoch]
+            own.sort(key=lambda point: where[point.x])
+            axes.errorbar(
+                [where[point.x] for point in own],
+                [100 * point.mean for point in own],
+                yerr=[100 * float(np.nan_to_num(point.sd)) for point in own],
+                color=COLOURS[number % len(COLOURS)],
+                marker="osD^v"[number // len(COLOURS) % 5],
+                linewidth=1.6,
+                markersize=4,
+                capsize=2.5,
+                label=cut(name, 30),
+            )
+        for number, line in enumerate(line for line in lines if line.epoch == epoch):
+            axes.axhline(
+                100 * line.mean,
+                color=COLOURS[(len(named) + number) % len(COLOURS)],
+                linewidth=1.3,
+                linestyle=((0, (5, 2)), (0, (1.5, 1.5)))[number % 2],
+                label=f"{cut(line.candidate, 30)} (reference)",
+            )
+        title = "" if epoch is None else f"epoch {epoch}"
+        label_axes(axes, title, name_of(request.x), _label(request) if axes is panels[0] else "")
+    add_legend(panels[-1], loc="upper left", bbox_to_anchor=(1.01, 1.02))
+    return figure
+
+
+def _place(axes: Any, values: Sequence[Value]) -> dict[Value, float]:
+    """Positions of values on the horizontal axis, which gets its scale and ticks."""
+    numbers = [value for value in values if isinstance(value, float)]
+    if len(numbers) < len(values):
+        axes.set_xticks(range(len(values)), [text_of(value) for value in values])
+        return {value: float(position) for position, value in enumerate(values)}
+    positive = [number for number in numbers if number > 0]
+    if positive and min(numbers) >= 0 and max(positive) > _FAR * min(positive):
+        if min(numbers) > 0:
+            axes.set_xscale("log")
+        else:
+            axes.set_xscale("symlog", linthresh=min(positive))
+    axes.set_xticks(numbers, [text_of(number) for number in numbers])
+    axes.minorticks_off()
+    return {number: number for number in numbers}
+
+
+def _draw_maps(
+    points: Sequence[Point],
+    lines: Sequence[Point],
+    named: Sequence[str],
+    epochs: Sequence[int | None],
+    request: Request,
+) -> Any:
+    """One map per candidate and epoch, all with the same colours; references are marked on their bar."""
+    assert request.y is not None
+    xs, ys = in_order(point.x for point in points), in_order(point.y or 0.0 for point in points)
+    figure = new_figure(
+        max(4.6, (1.2 + 0.62 * len(xs)) * len(epochs)), max(3.0, (0.9 + 0.42 * len(ys)) * len(named))
+    )
+    panels = figure.subplots(len(named), len(epochs), squeeze=False)
+    means = [100 * point.mean for point in [*points, *lines]]
+    for row, name in enumerate(named):
+        for position, epoch in enumerate(epochs):
+            axes = panels[row][position]
+            grid = np.full((len(ys), len(xs)), np.nan)
+            for point in points:
+                if point.candidate == name and point.epoch == epoch:
+                    grid[ys.index(point.y or 0.0), xs.index(point.x)] = 100 * point.mean
+            image = axes.imshow(
+                grid, origin="lower", aspect="auto", cmap="cividis", vmin=min(means), vmax=max(means)
+            )
+            _write_cells(axes, grid, min(means), max(means))
+            axes.set_xticks(range(len(xs)), [text_of(value) for value in xs])
+            axes.set_yticks(range(len(ys)), [text_of(value) for value in ys])
+            axes.tick_params(labelsize=8.5, length=0)
+            for spine in axes.spines.values():
+                spine.set_visible(False)
+            title = cut(name, 30) if epoch is None else f"{cut(name, 24)}, epoch {epoch}"
+            label_axes(axes, title, name_of(request.x), name_of(request.y))
+    bar = figure.colorbar(image, ax=panels.ravel().tolist(), label=_label(request))
+    bar.outline.set_visible(False)
+    for line in lines:
+        if line.epoch in (None, epochs[-1]):
+            bar.ax.axhline(100 * line.mean, color="white", linewidth=2.2)
+            bar.ax.axhline(100 * line.mean, color="black", linewidth=1)
+            place = {"xy": (-0.15, 100 * line.mean), "xycoords": ("axes fraction", "data")}
+            bar.ax.annotate(cut(line.candidate, 12), **place, ha="right", va="center", fontsize=8)
+    return figure
+
+
+def _write_cells(axes: Any, grid: Any, low: float, high: float) -> None:
+    """Write every value into its cell, the highest in bold."""
+    for (row, position), value in np.ndenumerate(grid):
+        if np.isfinite(value):
+            axes.text(
+                position,
+                row,
+                f"{value:.1f}",
+                ha="center",
+                va="center",
+                fontsize=8,
+                color="white" if value < (low + high) / 2 else "black",
+                fontweight="bold" if value == np.nanmax(grid) else "normal",
+            )

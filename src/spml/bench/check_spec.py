@@ -1,0 +1,100 @@
+"""What must fit together in a specification, checked before anything runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..config import LBFGS, Config, check, from_dict
+from ..data.hiding import check_observe
+from ..errors import InputError, nearest
+from ..methods.registry import create
+from ..models import CLOSED_FORM
+from ..runs.resolve import missed_warmup
+from .space import Space, grid_size
+from .spec import Candidate, Spec, merged, nested
+from .yaml_lines import Document, KeyPath
+
+MAX_RUNS = 1_000_000
+
+
+def check_spec(spec: Spec, document: Document, positions: Mapping[str, KeyPath]) -> None:
+    """Refuse a specification that could only fail later.
+
+    Raises:
+        InputError: An unknown candidate or setting, a value outside its domain, or a budget that is not
+            possible.
+    """
+    names = [candidate.name for candidate in spec.candidates]
+    for key, name in (("baseline", spec.baseline), ("ceiling", spec.ceiling)):
+        if name and name not in names:
+            raise document.error((key,), f"{key}: no candidate is called {name!r}. {nearest(name, names)}")
+    for candidate in spec.candidates:
+        at = positions[candidate.name]
+        if spec.sampler == "grid":
+            _check_grid(spec, candidate, at, document)
+        _check_settings(spec, candidate, at, document)
+    runs = sum(map(spec.trials_of, spec.candidates))
+    runs *= len(spec.data) * len(spec.hidings) * len(spec.seeds)
+    if runs > MAX_RUNS:
+        raise document.error(("search",), f"these are {runs:,} runs; at most {MAX_RUNS:,} are possible")
+
+
+def _check_grid(spec: Spec, candidate: Candidate, at: KeyPath, document: Document) -> None:
+    for key, part in candidate.space.items():
+        if not part.choices:
+            raise document.error(at, f"sampler grid needs a list of values for {key}, not a range")
+    count = grid_size(candidate.space)
+    if count > spec.trials:
+        raise document.error(
+            at,
+            f"candidate {candidate.name!r} has a grid of {count} trials, but search.trials allows "
+            f"{spec.trials} for each candidate",
+        )
+
+
+def _check_settings(spec: Spec, candidate: Candidate, at: KeyPath, document: Document) -> None:
+    """Check that all settings exist and are valid, on every data set and at both ends of every range."""
+    for ends in _ends(candidate.space):
+        for data in spec.data:
+            for hiding in spec.hidings:
+                try:
+                    settings = merged(
+                        spec.train, data.train, candidate.settings, nested(ends),
+                        {"data": {**data.settings, **candidate.hide(hiding)}, "output": "-"},
+                    )  # fmt: skip
+                    config = from_dict(settings)
+                    _check_run(config)
+                    if candidate.first is not None:
+                        _check_first(config, from_dict(merged(settings, candidate.first)))
+                except (InputError, ValueError) as error:
+                    raise document.error(at, f"candidate {candidate.name!r}: {error}") from error
+                if not config.method and config.model.head not in CLOSED_FORM:
+                    raise document.error(at, f"candidate {candidate.name!r} needs a method (method: ...)")
+
+
+def _check_run(config: Config) -> None:
+    check(config)
+    check_observe(config.data)
+    if config.method and (note := missed_warmup(config, create(config.method, config.hp))):
+        raise InputError(note)
+
+
+def _check_first(config: Config, first: Config) -> None:
+    """Check the first phase of a run; only a model that is trained can go through two phases."""
+    _check_run(first)
+    for phase in (config, first):
+        if not phase.method or phase.optim.name == LBFGS:
+            raise InputError("a head that is solved has no first phase: leave out `first`, or train it")
+
+
+def _ends(space: Space) -> list[dict[str, Any]]:
+    """Settings at the lower and at the upper ends of all ranges."""
+    if not space:
+        return [{}]
+    low = {key: part.choices[0] if part.choices else part.at(0.0) for key, part in space.items()}
+    high = {
+        key: part.choices[-1] if part.choices else int(part.high) if part.integer else part.high
+        for key, part in space.items()
+    }
+    return [low, high]

@@ -1,0 +1,182 @@
+"""The figure of Grad-CAM maps: which labels it shows, their marks and their numbers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import spml
+from spml.analysis import maps
+from spml.analysis.grad_cam import grad_cam
+from spml.analysis.maps import overlay
+from spml.config import DataConfig
+from spml.data import open_dataset
+from spml.errors import InputError
+from spml.models import load_classifier
+from tests.analysis.conftest import CLASSES, train_on, write_photos
+
+
+def shown(table: Any) -> dict[tuple[str, str, str], list[Any]]:
+    """Probability, observed, true and the values of each map by (run, image, label)."""
+    result: dict[tuple[str, str, str], list[Any]] = {}
+    for row in zip(*table.values(), strict=True):
+        entry = result.setdefault(row[:3], [*row[3:6], {}])
+        entry[3][row[6], row[7]] = row[8]
+    return result
+
+
+def texts(analysis: Any) -> list[str]:
+    axes = [text.get_text() for each in analysis.figure.axes for text in each.texts]
+    return [text.get_text() for text in analysis.figure.texts] + axes
+
+
+def validation(photos: Path) -> Any:
+    config = DataConfig(str(photos), unlisted="negative", observe="single", size=24, separator=" ", workers=0)
+    return open_dataset(config)
+
+
+def test_the_maps_are_those_of_the_predicted_labels(photos: Path, trained: Path) -> None:
+    data, folder = validation(photos), trained / "em"
+    samples, truth = data.splits["val"], data.truth["val"].to_ternary()
+    run, (classifier, _) = spml.load(folder), load_classifier(folder)
+    found = shown(maps([folder], images=len(samples), top=3).table)
+    scores = run.predict([photos.parent / name for name in samples.ids])
+    expected = {
+        ("em", name, label)
+        for name, labels in zip(samples.ids, scores.labels, strict=True)
+        for label in labels
+    }
+    assert found.keys() == expected
+    assert len(expected) > len(samples)
+    best = shown(maps([folder], images=len(samples), top=1).table)
+    assert [key[1:] for key in best] == [
+        (n, labels[0]) for n, labels in zip(samples.ids, scores.labels, strict=True) if labels
+    ]
+    observed = samples.observed.to_ternary()
+    for (_, name, label), (probability, seen, true, values) in found.items():
+        row, column = samples.ids.index(name), CLASSES.index(label)
+        assert probability == pytest.approx(scores.scores[row, column], abs=1e-6)
+        assert (seen, true) == (observed[row, column], truth[row, column])
+        image = samples.inputs.fetch([row], None)
+        expected_map = grad_cam(classifier, image, torch.tensor([[column]]))[0, 0]
+        assert np.array([[values[y, x] for x in range(3)] for y in range(3)]) == pytest.approx(
+            expected_map.numpy(), rel=1e-4, abs=1e-6
+        )
+    assert {seen for _, seen, _, _ in found.values()} == {0, 1}
+    assert {true for _, _, true, _ in found.values()} == {-1, 1}
+
+
+def test_labels_that_were_not_observed_are_marked(photos: Path, trained: Path) -> None:
+    analysis = maps([trained / "em"], images=15, top=3)
+    written = texts(analysis)
+    for (_, _, label), (probability, seen, true, _) in shown(analysis.table).items():
+        mark = "" if seen == 1 else {1: "\N{CHECK MARK} ", -1: "\N{BALLOT X} "}[true]
+        assert f"{mark}{label}  {probability:.2f}" in written
+    assert "\N{CHECK MARK} not observed, true" in written
+
+
+def test_without_truth_a_predicted_label_is_open(trained: Path, photos: Path, tmp_path: Path) -> None:
+    lines = photos.read_text().splitlines()[1:5]
+    rows = [line.split(",")[0] + "," + line.split(",")[1].split()[0] for line in lines]
+    data = photos.parent / "known.csv"
+    data.write_text("\n".join(["file,labels", *rows]) + "\n")
+    folder = train_on(data, tmp_path / "run", data={"unlisted": "unknown", "observe": "none"}, method="an")
+    analysis = maps([folder], images=9, threshold=0.0)
+    found = shown(analysis.table)
+    assert {true for _, _, true, _ in found.values()} == {0}
+    assert any(text.startswith("\N{BULLET} ") for text in texts(analysis))
+    assert not any(text.startswith(("\N{CHECK MARK}", "\N{BALLOT X}")) for text in texts(analysis))
+
+
+def test_several_runs_and_other_images(trained: Path, photos: Path) -> None:
+    files = [str(photos.parent / "03.png"), str(photos.parent / "01.png")]
+    analysis = maps([trained / "em", trained / "an"], files=files, threshold=0.0, top=1)
+    found = shown(analysis.table)
+    assert [(run, image) for run, image, _ in found] == [(r, f) for r in ("em", "an") for f in files]
+    assert {(seen, true) for _, seen, true, _ in found.values()} == {(0, 0)}
+    scores = spml.load(trained / "an").predict(files)
+    assert [label for run, _, label in found if run == "an"] == [
+        CLASSES[column] for column in scores.scores.argmax(1)
+    ]
+
+
+def test_splits_and_seeds_choose_the_images(trained: Path, photos: Path) -> None:
+    def images(**options: Any) -> list[str]:
+        table = maps([trained / "em"], images=3, threshold=0.0, **options).table
+        return list(dict.fromkeys(table["image"]))
+
+    first = images()
+    assert len(first) == 3
+    assert set(first) <= set(validation(photos).splits["val"].ids)
+    assert images() == first
+    assert images(seed=1) != first
+    assert set(images(split="train")) <= set(validation(photos).splits["train"].ids)
+    # Read as data of its own, the file keeps its splits.
+    assert set(images(data=str(photos), split="val")) <= set(validation(photos).splits["val"].ids)
+
+
+def test_the_overlay_by_hand() -> None:
+    """Where the map is 0: 85 % of the grey value and 15 % black; at its maximum: 30 %, and 70 % yellow."""
+    image = np.full((3, 200, 200), 100, np.uint8)
+    image[0] = 160
+    values = np.zeros((2, 2), np.float32)
+    values[0, 0] = 7
+    drawn = overlay(image, values)
+    assert drawn.shape == (3, 200, 200)
+    assert drawn[:, -1, -1].tolist() == pytest.approx([102, 102, 102], abs=2)
+    assert drawn[:, 0, 0].tolist() == pytest.approx([0.3 * 120 + 0.7 * c for c in (252, 255, 164)], abs=2)
+    assert overlay(image, np.zeros((2, 2), np.float32)).max() <= 104
+    assert overlay(image[:, :40, :40], values).shape == (3, 320, 320)
+    assert overlay(image[:1], values).shape == (3, 200, 200)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"images": 0}, "--images must be at least 1"),
+        ({"top": 0}, "--top must be at least 1"),
+        ({"threshold": 1.5}, "--threshold is a probability"),
+        ({"threshold": 1.0}, "pass a lower one"),
+        ({"split": "test"}, "has no 'test' split, but train, val"),
+        ({"files": ["a.png"], "split": "val"}, "leave out --data and --split"),
+        ({"files": ["missing.png"]}, "missing.png"),
+        ({"data": "missing"}, "missing"),
+        ({"data": "digits"}, "has the class 'zero', which the model in"),
+    ],
+)
+def test_bad_options(trained: Path, options: dict[str, Any], said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        maps([trained / "em"], **options)
+
+
+def test_bad_runs(trained: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="name the folder of at least one"):
+        maps([])
+    with pytest.raises(InputError, match="is named twice"):
+        maps([trained / "em", trained / "." / "em"])
+    with pytest.raises(InputError, match="contains no trained model"):
+        maps([tmp_path])
+    generator = np.random.default_rng(0)
+    labels = np.eye(3, dtype=np.uint8)[generator.integers(0, 3, 30)]
+    source = tmp_path / "features.npz"
+    np.savez(source, X=generator.normal(size=(30, 4)).astype(np.float32), Y=labels, classes=np.array(CLASSES))
+    spml.train(source, method="an", epochs=1, threads=1, output=str(tmp_path / "run"), quiet=True)
+    with pytest.raises(InputError, match=r"takes feature vectors, which can't be drawn\. Name runs"):
+        maps([tmp_path / "run"])
+    with pytest.raises(InputError, match=r"holds features, but the model in .* takes images"):
+        maps([trained / "em"], data=str(source))
+
+
+def test_the_data_of_the_run_has_changed(tmp_path: Path) -> None:
+    source = write_photos(tmp_path / "photos", 20)
+    folder = train_on(source, tmp_path / "run", method="an", epochs=1)
+    source.write_text(source.read_text().replace("red", "pink"))
+    with pytest.raises(InputError, match="has the class 'pink', which the model in"):
+        maps([folder])
+    source.unlink()
+    with pytest.raises(InputError, match=r"labels\.csv"):
+        maps([folder])

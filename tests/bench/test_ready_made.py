@@ -1,0 +1,51 @@
+"""Every candidate of the ready-made studies trains, on small data in place of the papers'."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from spml.analysis import sensitivity
+from spml.bench.read_spec import find_spec
+from spml.bench.state import read_state
+from spml.bench.store import Store
+from spml.bench.workers import work
+from tests.bench.test_runs import job_in
+
+STUDIES = ["gr-table3", "opml-table4", "opml-table5", "lasd-table3", "mlml", "sensitivity"]
+
+
+def small(name):
+    """The study on few feature vectors, with one seed and the first value of every shared setting."""
+    text = find_spec(name).text
+    spec = yaml.safe_load(text)
+    spec["data"] = {"toy": {"path": "toy.npz", "unlisted": "negative", "mean_labels": 1.6}}
+    if "published" in spec["hiding"]:
+        spec["hiding"] = {"published": {"observe": "single"}}
+    spec["search"].pop("space", None) if "search" in spec else None
+    rate = float(spec["train"].get("optim.lr", 1e-3))
+    spec |= {"seeds": 1, "draws": 5, "train": {"epochs": 6, "batch_size": 64, "optim.lr": rate}}
+    return yaml.safe_dump(spec, sort_keys=False)
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_every_candidate_trains(tmp_path, name):
+    job = job_in(tmp_path, small(name))
+    assert work(job) == []
+    rows = read_state(job.spec(), Store(job.url), Path(job.root)).rows
+    assert {row.message for row in rows} == {""}
+    assert {row.series.candidate for row in rows} == {candidate.name for candidate in job.spec().candidates}
+    if name == "mlml":
+        table = sensitivity([job.folder], x="hiding").table
+        assert table["hiding"][:6] == ["1 positive", "10 %", "30 %", "50 %", "70 %", "90 %"]
+        assert len(table["hiding"]) == 6 * 7
+    if name == "sensitivity":
+        assert sorted(sensitivity([job.folder], x="tau").table["tau"]) == sorted([0.4, 0.7, 1.0] * 3)
+        for x, y, cells in (
+            ("hp.mu", "hp.sigma", 9), ("hp.q2", "hp.q3", 9), ("hp.alpha", "hp.beta", 9),
+            ("hp.weight_pos", None, 3), ("hp.tau", None, 3), ("hp.consistency", None, 3), ("hp.rank_weight", None, 3),
+        ):  # fmt: skip
+            result = sensitivity([job.folder], x=x, y=y, references=["an", "em"])
+            assert len(result.table["seeds"]) == cells + 2

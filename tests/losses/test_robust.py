@@ -1,0 +1,180 @@
+"""GR: its soft pseudo-labels k and instance weights v, by hand and at their limits."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import get_args
+
+import pytest
+import torch
+from torch.nn.functional import logsigmoid
+
+from spml.losses import an_loss, gr_loss, iu_loss
+from spml.losses.robust import InstanceWeight, PseudoLabel
+from tests.reference.gr import gr_unknown
+
+FORMS = [(k, "gaussian") for k in get_args(PseudoLabel)] + [("logistic", v) for v in get_args(InstanceWeight)]
+HP = {"w": 3.0, "b": -2.0, "mu": 0.7, "sigma": 0.6, "q2": 0.01, "q3": 1.5, "a": 0.4, "tau": 0.6, "share": 0.3}
+HP |= {"tau_low": 0.3, "tau_high": 0.8, "degree": 1.5}
+UNKNOWN = torch.zeros(1, 3, dtype=torch.int8)
+
+
+def logits_of(*p: float) -> torch.Tensor:
+    return torch.logit(torch.tensor([p], dtype=torch.float64))
+
+
+def k_of(p: list[float], **hp: float | str) -> list[float]:
+    """k, as -dL/dz / (p (1 - p)) where L2 = p^0 and the gradient of L3 is divided out: both MAE losses."""
+    z = logits_of(*p).requires_grad_()
+    gr_loss(
+        z, torch.zeros(1, len(p), dtype=torch.int8), v="one", q2=1, q3=1, reduction="sum", **hp
+    ).backward()
+    spread = z.detach().sigmoid() * (1 - z.detach().sigmoid())
+    # dL/dz = [(1 - k) (1 - p) p - k p (1 - p)] = (1 - 2 k) p (1 - p).
+    return ((1 - z.grad / spread) / 2)[0].tolist()
+
+
+def v_of(p: list[float], **hp: float | str) -> list[float]:
+    """v, the loss relative to AN."""
+    z = logits_of(*p)
+    target = torch.zeros(1, len(p), dtype=torch.int8)
+    loss = gr_loss(z, target, k="constant", share=0.0, q3=0, reduction="none", **hp)
+    return (loss / an_loss(z, target, reduction="none"))[0].tolist()
+
+
+def test_step_is_one_half_at_its_threshold():
+    # z = 0 is p = 1/2 exactly, in every dtype. Eq. 8: 0 below tau, 1/2 at tau, 1 above.
+    for dtype in (torch.float16, torch.float32, torch.float64):
+        z = torch.tensor([[-0.01, 0.0, 0.01]], dtype=dtype)
+        loss = gr_loss(z, UNKNOWN, k="step", tau=0.5, v="one", q2=0, q3=0, reduction="none").double()
+        wide = z.double()
+        expected = [-logsigmoid(-wide[0, 0]), math.log(2), -logsigmoid(wide[0, 2])]
+        assert loss[0].tolist() == pytest.approx([float(value) for value in expected], rel=1e-6)
+    assert k_of([0.2, 0.5, 0.8], k="step", tau=0.5) == pytest.approx([0, 0.5, 1], abs=1e-12)
+
+
+def test_step_is_the_limit_of_the_logistic_k():
+    p = [0.1, 0.49, 0.5, 0.51, 0.9]
+    limit = k_of(p, k="logistic", w=1e6, b=-5e5)
+    assert k_of(p, k="step", tau=0.5) == pytest.approx(limit, abs=1e-9)
+
+
+def test_two_thresholds_are_equations_15_to_17():
+    z = torch.tensor([[-3.0, 0.0, 3.0, 0.5, -0.5]], dtype=torch.float64)
+    p = z.sigmoid()
+    low, high = float(p[0, 4]), float(p[0, 3])
+    target = torch.tensor([[0, 0, 0, 0, 0]])
+    # The labels that IU sees: negatives up to tau_low, positives from tau_high on, both ends included.
+    inferred = torch.tensor([[-1, 0, 1, 1, -1]])
+    hp = {"k": "thresholds", "v": "thresholds", "tau_low": low, "tau_high": high, "q2": 0, "q3": 0}
+    found, expected = (
+        gr_loss(z, target, reduction="none", **hp),
+        iu_loss(z, inferred, reduction="none"),
+    )
+    torch.testing.assert_close(found, expected, rtol=1e-12, atol=0)
+    assert found[0, 1] == 0
+    z.requires_grad_()
+    (gradient,) = torch.autograd.grad(gr_loss(z, target, reduction="sum", **hp), z)
+    torch.testing.assert_close(gradient, torch.where(inferred == 0, 0, p - (inferred == 1).double()))
+
+
+def test_a_high_threshold_of_one_ignores_labels_of_which_the_model_is_sure():
+    """EN: negatives below a threshold, no pseudo-positives, also where p is rounded to 1."""
+    z = torch.tensor([[-2.0, 2.0, 1e4]]).requires_grad_()
+    loss = gr_loss(z, UNKNOWN, k="thresholds", v="thresholds", tau_low=0.5, tau_high=1, q3=0, reduction="sum")
+    loss.backward()
+    assert loss.item() == pytest.approx(math.log1p(math.exp(-2)), rel=1e-6)
+    assert z.grad[0].tolist() == pytest.approx([1 / (1 + math.exp(2)), 0, 0], rel=1e-6)
+
+
+@pytest.mark.parametrize("k", ["polynomial", "exponential"])
+def test_other_forms_of_k_meet_the_logistic_one_at_both_ends(k):
+    low, high = 1 / (1 + math.exp(2)), 1 / (1 + math.exp(-1))  # w = 3, b = -2
+    middle = {"polynomial": low + (high - low) * 0.25, "exponential": math.sqrt(low * high)}[k]
+    found = k_of([1e-9, 0.5, 1 - 1e-9], k=k, w=3, b=-2)
+    assert found == pytest.approx([low, middle, high], abs=1e-6)
+    grid = k_of(torch.linspace(0.01, 0.99, 50).tolist(), k=k, w=3, b=-2)
+    assert all(one < other for one, other in itertools.pairwise(grid))
+    # Constant while w = 0 (Assumption 1).
+    assert k_of([0.1, 0.5, 0.9], k=k, w=0, b=-2) == pytest.approx([low] * 3, rel=1e-9)
+
+
+def test_the_degree_of_the_polynomial_k():
+    ends = {"k": "polynomial", "w": 200, "b": -100}  # from 0 to 1
+    for degree in (1, 3, 0.5):
+        found = k_of([0.2, 0.5, 0.7], degree=degree, **ends)
+        assert found == pytest.approx([0.2**degree, 0.5**degree, 0.7**degree], rel=1e-9)
+
+
+def test_other_forms_of_v():
+    p = [0.05, 0.4, 0.5, 0.6, 0.95]
+    exponential = v_of(p, v="exponential", mu=0.5, sigma=0.2)
+    assert exponential == pytest.approx([math.exp(-abs(value - 0.5) / 0.2) for value in p], rel=1e-9)
+    # 1 - 0.1^2 / (2 * 0.2^2) = 0.875; 0 where |p - mu| >= sqrt(2) sigma = 0.283.
+    assert v_of(p, v="polynomial", mu=0.5, sigma=0.2) == pytest.approx([0, 0.875, 1, 0.875, 0], abs=1e-12)
+
+
+@pytest.mark.parametrize(("k", "v"), FORMS)
+def test_k_and_v_are_constant_in_the_derivative(k, v):
+    z = torch.tensor([[-2.0, 0.3, 1.9]], dtype=torch.float64, requires_grad=True)
+    gr_loss(z, UNKNOWN, k=k, v=v, reduction="sum", **HP).backward()
+    for column, at in enumerate(z[0].tolist()):
+        sides = [gr_unknown(at + step, at, k, v, HP) for step in (1e-6, -1e-6)]
+        assert z.grad[0, column].item() == pytest.approx((sides[0] - sides[1]) / 2e-6, abs=1e-8)
+
+
+@pytest.mark.parametrize(("k", "v"), FORMS)
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+def test_extreme_logits_are_finite_and_indices_equal_a_matrix(k, v, dtype):
+    target = torch.tensor([1, 0])
+    matrix = torch.zeros(2, 4, dtype=torch.int8).scatter_(1, target[:, None], 1)
+    for hp in (HP, {**HP, "w": 1e4, "b": -1e4, "sigma": 1e-3}, {**HP, "w": -1e4, "b": 1e4}):
+        for size in (1e4, 20.0, 0.0):
+            z = (size * torch.tensor([[1.0, -1.0, 1.0, -1.0], [0.5, 1.0, 0.0, -1.0]])).to(dtype)
+            results = []
+            for labels in (target, matrix):
+                z = z.detach().requires_grad_()
+                loss = gr_loss(z, labels, k=k, v=v, **hp)
+                loss.backward()
+                results.append((loss.detach(), z.grad))
+            assert torch.isfinite(results[0][0])
+            assert torch.isfinite(results[0][1]).all()
+            torch.testing.assert_close(results[0], results[1])
+    empty = torch.zeros(0, 4, dtype=dtype, requires_grad=True)
+    assert gr_loss(empty, torch.zeros(0, dtype=torch.int64), k=k, v=v, **HP).item() == 0
+
+
+@pytest.mark.parametrize(("k", "v"), [("polynomial", "polynomial"), ("exponential", "exponential")])
+def test_learned_parameters_of_other_forms_get_a_gradient(k, v):
+    z = torch.tensor([[-2.0, 0.3, 1.9], [0.2, -1.0, 0.4]], dtype=torch.float64)
+    target = torch.tensor([0, 2])
+    start = {"w": 2.0, "b": -1.0, "mu": 0.7, "sigma": 0.6}
+
+    def loss(*learned):
+        return gr_loss(z, target, k=k, v=v, **dict(zip(start, learned, strict=True)))
+
+    values = [torch.full((3,), value, dtype=torch.float64, requires_grad=True) for value in start.values()]
+    loss(*values).backward()
+    for position, tensor in enumerate(values):
+        assert tensor.grad.abs().max() > 1e-4
+        for column in range(3):
+            sides = []
+            for step in (1e-6, -1e-6):
+                moved = [value.detach().clone() for value in values]
+                moved[position][column] += step
+                sides.append(loss(*moved).item())
+            assert tensor.grad[column].item() == pytest.approx((sides[0] - sides[1]) / 2e-6, abs=1e-8)
+    single = [torch.tensor(value, dtype=torch.float64) for value in start.values()]
+    assert loss(*single).item() == pytest.approx(loss(*values).item(), rel=1e-12)
+    assert loss(*start.values()).item() == pytest.approx(loss(*values).item(), rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    "form", [{"k": "polynomial", "v": "exponential"}, {"k": "thresholds", "v": "thresholds"}]
+)
+def test_the_forms_compile_as_one_graph(form):
+    z, target = torch.randn(6, 9, generator=torch.Generator().manual_seed(0)), torch.arange(6)
+    torch.compiler.reset()
+    compiled = torch.compile(lambda z: gr_loss(z, target, **form), backend="eager", fullgraph=True)
+    torch.testing.assert_close(compiled(z), gr_loss(z, target, **form))
