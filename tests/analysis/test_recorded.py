@@ -68,6 +68,11 @@ def test_runs_that_do_not_go_together(tmp_path, labels, draw):
         draw([one, save(tmp_path / "two", labels, classes=("a", "b", "d"))])
     with pytest.raises(InputError, match=r"three: recorded other samples than .*one"):
         draw([one, save(tmp_path / "three", make_labels(samples=39))])
+    observed, truth = labels
+    turned = save_recording(tmp_path / "four", make_logits(truth), observed, ~truth)
+    if draw is not observed_only:
+        with pytest.raises(InputError, match=r"four: recorded other true labels than .*one"):
+            draw([one, turned])
     with pytest.raises(InputError, match="a run is named twice"):
         draw([one, tmp_path / "two" / ".." / "one"])
     with pytest.raises(InputError, match="no run to draw"):
@@ -92,6 +97,14 @@ def test_on_the_command_line(tmp_path, labels, monkeypatch, capsys, figure):
     )
 
 
+@pytest.mark.parametrize("draw", [*WITH_TRUTH, observed_only])
+def test_names_are_not_formulas(tmp_path, labels, draw):
+    runs = [save(tmp_path / name, labels, classes=("a", "$b_$", "c")) for name in ("$x_$", "y")]
+    result = draw(runs) if draw is observed_only else draw(runs, label="$b_$")
+    assert result.table["run"][0] == "$x_$"
+    result.write(tmp_path / "out", "figure")
+
+
 def test_epochs_are_the_named_ones_or_the_last(tmp_path, labels):
     observed, truth = labels
     short = save_recording(tmp_path / "short", make_logits(truth, epochs=1), observed, truth)
@@ -107,8 +120,11 @@ def test_epochs_are_the_named_ones_or_the_last(tmp_path, labels):
 
 
 def test_which_labels_count(tmp_path, labels):
-    observed, _ = labels
+    observed, truth = labels
+    negatives = np.argwhere((observed == 0) & ~truth)[:5]
+    observed[tuple(negatives.T)] = -1
     recording = read_recording(save(tmp_path / "one", labels))
+    assert recording.unknown.sum() == 2 * len(truth) - 5
     assert np.array_equal(counted_labels(recording), observed == 0)
     assert counted_labels(recording, known=True).all()
     of_b = counted_labels(recording, label="b")

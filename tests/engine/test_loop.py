@@ -104,6 +104,21 @@ def test_patience_stops_early():
     assert len(loop.history) == loop.best_epoch + 4 < 50
 
 
+def test_scores_of_recorded_samples_are_handed_over_before_the_first_and_after_each_epoch():
+    data, received = make_data(), {}
+    recorded = (data.splits["val"], data.splits["train"])
+    trainer = make_trainer(data=data, recorded=recorded, on_scores=received.__setitem__)
+    first = predict_logits(trainer.model, data.splits["val"], FABRIC, batch_size=7)
+    loop = trainer.fit()
+    assert list(received) == [0, 1, 2, 3, 4]
+    assert {scores.shape for scores in received.values()} == {(150, 4)}
+    assert np.allclose(received[0][:50], first, atol=1e-6)
+    for samples, rows in zip(recorded, (slice(0, 50), slice(50, None)), strict=True):
+        best = predict_logits(trainer.model, samples, FABRIC, batch_size=64)
+        assert np.allclose(received[loop.best_epoch + 1][rows], best, atol=1e-6)
+    assert equal_states(loop.best, make_trainer().fit().best)
+
+
 class Killed(Exception):
     """Stands for kill -9: the process is gone at this step."""
 

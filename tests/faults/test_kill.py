@@ -42,6 +42,7 @@ def command(photos: Path, output: Path, *more: str) -> list[str]:
         "--epochs": "14",
         "--batch_size": "16",
         "--checkpoint_steps": "1",
+        "--record": "scores",
         "--threads": "1",
         "--output": str(output),
     }
@@ -95,6 +96,11 @@ def test_killed_twenty_times(tmp_path):
     whole = tmp_path / "whole"
     assert (output / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
     assert without_times(output / "metrics.jsonl") == without_times(whole / "metrics.jsonl")
+    scores = [
+        {path.name: path.read_bytes() for path in (run / "scores").iterdir()} for run in (output, whole)
+    ]
+    assert scores[0] == scores[1]
+    assert len(scores[0]) == 16  # before the first epoch, after 14, and which samples these are
     leftovers = [path.name for path in output.iterdir() if path.name.startswith(".")]
     assert not leftovers
 

@@ -225,6 +225,7 @@ def test_a_run_killed_between_recording_and_checkpoint_leaves_the_same_recording
         "epoch-000.safetensors",
         "epoch-001.safetensors",
     }
+    (tmp_path / "run" / "scores" / ".epoch-001.safetensors.7.a.tmp").write_text("half a file")
     train(features, tmp_path / "run", resume=True)
     assert files(tmp_path / "run") == files(run)
 

@@ -144,6 +144,7 @@ def densities(
                 rows += [(name, epoch, truth, *bar) for bar in bars]
             label_axes(panels[row, column], f"{name}, {epoch_name(epoch)}", "probability p", "density")
     add_legend(panels[0, 0], title="truly")
-    panels[0, 0].figure.suptitle(f"Probabilities of {describe_labels(label, known)}", fontsize=10)
+    title = f"Probabilities of {describe_labels(label, known)}"
+    panels[0, 0].figure.suptitle(title, fontsize=10, parse_math=False)
     header = ("run", "epoch", "truth", "p_low", "p_high", "labels", "density")
     return Analysis(panels[0, 0].figure, dict(zip(header, zip(*rows, strict=True), strict=True)), notes)

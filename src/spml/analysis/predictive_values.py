@@ -74,7 +74,8 @@ def pseudo_labels(
         title = f"{value.capitalize()} pseudo-labels (p {sign} {tau:g}) that are right"
         label_axes(axes, title, "epoch (0: before training)", f"{value} predictive value, %")
     add_legend(panels[0])
-    figure.suptitle(f"Of {describe_labels(label, known)}, mean over classes", fontsize=10)
+    title = f"Of {describe_labels(label, known)}, mean over classes"
+    figure.suptitle(title, fontsize=10, parse_math=False)
     if any(math.isnan(row[2]) for row in rows):
         notes = (*notes, f"In some epochs no label is above tau = {tau:g}, so there is no positive value.")
     header = ("run", "epoch", "ppv", "npv", "ppv_classes", "npv_classes")

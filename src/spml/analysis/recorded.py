@@ -50,23 +50,33 @@ def read_runs(folders: Sequence[str | Path], *, truth: bool) -> Runs:
     recordings = [read_recording(folder) for folder in folders]
     if len({recording.folder.resolve() for recording in recordings}) < len(recordings):
         raise InputError("a run is named twice: name each once")
+    if not truth:
+        recordings = [replace(recording, truth=None) for recording in recordings]
     first = recordings[0]
     for recording in recordings:
-        if recording.classes != first.classes or recording.ids != first.ids:
-            what = "samples" if recording.classes == first.classes else "classes"
-            raise InputError(
-                f"{recording.folder}: recorded other {what} than {first.folder}: a figure compares runs on "
-                "the same data, split and --record_samples. Draw them in separate figures."
-            )
         if truth and recording.truth is None:
             raise InputError(
                 f"{recording.folder}: no true labels were recorded, because its samples are not fully "
                 "labelled: train on fully labelled data of which labels are hidden (--data.unlisted negative "
                 "--data.observe single), or draw observed-only."
             )
-    if not truth:
-        recordings = [replace(recording, truth=None) for recording in recordings]
+        if other := _difference(recording, first):
+            raise InputError(
+                f"{recording.folder}: recorded other {other} than {first.folder}: a figure compares runs on "
+                "the same data, split and --record_samples. Draw them in separate figures."
+            )
     return Runs(dict(zip(_names(recordings), recordings, strict=True)), _notes(recordings))
+
+
+def _difference(recording: Recording, first: Recording) -> str:
+    """What two recordings do not share and runs of the same figure must; empty if they go together."""
+    if recording.classes != first.classes:
+        return "classes"
+    if recording.ids != first.ids:
+        return "samples"
+    if recording.truth is None or first.truth is None or np.array_equal(recording.truth, first.truth):
+        return ""
+    return "true labels"
 
 
 def _names(recordings: Sequence[Recording]) -> list[str]:

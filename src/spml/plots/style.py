@@ -61,7 +61,9 @@ def label_axes(axes: Any, title: str, x: str, y: str) -> None:
 
 def add_legend(axes: Any, **options: Any) -> None:
     """Add a legend without a frame that hides curves."""
-    axes.legend(fontsize=8, frameon=True, framealpha=0.8, edgecolor="none", **options)
+    legend = axes.legend(fontsize=8, frameon=True, framealpha=0.8, edgecolor="none", **options)
+    for text in legend.get_texts():
+        text.set_parse_math(False)
 
 
 def style_sideways(axes: Any) -> None:

@@ -171,6 +171,7 @@ def _check_same_settings(folder: Path, config: Config) -> None:
 def _prepare_folder(folder: Path, run: Resolved, resume: bool) -> None:
     if resume:
         remove_leftovers(folder)
+        remove_leftovers(folder / run_files.SCORES)
     else:
         run_files.clear(folder)
         write_text(folder / run_files.CONFIG, to_yaml(run.config))
