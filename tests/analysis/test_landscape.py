@@ -17,10 +17,13 @@ import spml
 from spml.analysis import landscape
 from spml.analysis.loss_around import LossAround, filter_normalised
 from spml.analysis.opened import open_runs
+from spml.cli.main import main
 from spml.config import read_yaml
 from spml.data import Dataset, Samples, open_dataset
 from spml.errors import InputError
 from spml.losses import an_loss, em_apl_loss, em_loss
+from spml.methods.base import Batch, Outputs, Progress
+from spml.methods.registry import create
 from spml.models import load_classifier
 from spml.runs.api import Engine
 from tests.analysis.conftest import CLASSES, train_on
@@ -181,6 +184,23 @@ def test_the_weights_stay_as_they_are(trained: Path) -> None:
     assert around.at({name: 0 * tensor for name, tensor in around.weights.items()}) != pytest.approx(
         around.at(around.weights), rel=1e-3
     )
+
+
+def test_a_schedule_is_at_its_end(features: Path) -> None:
+    folder = features / "schedule"
+    spml.train(
+        features / "features.npz", method="gr", epochs=4, threads=1, output=str(folder), quiet=True,
+        data={"unlisted": "negative", "observe": "single"}, accelerator="cpu",
+    )  # fmt: skip
+    samples = open_again(folder).splits["train"]
+    logits, rows = train_logits(folder, samples), torch.arange(64)
+    objective, losses = create("gr"), []
+    for epoch in (0, 3):
+        objective.on_epoch_start(Progress(epoch, 4))
+        terms = objective(Outputs(logits, logits), Batch(samples.observed.target(rows), rows))
+        losses.append(float(sum(terms.values())))
+    assert losses[0] != pytest.approx(losses[1], rel=1e-3)
+    assert centre(landscape([folder], points=3, samples=0)) == pytest.approx(losses[1], rel=1e-5)
 
 
 @pytest.fixture(scope="module")

@@ -10,11 +10,11 @@ import pytest
 import torch
 
 import spml
-from spml.analysis import maps
+from spml.analysis import landscape, maps, predictions
 from spml.analysis.grad_cam import grad_cam
 from spml.analysis.maps import overlay
 from spml.config import DataConfig
-from spml.data import open_dataset
+from spml.data import open_dataset, open_inputs
 from spml.errors import InputError
 from spml.models import load_classifier
 from tests.analysis.conftest import CLASSES, train_on, write_photos
@@ -180,3 +180,59 @@ def test_the_data_of_the_run_has_changed(tmp_path: Path) -> None:
     source.unlink()
     with pytest.raises(InputError, match=r"labels\.csv"):
         maps([folder])
+
+
+@pytest.mark.long
+def test_figures_of_a_run_on_digits(tmp_path: Path) -> None:
+    """Every digit lies where its map is: the maps of a small network are higher on digits than elsewhere."""
+    folder = tmp_path / "run"
+    settings: dict[str, Any] = {"threads": 1, "accelerator": "cpu", "quiet": True}
+    spml.train("digits", method="em", epochs=4, data={"observe": "single"}, output=str(folder), **settings)
+    analysis = maps([folder], images=40, top=1)
+    data = open_dataset(DataConfig("digits", observe="single"))
+    samples = data.splits["val"]
+    inside = []
+    for (_, name, _), (_, _, true, values) in shown(analysis.table).items():
+        if true == 1:
+            image = samples.inputs.fetch([samples.ids.index(name)], None)[0, 0].float() / 255
+            cells = image.reshape(5, 8, 5, 8).amax((1, 3)).numpy()
+            row, column = max(values, key=values.__getitem__)
+            inside.append(cells[row, column])
+    assert len(inside) > 20
+    assert np.mean(np.array(inside) > 0.5) > 0.8
+    losses = landscape([folder], points=5, samples=64).table["loss"]
+    assert np.argmin(losses) in (1, 2, 3)
+    assert len(predictions([folder], images=2).table["run"]) == 20
+
+
+@pytest.mark.long
+@pytest.mark.shared
+def test_photographs_with_a_frozen_backbone(shared: Path, tmp_path: Path) -> None:
+    source = shared / "data/images/voc2012_animals"
+    lines = source.joinpath("labels.csv").read_text().splitlines()
+    chosen = [line.split(",") for line in lines[1:] if line.split(",")[1] in ("cat", "dog", "horse")][:120]
+    rows = [
+        f"{source / file},{labels},{'val' if n % 3 else 'train'}"
+        for n, (file, labels, _) in enumerate(chosen)
+    ]
+    data = tmp_path / "labels.csv"
+    data.write_text("\n".join(["file,labels,split", *rows]) + "\n")
+    weights = str(shared / "data/models/mobilenetv2_100_tf_bncal.safetensors")
+    folder = tmp_path / "run"
+    spml.train(
+        data, model={"weights": weights, "head": "ridge"}, threads=1, accelerator="cpu", quiet=True,
+        data={"size": 160, "workers": 0, "images": str(source)}, output=str(folder),
+    )  # fmt: skip
+    run, (classifier, _) = spml.load(folder), load_classifier(folder)
+    found = shown(maps([folder], images=5, threshold=0.0, top=3).table)
+    assert len(found) == 15
+    head, standardise = classifier.top.head, classifier.top.standardise
+    for (_, name, label), (*_, values) in found.items():
+        _, inputs, _ = open_inputs([str(source / name)], size=160, interpolation=run.spec.interpolation)
+        features = classifier.backbone.maps(inputs.fetch([0], None))[0]
+        # A feature that standardisation clips has no gradient.
+        inside = ((features.mean((1, 2)) - standardise.mean) / standardise.std).abs() < 10
+        weight = inside * head.weight[run.classes.index(label)] / standardise.std / 25
+        expected = torch.einsum("d,dhw->hw", weight, features).clamp(min=0)
+        result = np.array([[values[y, x] for x in range(5)] for y in range(5)])
+        assert result == pytest.approx(expected.detach().numpy(), rel=1e-3, abs=1e-5)
