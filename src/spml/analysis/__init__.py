@@ -5,18 +5,18 @@ same figures on the command line.
 """
 
 from .counts import counts
-from .distributions import densities, separation
 from .epochs import epochs
-from .landscape import landscape
 from .loss_curves import gradients, losses
-from .maps import maps
-from .posterior_check import posterior
-from .predictions import predictions
-from .predictive_values import pseudo_labels
+from .networks.landscape import landscape
+from .networks.maps import maps
+from .networks.predictions import predictions
 from .registry import FigureKind, draw_figure, figures, register_figure
 from .result import Analysis
-from .sensitivity import sensitivity
-from .without_truth import observed_only
+from .scores.distributions import densities, separation
+from .scores.observed_only import observed_only
+from .scores.posterior import posterior
+from .scores.pseudo_labels import pseudo_labels
+from .trials.sensitivity import sensitivity
 
 __all__ = [
     "Analysis",

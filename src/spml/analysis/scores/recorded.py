@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import InputError, nearest
-from ..runs.recording import Recording, read_recording
+from ...errors import InputError, nearest
+from ...runs.recording import Recording, read_recording
 
 Mask = npt.NDArray[np.bool_]
 Values = npt.NDArray[np.float64]

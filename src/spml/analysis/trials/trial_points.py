@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..errors import InputError, missing_extra, nearest
+from ...errors import InputError, missing_extra, nearest
 from .axes import Value, axes_of, value_of
 
 
@@ -71,7 +71,7 @@ def read_trials(stores: Sequence[str | Path]) -> tuple[list[Any], int]:
         InputError: A store does not exist, or no run is finished.
     """
     try:
-        from ..bench.store import find_store
+        from ...bench.store import find_store
     except ImportError as error:
         raise missing_extra("sqlalchemy", "bench") from error
 
@@ -128,8 +128,8 @@ def varied_candidates(
 
 def _scored(rows: Iterable[Any], name: str, request: Request, epoch: int | None) -> list[_Trial]:
     """Trials of a candidate with the score of an epoch, or of that which the mode selects."""
-    from ..bench.report.trials import trial_scores
-    from ..bench.rows import ORACLE, column
+    from ...bench.report.trials import trial_scores
+    from ...bench.rows import ORACLE, column
 
     own = [row for row in rows if row.series.candidate == name]
     scored = trial_scores(own, [request.mode])

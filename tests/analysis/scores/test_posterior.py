@@ -7,9 +7,9 @@ import pytest
 from scipy.special import expit
 
 from spml.analysis import posterior
-from spml.analysis.posterior_check import selected_completely_at_random
+from spml.analysis.scores.posterior import selected_completely_at_random
 from spml.errors import InputError
-from tests.analysis.recordings import make_labels, make_logits, save_recording
+from tests.analysis.scores.recordings import make_labels, make_logits, save_recording
 
 
 def test_ratios_are_those_of_a_loop_over_buckets(tmp_path):

@@ -11,8 +11,8 @@ import torch
 
 import spml
 from spml.analysis import landscape, maps, predictions
-from spml.analysis.grad_cam import grad_cam
-from spml.analysis.maps import overlay
+from spml.analysis.networks.grad_cam import grad_cam
+from spml.analysis.networks.maps import overlay
 from spml.config import DataConfig
 from spml.data import open_dataset, open_inputs
 from spml.errors import InputError

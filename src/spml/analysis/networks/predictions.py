@@ -9,11 +9,11 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from ..plots.examples import GAP, LINE, SIDE, TITLE, Line, marked, sheet_legend, shortened
-from ..plots.style import GIVEN, cut, image_at, new_sheet, text_at
+from ...plots.examples import GAP, LINE, SIDE, TITLE, Line, marked, sheet_legend, shortened
+from ...plots.style import GIVEN, cut, image_at, new_sheet, text_at
+from ..registry import register_figure
+from ..result import Analysis, Column
 from .opened import OpenedRun, Pictures, check_threshold, open_pictures, open_runs, predict_pictures
-from .registry import register_figure
-from .result import Analysis, Column
 
 _LINES, _OBSERVED = 7, 3  # lines for what a run predicts, and for observed labels
 

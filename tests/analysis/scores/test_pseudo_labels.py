@@ -10,9 +10,9 @@ from scipy.special import expit
 from sklearn.metrics import precision_score
 
 from spml.analysis import pseudo_labels
-from spml.analysis.predictive_values import predictive_values
+from spml.analysis.scores.pseudo_labels import predictive_values
 from spml.errors import InputError
-from tests.analysis.recordings import make_labels, make_logits, save_recording
+from tests.analysis.scores.recordings import make_labels, make_logits, save_recording
 
 
 def test_by_hand():

@@ -10,9 +10,9 @@ from scipy.special import expit
 from scipy.stats import wasserstein_distance
 
 from spml.analysis import densities, separation
-from spml.analysis.distributions import wasserstein
+from spml.analysis.scores.distributions import wasserstein
 from spml.errors import InputError
-from tests.analysis.recordings import make_labels, make_logits, save_recording
+from tests.analysis.scores.recordings import make_labels, make_logits, save_recording
 
 
 @given(

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from spml.analysis import sensitivity
-from spml.analysis.axes import axes_of, in_order, value_of
+from spml.analysis.trials.axes import axes_of, in_order, value_of
 from spml.bench.store import Store
 from spml.cli.main import main
 from spml.errors import InputError

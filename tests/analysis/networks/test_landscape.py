@@ -15,8 +15,8 @@ from torch import nn
 
 import spml
 from spml.analysis import landscape
-from spml.analysis.loss_around import LossAround, filter_normalised
-from spml.analysis.opened import open_runs
+from spml.analysis.networks.loss_around import LossAround, filter_normalised
+from spml.analysis.networks.opened import open_runs
 from spml.cli.main import main
 from spml.config import read_yaml
 from spml.data import Dataset, Samples, open_dataset

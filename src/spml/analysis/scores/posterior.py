@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import InputError
-from ..plots.style import COLOURS, add_legend, label_axes
-from ..runs.recording import Recording
+from ...errors import InputError
+from ...plots.style import COLOURS, add_legend, label_axes
+from ...runs.recording import Recording
+from ..registry import register_figure
+from ..result import Analysis
 from .histograms import bin_edges, new_panels
 from .recorded import RUNS_WITH_TRUTH, Values, counted_labels, epoch_name, read_runs
-from .registry import register_figure
-from .result import Analysis
 
 
 @register_figure(

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from spml.analysis.grad_cam import grad_cam
+from spml.analysis.networks.grad_cam import grad_cam
 from spml.errors import InputError
 from spml.models import BackboneSpec, Classifier, Top
 from spml.models.backbones import Backbone

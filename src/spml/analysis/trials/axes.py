@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ..bench.rows import Row
+from ...bench.rows import Row
 
 Value = float | str
 

@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import InputError
-from ..plots.style import COLOURS, add_legend, label_axes, new_figure, style_axes
+from ...errors import InputError
+from ...plots.style import COLOURS, add_legend, label_axes, new_figure, style_axes
+from ..registry import register_figure
+from ..result import Analysis
 from .recorded import RUNS_WITH_TRUTH, Mask, counted_labels, describe_labels, read_runs
-from .registry import register_figure
-from .result import Analysis
 
 
 @register_figure(

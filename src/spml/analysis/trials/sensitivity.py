@@ -8,10 +8,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..plots.style import COLOURS, add_legend, cut, label_axes, new_figure, style_axes
+from ...plots.style import COLOURS, add_legend, cut, label_axes, new_figure, style_axes
+from ..registry import register_figure
+from ..result import Analysis, Column
 from .axes import Value, in_order, name_of, text_of
-from .registry import register_figure
-from .result import Analysis, Column
 from .trial_points import (
     Point,
     Request,

@@ -10,16 +10,16 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..config import Config, DataConfig, read_yaml
-from ..data import Dataset, Inputs, Opening, Samples, open_inputs, start_opening
-from ..data.draws import permutation
-from ..errors import InputError
-from ..labels import ObservedLabels
-from ..models import BackboneSpec, Classifier, load_classifier
-from ..models.spec import NONE
-from ..runs import folder as run_files
-from ..runs.api import Engine, Run
-from ..runs.evaluate import check_classes
+from ...config import Config, DataConfig, read_yaml
+from ...data import Dataset, Inputs, Opening, Samples, open_inputs, start_opening
+from ...data.draws import permutation
+from ...errors import InputError
+from ...labels import ObservedLabels
+from ...models import BackboneSpec, Classifier, load_classifier
+from ...models.spec import NONE
+from ...runs import folder as run_files
+from ...runs.api import Engine, Run
+from ...runs.evaluate import check_classes
 
 Ternary = npt.NDArray[np.int8]
 

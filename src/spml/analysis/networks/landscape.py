@@ -8,12 +8,12 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..errors import InputError
-from ..plots.style import COLOURS, label_axes, new_figure, style_axes
+from ...errors import InputError
+from ...plots.style import COLOURS, label_axes, new_figure, style_axes
+from ..registry import register_figure
+from ..result import Analysis, Column
 from .loss_around import LossAround, Values
 from .opened import open_runs
-from .registry import register_figure
-from .result import Analysis, Column
 
 _POINTS = {1: 41, 2: 15}
 _LEVELS = 16

@@ -9,14 +9,14 @@ import pytest
 
 import spml
 from spml.analysis import predictions
-from spml.analysis.opened import Pictures
-from spml.analysis.predictions import _lines
+from spml.analysis.networks.opened import Pictures
+from spml.analysis.networks.predictions import _lines
 from spml.config import DataConfig
 from spml.data import open_dataset
 from spml.errors import InputError
 from spml.plots.style import MISSED, RIGHT, WRONG
 from tests.analysis.conftest import CLASSES, train_on, write_photos
-from tests.analysis.test_maps import texts
+from tests.analysis.networks.test_maps import texts
 
 
 def pictures(observed: list[int], truth: list[int] | None) -> Pictures:

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import InputError
-from ..plots.style import COLOURS, new_figure, style_axes
+from ...errors import InputError
+from ...plots.style import COLOURS, new_figure, style_axes
 
 
 class Bar(NamedTuple):

@@ -8,7 +8,7 @@ from scipy.special import expit
 
 from spml.analysis import observed_only
 from spml.errors import InputError
-from tests.analysis.recordings import make_labels, make_logits, save_recording
+from tests.analysis.scores.recordings import make_labels, make_logits, save_recording
 
 
 def rows_of(result, *start):

@@ -13,21 +13,21 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn import functional
 
-from ..config import LBFGS
-from ..data import Augment, Dataset, Samples
-from ..data.draws import permutation
-from ..data.matrix import FeatureMatrix
-from ..engine.distributed import make_fabric
-from ..engine.step import TrainingStep
-from ..errors import InputError
-from ..methods.base import Batch, Objective, Outputs, Progress
-from ..methods.registry import create
-from ..models import LOG_SOFTMAX
-from ..models.spec import read_json
-from ..runs import folder as run_files
-from ..runs.build import start_objective
-from ..runs.init_from import Start
-from ..runs.resolve import Resolved
+from ...config import LBFGS
+from ...data import Augment, Dataset, Samples
+from ...data.draws import permutation
+from ...data.matrix import FeatureMatrix
+from ...engine.distributed import make_fabric
+from ...engine.step import TrainingStep
+from ...errors import InputError
+from ...methods.base import Batch, Objective, Outputs, Progress
+from ...methods.registry import create
+from ...models import LOG_SOFTMAX
+from ...models.spec import read_json
+from ...runs import folder as run_files
+from ...runs.build import start_objective
+from ...runs.init_from import Start
+from ...runs.resolve import Resolved
 from .opened import OpenedRun, open_training_data
 
 Weights = Mapping[str, Tensor]

@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..plots.style import COLOURS, add_legend, label_axes, new_figure, style_axes
+from ...plots.style import COLOURS, add_legend, label_axes, new_figure, style_axes
+from ..registry import register_figure
+from ..result import Analysis
 from .histograms import draw_histograms, new_panels
 from .recorded import (
     RUNS_WITH_TRUTH,
@@ -21,8 +23,6 @@ from .recorded import (
     epoch_name,
     read_runs,
 )
-from .registry import register_figure
-from .result import Analysis
 
 
 @register_figure(

@@ -11,13 +11,13 @@ import numpy.typing as npt
 import torch
 from torch.nn import functional
 
-from ..errors import InputError
-from ..plots.examples import GAP, LINE, SIDE, TITLE, Line, marked, sheet_legend, shortened
-from ..plots.style import GIVEN, axes_at, cut, image_at, new_sheet, text_at
+from ...errors import InputError
+from ...plots.examples import GAP, LINE, SIDE, TITLE, Line, marked, sheet_legend, shortened
+from ...plots.style import GIVEN, axes_at, cut, image_at, new_sheet, text_at
+from ..registry import register_figure
+from ..result import Analysis, Column
 from .grad_cam import grad_cam
 from .opened import OpenedRun, Pictures, check_threshold, open_pictures, open_runs, predict_pictures
-from .registry import register_figure
-from .result import Analysis, Column
 
 _PIXELS = 300  # least side of a drawn image
 _COLOURS = "inferno"

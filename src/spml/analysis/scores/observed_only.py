@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import InputError
-from ..plots.style import COLOURS, add_legend, cut, label_axes
+from ...errors import InputError
+from ...plots.style import COLOURS, add_legend, cut, label_axes
+from ..registry import register_figure
+from ..result import Analysis
 from .histograms import draw_histograms, new_panels
 from .recorded import chosen_epochs, epoch_name, read_runs
-from .registry import register_figure
-from .result import Analysis
 
 _NAMED = 25
 """Names of more classes than this can't be read below each other."""

@@ -8,10 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..errors import InputError
-from ..models import Backbone, Classifier
-from ..models.spec import NONE
-from ..models.top import LOGITS
+from ...errors import InputError
+from ...models import Backbone, Classifier
+from ...models.spec import NONE
+from ...models.top import LOGITS
 
 
 def grad_cam(classifier: Classifier, images: Tensor, labels: Tensor) -> Tensor:

@@ -1,0 +1,1 @@
+"""Figures on the scores that a run recorded during training (`--record scores`)."""
