@@ -141,7 +141,7 @@ def pseudo_labels(config: Config) -> str | None:
 
 
 def _point(
-    spec: Spec, series: Series, params: Mapping[str, Any], config: Config, first: Config | None
+    spec: Spec, series: Series, params: Mapping[str, Any], config: Config, first: Config | None = None
 ) -> str:
     parts = [_settings(params, config), series.key, series.data.empty, sorted(spec.modes), spec.draws]
     if first is not None:

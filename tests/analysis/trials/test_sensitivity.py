@@ -81,7 +81,7 @@ def test_one_setting(lines):
     assert "gr: best by oracle over optim.lr" in result.notes
     assert "1 failed trials are left out" in result.notes
     labels = [text.get_text() for text in result.figure.axes[0].get_legend().get_texts()]
-    assert labels == ["an (reference)", "gr"]
+    assert labels == ["gr", "an (reference)"]
 
 
 def test_the_mode_picks_the_epoch_and_the_trial(lines):

@@ -152,7 +152,10 @@ def _draw_lines(
             )
         title = "" if epoch is None else f"epoch {epoch}"
         label_axes(axes, title, name_of(request.x), _label(request) if axes is panels[0] else "")
-    add_legend(panels[-1], loc="upper left", bbox_to_anchor=(1.01, 1.02))
+    # Lines with error bars come last in matplotlib's order, here they are first.
+    handles, _ = panels[-1].get_legend_handles_labels()
+    handles.sort(key=lambda handle: not hasattr(handle, "has_yerr"))
+    add_legend(panels[-1], handles=handles, loc="upper left", bbox_to_anchor=(1.01, 1.02))
     return figure
 
 
@@ -188,7 +191,8 @@ def _draw_maps(
         max(4.6, (1.2 + 0.62 * len(xs)) * len(epochs)), max(3.0, (0.9 + 0.42 * len(ys)) * len(named))
     )
     panels = figure.subplots(len(named), len(epochs), squeeze=False)
-    means = [100 * point.mean for point in [*points, *lines]]
+    marked = [line for line in lines if line.epoch == epochs[-1]]
+    means = [100 * point.mean for point in [*points, *marked]]
     for row, name in enumerate(named):
         for position, epoch in enumerate(epochs):
             axes = panels[row][position]
@@ -209,12 +213,11 @@ def _draw_maps(
             label_axes(axes, title, name_of(request.x), name_of(request.y))
     bar = figure.colorbar(image, ax=panels.ravel().tolist(), label=_label(request))
     bar.outline.set_visible(False)
-    for line in lines:
-        if line.epoch in (None, epochs[-1]):
-            bar.ax.axhline(100 * line.mean, color="white", linewidth=2.2)
-            bar.ax.axhline(100 * line.mean, color="black", linewidth=1)
-            place = {"xy": (-0.15, 100 * line.mean), "xycoords": ("axes fraction", "data")}
-            bar.ax.annotate(cut(line.candidate, 12), **place, ha="right", va="center", fontsize=8)
+    for line in marked:
+        bar.ax.axhline(100 * line.mean, color="white", linewidth=2.2)
+        bar.ax.axhline(100 * line.mean, color="black", linewidth=1)
+        place = {"xy": (-0.15, 100 * line.mean), "xycoords": ("axes fraction", "data")}
+        bar.ax.annotate(cut(line.candidate, 12), **place, ha="right", va="center", fontsize=8)
     return figure
 
 
