@@ -1,0 +1,73 @@
+"""The pages on the papers: what they name exists, and every figure of the program is on them."""
+
+from __future__ import annotations
+
+import csv
+import importlib
+import re
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+
+from spml.analysis import figures
+from spml.cli.main import make_parser
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = ROOT / "docs" / "papers"
+ITEMS = [
+    [cell.strip() for cell in line.strip("|").split("|")]
+    for line in (PAGES / "items.md").read_text().splitlines()
+    if re.match(r"\| \d", line)
+]
+
+sys.path.insert(0, str(ROOT / "docs"))
+papers = importlib.import_module("papers_figures")
+FIGURES = {figure.name: figure for figure in papers.FIGURES}
+
+
+def test_every_item_has_a_row():
+    assert [int(number) for number, *_ in ITEMS] == list(range(1, 126))
+    assert {there for _, _, there, _ in ITEMS} == {"yes", "partly"}
+
+
+@pytest.mark.parametrize("item", ITEMS, ids=lambda item: item[0])
+def test_what_an_item_names_exists(item):
+    names = re.findall(r"`([^`]+)`", item[3])
+    for path in (name for name in names if name.startswith(("src/", "tests/", "docs/", "benchmarks/"))):
+        assert (ROOT / path).exists(), path
+    for kind, name in re.findall(r"spml (analyse|bench run) ([\w-]+)", item[3]):
+        if kind == "analyse":
+            assert name in figures()
+        else:
+            assert (ROOT / "src/spml/bench/specs" / f"{name}.yaml").exists(), name
+    assert item[3]
+    assert item[2] == "yes" or "lost" in item[3] or "not there" in item[3]
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_a_figure_of_the_page_is_drawn_by_its_command(name):
+    figure = FIGURES[name]
+    words = shlex.split(figure.command)
+    parsed = make_parser().parse_args(words[1:])
+    assert parsed.analyse.subcommand == words[2]
+    page = (PAGES / "README.md").read_text()
+    assert figure.command in page
+    assert f"![{figure.title}]({name}.png)" in page
+    assert len(figure.text) > 80
+    rows = list(csv.reader((PAGES / f"{name}.csv").open()))
+    assert len(rows) > 1
+    assert (PAGES / f"{name}.png").stat().st_size < 1_000_000
+
+
+@pytest.mark.parametrize(
+    "command", [*papers.DIGITS.values(), *papers.PHOTOGRAPHS.values(), *papers.STORES.values()]
+)
+def test_the_runs_of_the_page_have_commands(command):
+    make_parser().parse_args([*shlex.split(command)[1:], "--output", "x"])
+
+
+def test_every_figure_is_on_the_page():
+    drawn = {shlex.split(figure.command)[2] for figure in FIGURES.values()}
+    assert drawn == set(figures())
