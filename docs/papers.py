@@ -4,9 +4,9 @@
     python docs/papers.py --root DIR      # photographs as well; DIR as for `spml bench run photographs`
     python docs/papers.py --page          # write the page only, from the numbers that are there
 
-Trainings and comparisons go to `build/papers` and are not repeated if they are finished. Pictures, their numbers
-and the page go to `docs/papers`. The page says what is to be seen in the committed pictures: read it again after
-drawing anew.
+Trainings and comparisons go to `build/papers` and are not repeated if they are finished. Pictures, their
+numbers and the page go to `docs/papers`. The page says what is to be seen in the committed pictures: read it
+again after drawing anew.
 """
 
 from __future__ import annotations
@@ -134,10 +134,10 @@ INTRODUCTION = """# The papers, figure by figure
 
 <!-- Written by docs/papers.py. -->
 
-Every figure of the [papers](items.md) is drawn by one command from runs of your own. Here they are redrawn on data
-that anybody has: scenes of handwritten digits, which come with the program, and, for some, a few thousand photographs
-of animals from PASCAL VOC 2012. The papers use larger images, networks and data, so curves need not look like theirs;
-the text says where they do not. `spml analyse --list` lists the figures and what each needs.
+Every figure of the [papers](items.md) is drawn by one command from runs of your own. Here they are redrawn on
+data that anybody has: scenes of handwritten digits, which come with the program, and, for some, a few thousand
+photographs of animals from PASCAL VOC 2012. The papers have larger images, networks and data sets, so curves need
+not look like theirs; the text says where they do not. `spml analyse --list` lists the figures and what each needs.
 
 `python docs/papers.py` runs everything below and writes this page. Drawn on {date}, {machine}, {versions}.
 """
