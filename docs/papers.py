@@ -134,12 +134,14 @@ INTRODUCTION = """# The papers, figure by figure
 
 <!-- Written by docs/papers.py. -->
 
-Every figure of the [papers](items.md) is drawn by one command from runs of your own. Here they are redrawn on
-data that anybody has: scenes of handwritten digits, which come with the program, and, for some, a few thousand
-photographs of animals from PASCAL VOC 2012. The papers have larger images, networks and data sets, so curves need
-not look like theirs; the text says where they do not. `spml analyse --list` lists the figures and what each needs.
+Every figure of the [papers](items.md) is drawn by one command from runs of your own. Here they are
+redrawn on data that anybody has: scenes of handwritten digits, which come with the program, and, for
+some, a few thousand photographs of animals from PASCAL VOC 2012. The papers have larger images, networks
+and data sets, so curves need not look like theirs; the text says where they do not. `spml analyse
+--list` lists the figures and what each needs.
 
-`python docs/papers.py` runs everything below and writes this page. Drawn on {date}, {machine}, {versions}.
+`python docs/papers.py` runs everything below and writes this page. Drawn on {date}, {machine},
+{versions}.
 """
 
 
