@@ -139,10 +139,9 @@ class OptimConfig:
     Attributes:
         name: `adamw`, `adam` or `sgd` (momentum .9). `lbfgs` solves a linear head instead of training it, on
             features of a pretrained, frozen backbone or of a file: to the minimum of the loss of the method
-                on
-            the whole training set with an L2 penalty, for 13 penalties, of which the best by the validation
-            score is kept. `epochs` says where a schedule ends; the other settings here have no effect. For
-            methods without a memory, views or parameters of their own.
+            on the whole training set with an L2 penalty, for 13 penalties, of which the best by the
+            validation score is kept. `epochs` says where a schedule ends; the other settings here have no
+            effect. For methods without a memory, views or parameters of their own.
         lr: Learning rate; default 1e-3, or 1e-4 when a pretrained backbone is fine-tuned.
         weight_decay: Weight decay, decoupled for adamw, added to the gradient for the others.
         l1: Adds l1 * sum |w| over the weights of the model (without biases and norms) to the loss.

@@ -35,6 +35,13 @@ def test_nothing_is_drawn_where_it_could_not_be_written(tmp_path, capsys, monkey
     assert (tmp_path / "losses.csv").read_text() == "mine"
 
 
+def test_a_path_as_data_is_not_read_as_settings(tmp_path, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        main(["analyse", "maps", str(tmp_path / "run"), "--data", "photos", "--output", str(tmp_path)])
+    assert stopped.value.code == 2
+    assert "run: contains no trained model" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

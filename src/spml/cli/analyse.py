@@ -75,7 +75,7 @@ def _draw(figure: Any, options: dict[str, Any]) -> None:
     folder, name, overwrite = Path(options.pop("output")), options.pop("name"), options.pop("overwrite")
     check_free(folder, name, overwrite=overwrite)
     sources = options.pop(_first_parameter(figure))
-    if options.get("data") is not None:  # the `--data.*` settings of a figure that opens data
+    if isinstance(options.get("data"), dict):  # the `--data.*` settings of a figure that opens data
         options["data"] = from_dict({"data": options["data"]}).data
     result = figure.draw(sources, **options)
     for note in result.notes:
