@@ -80,10 +80,13 @@ def spml(command: str) -> float:
 
 def draw(figures: Iterable[Drawn]) -> dict[str, float]:
     """Draw figures. Returns the seconds that each took, start of the program included."""
-    return {
-        figure.name: round(spml(f"{figure.command} --output {PAGE} --name {figure.name} --overwrite"), 1)
-        for figure in figures
-    }
+    seconds = {}
+    for figure in figures:
+        seconds[figure.name] = round(
+            spml(f"{figure.command} --output {PAGE} --name {figure.name} --overwrite"), 1
+        )
+        (PAGE / f"{figure.name}.svg").unlink()  # the page shows the PNG
+    return seconds
 
 
 def write_measured(seconds: dict[str, float]) -> None:
@@ -95,7 +98,11 @@ def write_measured(seconds: dict[str, float]) -> None:
         summary = WORK / name / "summary.json"
         if summary.exists():
             metrics = json.loads(summary.read_text(encoding="utf-8"))
-            runs[name] = {key: metrics[key] for key in ("best_epoch", "val") if key in metrics}
+            runs[name] = {
+                "epoch": metrics["selected"]["epoch"],
+                "val mAP": metrics["validation"]["val/mAP"],
+                "test mAP": metrics["test"]["mAP"],
+            }
     content = {
         "date": datetime.now(UTC).date().isoformat(),
         "machine": f"{platform.machine()}, {os.cpu_count()} cores",

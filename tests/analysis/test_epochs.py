@@ -45,7 +45,7 @@ def lines_of(result):
 def test_runs_that_differ_in_their_seeds_are_one_line(tmp_path):
     folders = [
         run_in(tmp_path / "a", [0.2, 0.5, 0.4], seed=0),
-        run_in(tmp_path / "b", [0.4, 0.6], seed=1, threads=2),
+        run_in(tmp_path / "b", [0.4, 0.6], seed=1, threads=2, record="scores"),
         run_in(tmp_path / "c", [0.3, 0.7, 0.8], method="em"),
     ]
     result = epochs([*folders, folders[0]])

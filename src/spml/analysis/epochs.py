@@ -152,8 +152,13 @@ def _lines(runs: Sequence[_Run]) -> dict[str, list[_Run]]:
 
 def _differ(first: Config, second: Config) -> list[str]:
     """Settings in which two runs differ, other than seeds, and what changes no number."""
-    neutral = replace(second, seed=first.seed, output=first.output, threads=first.threads)
-    neutral.checkpoint_steps = first.checkpoint_steps
+    neutral = replace(
+        second,
+        **{
+            name: getattr(first, name)
+            for name in ("seed", "output", "threads", "checkpoint_steps", "record", "record_samples")
+        },
+    )
     neutral.data = replace(
         second.data,
         path=first.data.path,
