@@ -203,7 +203,8 @@ FIGURES = (
     Drawn(
         "landscape-2d", _MODELS, "Loss along two random directions", "EM poster",
         "spml analyse landscape an em gr --dimensions 2",
-        "The same along two directions. EM has the widest valley, as on the poster.",
+        "The same along two directions, on a grid of 15 x 15 points. EM has the widest valley, as on the "
+        "poster. Contours lie closer together at the bottom.",
     ),
     Drawn(
         "predictions", _MODELS, "The same images, several methods", "EM poster",
