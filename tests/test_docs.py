@@ -108,8 +108,10 @@ def run_commands(text):
 
 
 def test_the_commands_of_the_readme(folder):
-    assert [command[0] for command in run_commands(README)] == ["train", "predict", "bench"]
+    commands = [command[0] for command in run_commands(README)]
+    assert commands == ["train", "predict", "bench", "train", "analyse", "analyse"]
     assert (folder / "tags.csv").read_text().startswith("file,labels,blue,green,red\n")
+    assert (folder / "analysis" / "separation.png").is_file()
 
 
 def test_the_page_on_training(folder):
