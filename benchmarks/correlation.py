@@ -138,7 +138,7 @@ def continued(spec, root, rows, save):
             opened = None
             for candidate in spec.candidates:
                 key = {"data": data.name, "method": candidate.name, "seed": seed}
-                if candidate.full or "model" in candidate.settings or tuple(key.values()) in done:
+                if candidate.labels == "full" or "model" in candidate.settings or tuple(key.values()) in done:
                     continue
                 parts = spec.train, data.train, candidate.settings, common
                 config = from_dict(merged(*parts, {"data": settings, "optim": {"lr": FIRST}}))
