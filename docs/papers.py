@@ -1,6 +1,6 @@
 """Redraw the figures of the papers on small data, and write the page "The papers, figure by figure".
 
-    python docs/papers.py                 # scenes of digits, nothing to download: 15 minutes on two cores
+    python docs/papers.py                 # scenes of digits, nothing to download
     python docs/papers.py --root DIR      # photographs as well; DIR as for `spml bench run photographs`
     python docs/papers.py --page          # write the page only, from the numbers that are there
 
@@ -147,7 +147,9 @@ some, a few thousand photographs of animals from PASCAL VOC 2012. The papers hav
 and data sets, so curves need not look like theirs; the text says where they do not. `spml analyse
 --list` lists the figures and what each needs.
 
-`python docs/papers.py` runs everything below and writes this page. Drawn on {date}, {machine},
+`python docs/papers.py` runs everything below and writes this page. The photographs are not part of the
+program: `root` is a folder of your own with `images/voc2012_animals` and `models`, and two figures that
+would show photographs are left out. Drawn on {date}, {machine},
 {versions}.
 """
 

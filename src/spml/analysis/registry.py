@@ -75,7 +75,7 @@ def draw_figure(name: str, sources: list[Any], **options: Any) -> Analysis:
         **options: Options of the figure.
 
     Raises:
-        InputError: There is no such figure, or sources or options do not suit it.
+        InputError: The figure is unknown, or it can't be drawn from these sources or with these options.
     """
     known = figures()
     if name not in known:

@@ -81,7 +81,7 @@ def maps(
             or an option is out of its domain.
 
     Source: Selvaraju et al., "Grad-CAM: Visual Explanations from Deep Networks via Gradient-based
-    Localization", ICCV 2017; Liu et al., "Pushing One Pair of Labels Apart Each Time in Multi-Label
+    Localization", ICCV 2017; Li et al., "Pushing One Pair of Labels Apart Each Time in Multi-Label
     Learning", Fig. 7.
     """
     check_threshold(threshold)

@@ -174,14 +174,13 @@ def predict_pictures(
 
 
 def _from_files(files: Sequence[str], classes: int) -> Pictures:
-    def load(spec: BackboneSpec) -> tuple[tuple[str, ...], Inputs]:
-        ids, inputs, _ = open_inputs(list(files), size=spec.size, interpolation=spec.interpolation)
-        return ids, inputs
+    def load(spec: BackboneSpec) -> Inputs:
+        return open_inputs(list(files), size=spec.size, interpolation=spec.interpolation)[1]
 
     ids, inputs, _ = open_inputs(list(files))
     if inputs.kind != "image":
         raise InputError(f"{files[0]}: holds feature vectors, which can't be drawn. Name images.")
-    return Pictures(ids, np.zeros((len(ids), classes), np.int8), None, lambda spec: load(spec)[1])
+    return Pictures(ids, np.zeros((len(ids), classes), np.int8), None, load)
 
 
 def _from_data(opened: OpenedRun, data: str | None, split: str | None, images: int, seed: int) -> Pictures:

@@ -127,7 +127,7 @@ def counted_labels(recording: Recording, *, label: str | None = None, known: boo
         known: Whether labels that were observed count as well.
 
     Raises:
-        InputError: There is no such class, or no positive or no negative to count.
+        InputError: The class is unknown, or no label that counts is truly positive, or none truly negative.
     """
     assert recording.truth is not None
     mask = np.ones_like(recording.truth) if known else recording.unknown

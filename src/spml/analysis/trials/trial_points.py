@@ -104,8 +104,8 @@ def varied_candidates(
     """Candidates to draw: the stated ones, or those along whose trials every axis varies.
 
     Raises:
-        InputError: There is no such candidate, or none for which the axes vary; the message lists those that
-            do.
+        InputError: A candidate is unknown, or the axes vary for none; the message lists the settings that
+            vary.
     """
     names = sorted({row.series.candidate for row in rows})
     for name in [*(candidates or []), *references]:
