@@ -35,7 +35,7 @@ hiding:
   uniform: {observe: single}
 candidates:
   - {name: from the start, method: role}
-  - {name: li, method: role, first: {epochs: 3, model.frozen: "yes", optim.lr: 1e-2, select: oracle}}
+  - {name: li, method: role, first: {epochs: 3, model.frozen: "yes", optim.lr: 1e-2}}
   - {name: backbone first, method: role, model.frozen: "yes", first: {model.frozen: "no"}}
 baseline: from the start
 modes: [oracle, observed]
@@ -131,12 +131,21 @@ def test_a_searched_setting_holds_in_both_phases_unless_the_first_states_it(tmp_
         ("{epochs: 0}", "epochs must be at least 1, got 0"),
         ("{select: best}", "select must be one of auto, observed, oracle, got 'best'"),
         ("{optim.name: lbfgs}", "a head that is solved has no first phase"),
+        ("{select: oracle}", "selected by true labels would reach the modes that go without them"),
     ],
 )
 def test_mistakes_in_a_first_phase(tmp_path, first, words):
     path = save_spec(tmp_path, TWO.replace("{epochs: 4, batch_size: 16, optim.lr: 3e-2}", first))
     with pytest.raises(InputError, match=rf"toys\.yaml, line 10: .*{words}"):
         read_spec(path)
+
+
+def test_a_first_phase_is_selected_by_true_labels_where_every_mode_is(tmp_path):
+    text = TWO.replace("optim.lr: 3e-2}", "optim.lr: 3e-2, select: oracle}")
+    modes = next(line for line in text.splitlines() if line.startswith("modes:"))
+    spec = read_spec(save_spec(tmp_path, text.replace(modes, "modes: [oracle]")))
+    (first,) = (candidate.first for candidate in spec.candidates if candidate.first)
+    assert first["select"] == "oracle"
 
 
 def test_a_run_of_one_phase_has_no_first_one_to_print(tmp_path, capsys):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..config import LBFGS, Config, check, from_dict
@@ -11,6 +11,7 @@ from ..errors import InputError, nearest
 from ..methods.registry import create
 from ..models import CLOSED_FORM
 from ..runs.resolve import missed_warmup
+from .rows import ORACLE
 from .space import Space, grid_size
 from .spec import Candidate, Spec, merged, nested
 from .yaml_lines import Document, KeyPath
@@ -66,7 +67,8 @@ def _check_settings(spec: Spec, candidate: Candidate, at: KeyPath, document: Doc
                     config = from_dict(settings)
                     _check_run(config)
                     if candidate.first is not None:
-                        _check_first(config, from_dict(merged(settings, candidate.first)))
+                        first = from_dict(merged(settings, candidate.first))
+                        _check_first(config, first, spec.modes)
                 except (InputError, ValueError) as error:
                     raise document.error(at, f"candidate {candidate.name!r}: {error}") from error
                 if not config.method and config.model.head not in CLOSED_FORM:
@@ -80,9 +82,14 @@ def _check_run(config: Config) -> None:
         raise InputError(note)
 
 
-def _check_first(config: Config, first: Config) -> None:
+def _check_first(config: Config, first: Config, modes: Sequence[str]) -> None:
     """Check the first phase of a run; only a model that is trained can go through two phases."""
     _check_run(first)
+    if first.select == ORACLE and {*modes} != {ORACLE}:
+        raise InputError(
+            "a first phase that is selected by true labels would reach the modes that go without them: leave "
+            "out `select` in `first`, or compare in `modes: [oracle]` alone"
+        )
     for phase in (config, first):
         if not phase.method or phase.optim.name == LBFGS:
             raise InputError("a head that is solved has no first phase: leave out `first`, or train it")
