@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,12 +14,14 @@ import numpy.typing as npt
 from .. import models
 from ..config import Config, DataConfig, from_dict, read_yaml
 from ..data import Samples, open_inputs
+from ..decisions import Decision, threshold_at
 from ..engine import make_fabric, predict_logits
 from ..errors import InputError, nearest
 from ..labels import ObservedLabels
 from . import folder as runfolder
 from .console import Console
 from .evaluate import evaluate, of_one
+from .resolve import check_mean_labels
 from .train import run_training
 
 
@@ -253,7 +256,9 @@ class Run:
             np.zeros(len(ids) + 1, np.int64), np.empty(0, np.int64), np.empty(0, np.int8), len(self.classes)
         )
         logits = self.logits(Samples(ids, inputs, unlabelled), Engine(batch_size, workers, device, console))
-        return Predictions(ids, self.classes, self.probabilities(logits), self._labels(logits), notes)
+        return Predictions(
+            ids, self.classes, self.probabilities(logits), self._labels(logits, self.decision()), notes
+        )
 
     def evaluate(
         self,
@@ -291,6 +296,49 @@ class Run:
         return of_one(
             evaluate_runs([self], data, engine, split, observed=observed, mean_labels=mean_labels, **settings)
         )
+
+    def decision(
+        self,
+        *,
+        mean_labels: float | None = None,
+        threshold: float | None = None,
+        top_k: int = 0,
+        top1_fallback: bool = False,
+    ) -> Decision:
+        """How logits become labels; by default, by the threshold that training chose.
+
+        Args:
+            mean_labels: Mean labels per sample K: cut where the model predicted K labels per validation
+                sample on average.
+            threshold: Cut at this score, on the scale of `Predictions.scores`.
+            top_k: Largest number of labels of a sample. Alone, exactly the `top_k` highest scores are
+                predicted.
+            top1_fallback: Predict the label with the highest score where no other is predicted.
+
+        Raises:
+            InputError: Both `mean_labels` and `threshold` are given, or a value is out of its domain.
+        """
+        if mean_labels is not None and threshold is not None:
+            raise InputError("pass --mean_labels or --threshold, not both")
+        check_mean_labels(mean_labels, len(self.classes))
+        cut: float | None = self.threshold
+        if mean_labels is not None:
+            cut = threshold_at(self.card["threshold"]["curve"], mean_labels)
+        elif threshold is not None:
+            cut = self._logit(threshold)
+        elif top_k:
+            cut = None
+        unseen = set(self.card.get("without_positives", ()))
+        never = tuple(column for column, name in enumerate(self.classes) if name in unseen)
+        return Decision(cut, top_k, top1_fallback, never)
+
+    def _logit(self, score: float) -> float:
+        """Turn a score as in `Predictions.scores` into the logit that it was computed from."""
+        from scipy.special import logit
+
+        if not 0 < score < 1:
+            raise InputError(f"--threshold must be between 0 and 1, as scores are, got {score:g}")
+        return math.log(score) if self._classifier.top.scores == models.LOG_SOFTMAX else float(logit(score))
 
     def columns(self, path: str, classes: tuple[str, ...]) -> npt.NDArray[np.int64]:
         """Column of the model for each class of a data set.
@@ -352,12 +400,10 @@ class Run:
         normalised = self._classifier.top.scores == models.LOG_SOFTMAX
         return np.asarray(np.exp(logits) if normalised else expit(logits), np.float32)
 
-    def _labels(self, logits: npt.NDArray[np.float32]) -> list[list[str]]:
+    def _labels(self, logits: npt.NDArray[np.float32], decision: Decision) -> list[list[str]]:
         order = np.argsort(-logits, axis=1, kind="stable")
-        return [
-            [self.classes[c] for c in ranked if row[c] >= self.threshold]
-            for row, ranked in zip(logits, order, strict=True)
-        ]
+        chosen = np.take_along_axis(decision(logits), order, axis=1)
+        return [[self.classes[c] for c in ranked[marks]] for ranked, marks in zip(order, chosen, strict=True)]
 
 
 def _data_config(path: str | Path, settings: dict[str, Any]) -> DataConfig:

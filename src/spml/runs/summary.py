@@ -12,7 +12,8 @@ import numpy as np
 import torch
 
 from .. import models, plots
-from ..decisions import Judge, default_mean_labels, global_threshold
+from ..data import Dataset
+from ..decisions import Judge, default_mean_labels, global_threshold, threshold_curve
 from ..files import write_json
 from ..metrics import mean_average_precision
 from ..version import __version__
@@ -69,10 +70,16 @@ def write_results(folder: Path, finished: Finished) -> str:
     best = fitted.history[fitted.best]
     mean_labels, source = _mean_labels(finished)
     threshold = global_threshold(finished.scores["val"], mean_labels)
-    card = {
+    card: dict[str, Any] = {
         "classes": list(data.classes),
         "method": {"name": finished.method, "hp": config.hp},
-        "threshold": {"logit": threshold, "labels_per_sample": mean_labels, "source": source},
+        "threshold": {
+            "logit": threshold,
+            "labels_per_sample": mean_labels,
+            "source": source,
+            "curve": threshold_curve(finished.scores["val"]),
+        },
+        "without_positives": _without_positives(data),
         "spml": __version__,
     }
     if fitted.state:
@@ -86,7 +93,7 @@ def write_results(folder: Path, finished: Finished) -> str:
         "validation": {key: value for key, value in best.items() if key.startswith("val/")},
         "test": _test(finished),
         "head_bias": finished.head_bias,
-        "threshold": card["threshold"],
+        "threshold": {key: value for key, value in card["threshold"].items() if key != "curve"},
         "data": _describe_data(finished),
         "cost": finished.cost,
         "versions": versions(),
@@ -122,6 +129,12 @@ def _mean_labels(finished: Finished) -> tuple[float, str]:
     if observed.full:
         return float(observed.positives_per_sample().mean()), "validation labels"
     return default_mean_labels(len(finished.run.data.classes)), "default"
+
+
+def _without_positives(data: Dataset) -> list[str]:
+    """Names of the classes that no training sample is known to have, which are never predicted."""
+    counts = data.splits["train"].observed.positives_per_class()
+    return [data.classes[column] for column in np.flatnonzero(counts == 0)]
 
 
 def _selected(fitted: Fitted) -> dict[str, Any]:
