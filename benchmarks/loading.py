@@ -266,7 +266,7 @@ def epochs(train, method, count):
     )  # fmt: skip
     fabric = make_fabric("cpu")
     top = Top(WIDTH, CLASSES)
-    scale = timed(lambda: top.fit_standardise(train.inputs))
+    scale = timed(lambda: top.fit_scaling(train.inputs))
     model = Classifier(create_backbone(BackboneSpec("none", width=WIDTH)), top)
     objective = create(method)
     objective.on_fit_start(Facts(train.observed, train.ids, names, MEAN_LABELS))

@@ -115,8 +115,10 @@ class ModelConfig:
             says.
         head_bias: Bias that a new head starts with: `zero`, or `prior` = logit(K / C); `auto` = as the card
             of the method says.
-        standardise: Scale each feature to mean 0 and deviation 1 over the training set (feature files and
-            frozen backbones).
+        scaling: Map of the features in front of the head, fitted on the training set (feature files and
+            frozen backbones): `standard` = each feature to mean 0 and deviation 1; `sqrtl2` = the square root
+            of each, with its sign, then each sample to length 1; `unit` = each sample to length 1; `tfidf`
+            for bags of words; `raw` = none. `auto` = `standard`.
     """
 
     backbone: str = "auto"
@@ -129,7 +131,7 @@ class ModelConfig:
     dropout: float = 0.0
     scores: Literal["auto", "logits", "log_softmax"] = "auto"
     head_bias: Literal["auto", "zero", "prior"] = "auto"
-    standardise: bool = True
+    scaling: Literal["auto", "raw", "standard", "sqrtl2", "unit", "tfidf"] = "auto"
 
 
 @dataclass

@@ -48,10 +48,10 @@ def make_samples(n=120, full=False, seed=0):
     return Samples(tuple(map(str, range(n))), FeatureMatrix(matrix), observed)
 
 
-def make_top(samples, standardise=True):
+def make_top(samples, scaling="standard"):
     torch.manual_seed(0)
-    top = Top(WIDTH, CLASSES, standardise=standardise)
-    top.fit_standardise(samples.inputs)
+    top = Top(WIDTH, CLASSES, scaling=scaling)
+    top.fit_scaling(samples.inputs)
     start_bias(top.head, "prior", 1.5)
     return top
 
@@ -85,10 +85,10 @@ def standardised(samples, top):
     return top(samples.inputs.fetch(range(len(samples)), None)).features.double()
 
 
-@pytest.mark.parametrize("standardise", [True, False])
-def test_the_minimum_is_that_of_logistic_regression_of_each_class(standardise):
+@pytest.mark.parametrize("scaling", ["standard", "raw"])
+def test_the_minimum_is_that_of_logistic_regression_of_each_class(scaling):
     samples = make_samples(full=True)
-    top = make_top(samples, standardise)
+    top = make_top(samples, scaling)
     found, heads = solve("an", samples, top=top)
     inputs, labels = standardised(samples, top).numpy(), samples.observed.to_multi_hot()
     for record, head in zip(found, heads, strict=True):
@@ -157,7 +157,7 @@ def test_scale_of_loss_and_features_changes_no_solution():
     (more,) = solve_path(Tenfold(), ten, samples, [1.0], tolerance=1e-9)
     assert more["l2"] == pytest.approx(10 * record["l2"])
     torch.testing.assert_close(ten.head.weight, one.head.weight)
-    plain, large = make_top(samples, False), make_top(samples, False)
+    plain, large = make_top(samples, False), make_top(samples, "raw")
     matrix = samples.inputs.fetch(range(len(samples)), None).numpy()
     scaled = Samples(samples.ids, FeatureMatrix(100 * matrix), samples.observed)
     for top, data in ((plain, samples), (large, scaled)):
@@ -179,7 +179,7 @@ def test_directions_without_variance_get_no_weight():
     matrix = samples.inputs.fetch(range(len(samples)), None).numpy()
     twice = Samples(samples.ids, FeatureMatrix(np.hstack([matrix, matrix, 0 * matrix])), samples.observed)
     top, once = Top(3 * WIDTH, CLASSES), make_top(samples)
-    top.fit_standardise(twice.inputs)
+    top.fit_scaling(twice.inputs)
     start_bias(top.head, "prior", 1.5)
     (record,) = solve_path(create("an"), top, twice, [1.0], tolerance=1e-9)
     weights = top.head.weight
@@ -282,7 +282,7 @@ def test_losses_without_a_minimum_are_refused():
     with pytest.raises(InputError, match="'noisy' draws at random"):
         check_solvable(Noisy(), "noisy", samples, 20)
     assert torch.equal(torch.get_rng_state(), before)
-    with pytest.raises(SpmlError, match=r"Broken: .* NaN or infinite .*--model.standardise true"):
+    with pytest.raises(SpmlError, match=r"Broken: .* NaN or infinite .*--model.scaling standard"):
         solve_path(Broken(), make_top(samples), samples)
     with pytest.raises(SpmlError, match="Flat: at the head's start the loss does not depend"):
         solve_path(Flat(), make_top(samples), samples)
@@ -450,7 +450,7 @@ def test_modules_of_the_top_are_left_as_they_were():
     samples = make_samples()
     top = make_top(samples)
     assert isinstance(top.head, nn.Linear)
-    before = top.standardise.mean.clone()
+    before = top.scaling.mean.clone()
     solve("an", samples, top=top)
-    assert torch.equal(top.standardise.mean, before)
+    assert torch.equal(top.scaling.mean, before)
     assert top.head.weight.requires_grad

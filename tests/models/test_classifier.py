@@ -46,7 +46,7 @@ def photo_classifier(head: str, backbone: str = "resnet18") -> Classifier:
     for name, buffer in network.network.named_buffers():
         if name.endswith("running_var"):
             buffer.uniform_(0.5, 1.5)
-    return Classifier(network, Top(network.num_features, 2, head=head, hidden=5, standardise=False)).eval()
+    return Classifier(network, Top(network.num_features, 2, head=head, hidden=5, scaling="raw")).eval()
 
 
 def photos(seed: int = 1) -> torch.Tensor:
@@ -144,7 +144,7 @@ def test_a_saved_classifier_predicts_the_same(saved: Path) -> None:
     assert torch.equal(loaded(images).logits, small_classifier().eval()(images).logits)
     assert not loaded.training
     assert loaded.spec == small_classifier().spec
-    assert (card["classes"], card["note"], card["format"]) == (["a", "b"], "kept", 1)
+    assert (card["classes"], card["note"], card["format"]) == (["a", "b"], "kept", 2)
 
 
 @pytest.mark.usefixtures("no_network")
@@ -154,7 +154,7 @@ def test_a_timm_model_of_a_file_is_saved_with_all_that_changes_it(weights: Path,
     config = ModelConfig(weights=str(weights))
     spec = describe(config, PHOTOS)
     backbone = build_backbone(spec, config)
-    top = Top(backbone.num_features, 2, standardise=False)
+    top = Top(backbone.num_features, 2, scaling="raw")
     save_classifier(tmp_path, Classifier(backbone, top), spec, {"classes": ["a", "b"]})
     weights.unlink()
     loaded, _ = load_classifier(tmp_path)
@@ -196,7 +196,7 @@ def _rewrite(folder: Path, **changes: Any) -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"format": 2}, "has format 2"),
+        ({"format": 1}, "has format 1"),
         ({"classes": ["a"]}, "for 2 logits"),
         ({"top": None}, "Expected `object`, got `null` - at `$.top`"),
         ({"format": None}, "has format None"),
@@ -207,7 +207,7 @@ def _rewrite(folder: Path, **changes: Any) -> None:
         ({"top__dropout": "half"}, "Expected `float`, got `str` - at `$.top.dropout`"),
         ({"top__head": "surprise"}, "head must be one of"),
         ({"top__head": "gaussian"}, "4 missing: top.head.code.weight"),
-        ({"top__standardise": False}, "2 unexpected: top.standardise"),
+        ({"top__scaling": "raw"}, "2 unexpected: top.scaling"),
         ({"top__num_features": 65}, "65 features on a backbone of 64"),
         ({"top__surprise": 1}, "unknown field `surprise` - at `$.top`"),
         ({"backbone__surprise": 1}, "unknown field 'surprise' - at `$.backbone`"),

@@ -48,7 +48,7 @@ def make_samples(kind="single", shift=0.0):
 
 
 def plain(features=D):
-    return Top(features, C, standardise=False)
+    return Top(features, C, scaling="raw")
 
 
 @pytest.mark.parametrize("kind", ["single", "partial", "full"])
@@ -155,7 +155,7 @@ def test_sparse_features_give_the_same_as_dense_ones():
 def test_moments_are_those_of_the_standardised_features():
     features, samples, positives = make_samples(shift=50.0)
     top = Top(D, C, dropout=0.5)
-    top.fit_standardise(samples.inputs)
+    top.fit_scaling(samples.inputs)
     stats = moments(samples, top.train())
     assert top.training
     scaled = (features - features.mean(0, dtype=np.float64)) / features.std(0, dtype=np.float64)

@@ -67,7 +67,7 @@ def test_a_class_does_not_correct_itself() -> None:
 
 def test_gradients_reach_every_correlation_but_the_diagonal() -> None:
     torch.manual_seed(0)
-    top = Top(6, 4, head="correlated", standardise=False)
+    top = Top(6, 4, head="correlated", scaling="raw")
     features, slope = torch.randn(5, 6), torch.randn(5, 4)
     outputs = top(features)
     outputs.logits.backward(slope)
@@ -92,7 +92,7 @@ def test_the_gradient_of_the_linear_layer_passes_through_the_probabilities() -> 
 
 def test_weight_decay_and_adam_leave_the_diagonal_at_zero() -> None:
     torch.manual_seed(0)
-    top = Top(6, 4, head="correlated", standardise=False)
+    top = Top(6, 4, head="correlated", scaling="raw")
     optimizer = torch.optim.AdamW(top.parameters(), lr=0.1, weight_decay=0.1)
     for _ in range(5):
         optimizer.zero_grad()
@@ -146,7 +146,7 @@ def test_correlate_keeps_the_linear_layer_and_its_standardisation() -> None:
     torch.manual_seed(0)
     top = Top(4, 3, dropout=0.25)
     inputs = FeatureMatrix(np.random.default_rng(0).normal(2, 3, (20, 4)).astype(np.float32))
-    top.fit_standardise(inputs)
+    top.fit_scaling(inputs)
     top.eval()
     features = inputs.fetch(range(20))
     logits = top(features).logits.detach()
@@ -166,7 +166,7 @@ def test_correlate_keeps_the_linear_layer_and_its_standardisation() -> None:
 
 
 def test_log_probabilities_are_of_the_corrected_logits() -> None:
-    top = Top(1, 3, head="correlated", standardise=False, scores="log_softmax")
+    top = Top(1, 3, head="correlated", scaling="raw", scores="log_softmax")
     top.head.load_state_dict(known_head().state_dict())
     features = torch.tensor([[0.3], [-1.0]])
     torch.testing.assert_close(top(features).logits, known_head()(features).log_softmax(1))
@@ -181,7 +181,7 @@ def test_a_saved_head_is_the_same_after_loading(images: bool, tmp_path: Path) ->
     config = ModelConfig()
     spec = describe(config, GREY if images else FEATURES)
     backbone = build_backbone(spec, config)
-    top = Top(backbone.num_features, 2, head="correlated", standardise=not images)
+    top = Top(backbone.num_features, 2, head="correlated", scaling="raw" if images else "standard")
     classifier = Classifier(backbone, top).eval()
     with torch.no_grad():
         for tensor in (*top.head.parameters(), *top.head.buffers()):
@@ -212,7 +212,7 @@ def test_correlations_of_another_number_of_classes_are_refused(tmp_path: Path) -
 def test_312_classes() -> None:
     """As many as the attributes of CUB: 97,344 correlations."""
     torch.manual_seed(0)
-    top = Top(16, 312, head="correlated", standardise=False)
+    top = Top(16, 312, head="correlated", scaling="raw")
     head = top.head
     assert isinstance(head, CorrelatedHead)
     assert head.correlation.numel() == 97_344

@@ -67,7 +67,7 @@ def test_only_positive_positions_have_five_times_the_gradient() -> None:
 
 def test_maps_are_not_standardised_and_a_feature_is_dropped_at_all_positions() -> None:
     top = Top(4, 4, head="boosted_cam", dropout=0.5)
-    assert top.settings()["standardise"] is False
+    assert top.settings()["scaling"] == "raw"
     assert sorted(top.state_dict()) == ["head.last.bias", "head.last.weight"]
     layer = last_layer(top.head)
     nn.init.eye_(layer.weight)
@@ -82,7 +82,7 @@ def test_maps_are_not_standardised_and_a_feature_is_dropped_at_all_positions() -
 
 
 def test_gaussian_evaluates_the_mean_of_its_code() -> None:
-    top = make_top("gaussian", standardise=False).eval()
+    top = make_top("gaussian", scaling="raw").eval()
     assert isinstance(top.head, GaussianHead)
     features = torch.randn(5, 6) * torch.tensor([[1.0], [1.0], [1.0], [300.0], [-300.0]])
     weight, bias = top.head.code.weight.detach().numpy(), top.head.code.bias.detach().numpy()
@@ -100,7 +100,7 @@ def test_gaussian_evaluates_the_mean_of_its_code() -> None:
 
 
 def test_gaussian_trains_on_the_mean_of_ten_draws() -> None:
-    top = make_top("gaussian", standardise=False)
+    top = make_top("gaussian", scaling="raw")
     assert isinstance(top.head, GaussianHead)
     draws = 40_000
     row = torch.randn(1, 6)
@@ -147,7 +147,7 @@ def test_logits_and_class_maps_are_float32_under_autocast(head: str) -> None:
 @pytest.mark.parametrize("head", ["linear", "mlp", "gaussian", "correlated"])
 def test_class_maps_are_the_logits_of_each_position_without_dropout(head: str) -> None:
     top = make_top(head, dropout=0.5)
-    top.fit_standardise(FeatureMatrix(np.random.default_rng(0).normal(2, 3, (20, 6)).astype(np.float32)))
+    top.fit_scaling(FeatureMatrix(np.random.default_rng(0).normal(2, 3, (20, 6)).astype(np.float32)))
     maps = random_maps()
     class_maps = top.train().class_maps(maps)
     top.eval()

@@ -39,7 +39,7 @@ def test_top_returns_the_input_of_the_head() -> None:
     torch.manual_seed(0)
     inputs = FeatureMatrix(np.array([[0.0, 2.0], [2.0, 2.0], [4.0, 8.0]], np.float32))
     top = Top(2, 3, dropout=0.5)
-    top.fit_standardise(inputs)
+    top.fit_scaling(inputs)
     logits, features, *_ = top(inputs.fetch(range(3)))
     np.testing.assert_allclose(features[:, 0], [-math.sqrt(1.5), 0, math.sqrt(1.5)], rtol=1e-6)
     top.eval()
@@ -48,8 +48,8 @@ def test_top_returns_the_input_of_the_head() -> None:
 
 
 def test_top_without_standardise_does_not_change_features() -> None:
-    top = Top(2, 3, standardise=False)
-    top.fit_standardise(FeatureMatrix(np.full((2, 2), 7, np.float32)))
+    top = Top(2, 3, scaling="raw")
+    top.fit_scaling(FeatureMatrix(np.full((2, 2), 7, np.float32)))
     features = torch.tensor([[100.0, -3.0]])
     assert torch.equal(top(features).features, features)
     assert not [name for name in top.state_dict() if "mean" in name]
@@ -65,7 +65,7 @@ def test_logits_are_float32_under_autocast() -> None:
 
 
 def test_mlp_has_one_hidden_layer() -> None:
-    top = Top(4, 3, head="mlp", hidden=8, standardise=False)
+    top = Top(4, 3, head="mlp", hidden=8, scaling="raw")
     features = torch.randn(5, 4)
     first, last = top.head[0], top.head[2]  # type: ignore[index]
     expected = (features @ first.weight.T + first.bias).clamp(min=0) @ last.weight.T + last.bias
@@ -99,7 +99,7 @@ def test_start_bias_refuses_an_impossible_number_of_labels(mean_labels: float) -
 
 def test_log_probabilities_can_be_compared_between_samples() -> None:
     torch.manual_seed(0)
-    plain, normalised = Top(4, 3, standardise=False), Top(4, 3, standardise=False, scores="log_softmax")
+    plain, normalised = Top(4, 3, scaling="raw"), Top(4, 3, scaling="raw", scores="log_softmax")
     normalised.load_state_dict(plain.state_dict())
     features = torch.randn(5, 4)
     outputs = normalised(features)

@@ -45,7 +45,7 @@ def weights_of(run):
 def co_occurrence(run, inputs):
     """Correlations and their centre from the linear layer of a run, without the program's prediction."""
     weights = {name: value.double().numpy() for name, value in weights_of(run).items()}
-    scaled = (inputs - weights["top.standardise.mean"]) / weights["top.standardise.std"]
+    scaled = (inputs - weights["top.scaling.mean"]) / weights["top.scaling.std"]
     logits = np.clip(scaled, -10, 10) @ weights["top.head.weight"].T + weights["top.head.bias"]
     probabilities = 1 / (1 + np.exp(-logits))
     expected = np.cov(probabilities.T, bias=True) / probabilities.mean(0)
@@ -71,7 +71,7 @@ def test_a_run_is_trained_saved_and_predicted(features, tmp_path):
     assert torch.equal(weights["top.head.centre"], torch.zeros(4))
     with np.load(features) as stored:
         inputs = stored["X"].astype(np.float64)
-    scaled = (inputs - weights["top.standardise.mean"].numpy()) / weights["top.standardise.std"].numpy()
+    scaled = (inputs - weights["top.scaling.mean"].numpy()) / weights["top.scaling.std"].numpy()
     logits = np.clip(scaled, -10, 10) @ weights["top.head.last.weight"].numpy().T
     logits += weights["top.head.last.bias"].numpy()
     logits += 1 / (1 + np.exp(-logits)) @ correlation.numpy().T

@@ -67,7 +67,7 @@ def test_nothing_is_lost_when_nothing_is_learnt(first, features, tmp_path, capsy
     assert summary(output)["test"] == summary(first)["test"]
     one, two = (load_file(folder / "model.safetensors") for folder in (first, output))
     assert list(one) == list(two)
-    assert "top.standardise.mean" in one
+    assert "top.scaling.mean" in one
     for name in one:
         assert torch.equal(one[name], two[name]), name
     for mine, theirs in zip(
@@ -201,7 +201,7 @@ def test_what_does_not_fit_is_refused(first, features, tmp_path, capsys):
     said = fails(capsys, "train", tmp_path / "narrow.npz", *HIDE, *start, *output)
     assert "takes 10 features per sample, but narrow has 9" in said
     for setting, value, theirs in (
-        ("head", "mlp", "'linear'"), ("dropout", "0.5", "0.1"), ("standardise", "false", "True"),
+        ("head", "mlp", "'linear'"), ("dropout", "0.5", "0.1"), ("scaling", "raw", "'standard'"),
         ("hidden", "7", "512"), ("backbone", "resnet18", "'none'"),
     ):  # fmt: skip
         said = fails(capsys, "train", features, *HIDE, *start, f"--model.{setting}", value, *output)

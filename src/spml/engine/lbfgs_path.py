@@ -195,7 +195,7 @@ class _Problem:
             raise SpmlError(
                 f"{self.objective.card.title}: the loss of the whole training set, or its gradient, is "
                 "NaN or infinite at the start of a solution, so it can't be minimised. Scale the features "
-                "(--model.standardise true), or train with small steps (--optim.name adamw)."
+                "(--model.scaling standard), or train with small steps (--optim.name adamw)."
             )
         largest = float(curvature.max())
         curvature = curvature.clamp(min=_LEAST_CURVATURE * largest if largest else 1.0)

@@ -13,8 +13,9 @@ from .closed_form import (
     ridge,
 )
 from .heads import BOOSTED_CAM, CORRELATED, GAUSSIAN, LINEAR
+from .scaling import RAW, STANDARD, Standardise
 from .spec import BackboneSpec, describe_backbone
-from .top import LOG_SOFTMAX, LOGITS, Standardise, Top, start_bias
+from .top import LOG_SOFTMAX, LOGITS, Top, start_bias
 
 __all__ = [
     "BOOSTED_CAM",
@@ -25,7 +26,9 @@ __all__ = [
     "LOGITS",
     "LOG_SOFTMAX",
     "PENALTIES",
+    "RAW",
     "RIDGE",
+    "STANDARD",
     "Backbone",
     "BackboneSpec",
     "Classifier",

@@ -14,10 +14,11 @@ from ..files import sha256_file, write_bytes, write_json
 from ..methods.base import Outputs
 from .backbones import Backbone, check_fit, create_backbone
 from .heads import LINEAR
+from .scaling import STANDARD
 from .spec import BackboneSpec, read_json
 from .top import LOGITS, Top
 
-WEIGHTS, CARD, FORMAT = "model.safetensors", "model.json", 1
+WEIGHTS, CARD, FORMAT = "model.safetensors", "model.json", 2
 _Count = Annotated[int, msgspec.Meta(ge=1)]
 
 
@@ -29,7 +30,7 @@ class _TopSettings(msgspec.Struct, forbid_unknown_fields=True):
     head: str = LINEAR
     hidden: _Count = 512
     dropout: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.0
-    standardise: bool = True
+    scaling: str = STANDARD
     scores: str = LOGITS
 
 

@@ -70,7 +70,7 @@ def moments(samples: Samples, top: Top, *, rows: int | None = None) -> Moments:
 
     Args:
         samples: Feature vectors and observed labels.
-        top: Top that standardises the features, if it does so.
+        top: Top whose scaling has been fitted.
         rows: Number of samples per batch.
 
     Raises:

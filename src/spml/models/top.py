@@ -1,9 +1,8 @@
-"""The trained part on a frozen backbone: standardised features, dropout and head; its initial bias."""
+"""The trained part on a frozen backbone: scaled features, dropout and head; its initial bias."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -14,60 +13,14 @@ from ..data.dataset import Inputs
 from ..errors import InputError
 from ..methods.base import Outputs
 from .heads import CORRELATED, LINEAR, BoostedCAM, CorrelatedHead, GaussianHead, last_layer, make_head
+from .scaling import RAW, STANDARD, make_scaling
 
 SCORES = LOGITS, LOG_SOFTMAX = "logits", "log_softmax"
-_CLAMP = 10.0
 _CHUNK = 256  # rows at a time; ten times faster than chunks that do not fit into the CPU's cache
 
 
-class Standardise(nn.Module):
-    """Scale each feature to mean 0 and standard deviation 1 over the training set, clipped to [-10, 10].
-
-    Without clipping, a feature that is nearly always 0 would reach values above a hundred in rare samples. A
-    constant feature becomes 0.
-
-    Attributes:
-        mean: Mean of each feature, float32 of shape (D,).
-        std: Standard deviation of each feature, float32 of shape (D,).
-    """
-
-    mean: Tensor
-    std: Tensor
-
-    def __init__(self, width: int) -> None:
-        super().__init__()
-        self.register_buffer("mean", torch.zeros(width))
-        self.register_buffer("std", torch.ones(width))
-
-    @torch.no_grad()
-    def fit(self, batches: Iterable[Tensor]) -> None:
-        """Compute mean and standard deviation from batches of features (B, D), in one pass and in float64.
-
-        The moments of the batches are merged (Chan, Golub, LeVeque 1979), which avoids cancellation where the
-        mean is much larger than the standard deviation.
-        """
-        count, mean, squares = 0, torch.zeros_like(self.mean, dtype=torch.float64), torch.tensor(0.0)
-        for batch in batches:
-            values = batch.to(mean.device, torch.float64)
-            batch_mean = values.mean(0)
-            total = count + len(values)
-            shift = batch_mean - mean
-            within = (values - batch_mean).square().sum(0)
-            squares = squares + within + shift.square() * count * len(values) / total
-            mean = mean + shift * len(values) / total
-            count = total
-        std = (squares / max(count, 1)).sqrt().float()
-        self.mean.copy_(mean)
-        self.std.copy_(torch.where(std > 0, std, torch.ones_like(std)))
-
-    def forward(self, features: Tensor) -> Tensor:
-        """Return the standardised features."""
-        # In place, because allocating memory takes longer than the arithmetic.
-        return (features - self.mean).div_(self.std).clamp_(-_CLAMP, _CLAMP)
-
-
 class Top(nn.Module):
-    """Network that maps features to logits: standardisation, dropout and head.
+    """Network that maps features to logits: scaling, dropout and head.
 
     This is all that is trained on a frozen backbone. The initial weights of the head are drawn from torch's
     global random state (uniform, +- 1 / sqrt(D)); for its bias see `start_bias`. All computation is in
@@ -81,7 +34,8 @@ class Top(nn.Module):
             the probabilities of the other classes correct a logit (see `CorrelatedHead`).
         hidden: Width of the hidden layer of `mlp`, and of the code of `gaussian`.
         dropout: Share of features dropped before the head in training.
-        standardise: Whether features are scaled as computed by `fit_standardise`. Feature maps never are.
+        scaling: Fixed map of the features (see `make_scaling`), fitted by `fit_scaling`. Feature maps are
+            never scaled.
         scores: Output, the head's `logits` or their `log_softmax` over the classes.
 
     Raises:
@@ -96,7 +50,7 @@ class Top(nn.Module):
         head: str = LINEAR,
         hidden: int = 512,
         dropout: float = 0.0,
-        standardise: bool = True,
+        scaling: str = STANDARD,
         scores: str = LOGITS,
     ) -> None:
         super().__init__()
@@ -105,11 +59,11 @@ class Top(nn.Module):
         self.scores = scores
         self.num_features, self.num_classes = num_features, num_classes
         self.head = make_head(head, num_features, num_classes, hidden)
-        standardise = standardise and not self.takes_maps
-        self.standardise = Standardise(num_features) if standardise else None
+        scaling = RAW if self.takes_maps else scaling
+        self.scaling = make_scaling(scaling, num_features)
         # A feature of a map is dropped at all positions.
         self.dropout = nn.Dropout2d(dropout) if self.takes_maps else nn.Dropout(dropout)
-        self._settings = {"head": head, "hidden": hidden, "dropout": dropout, "standardise": standardise}
+        self._settings = {"head": head, "hidden": hidden, "dropout": dropout, "scaling": scaling}
 
     @property
     def takes_maps(self) -> bool:
@@ -121,13 +75,12 @@ class Top(nn.Module):
         sizes = {"num_features": self.num_features, "num_classes": self.num_classes}
         return {**sizes, **self._settings, "scores": self.scores}
 
-    def fit_standardise(self, inputs: Inputs) -> None:
-        """Compute mean and standard deviation of the training features; no effect without `standardise`."""
-        if self.standardise is not None:
-            starts = range(0, len(inputs), _CHUNK)
-            self.standardise.fit(
-                inputs.fetch(range(start, min(start + _CHUNK, len(inputs))), None) for start in starts
-            )
+    def fit_scaling(self, inputs: Inputs) -> None:
+        """Fit the scaling to the features of the training samples."""
+        starts = range(0, len(inputs), _CHUNK)
+        self.scaling.fit(
+            inputs.fetch(range(start, min(start + _CHUNK, len(inputs))), None) for start in starts
+        )
 
     def forward(self, features: Tensor) -> Outputs:
         """Compute the outputs of the head in float32.
@@ -140,9 +93,7 @@ class Top(nn.Module):
             mean over positions.
         """
         with torch.autocast(features.device.type, enabled=False):
-            features = features.float()
-            if self.standardise is not None:
-                features = self.standardise(features)
+            features = self.scaling(features.float())
             dropped, latent = self.dropout(features), None
             if isinstance(self.head, GaussianHead):
                 logits, latent = self.head(dropped)
@@ -176,8 +127,8 @@ class Top(nn.Module):
         """
         with torch.autocast(maps.device.type, enabled=False):
             features = maps.float().permute(0, 2, 3, 1)
-            if self.standardise is not None:
-                features = self.standardise(features)
+            # A position is treated like the pooled features, so the rows of the scaling are positions.
+            features = self.scaling(features.flatten(0, -2)).view_as(features)
             scores: Tensor = getattr(self.head, "scores_by_position", self.head)(features)
             return scores.permute(0, 3, 1, 2).contiguous()
 

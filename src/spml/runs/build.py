@@ -196,7 +196,7 @@ def _width(data: Dataset) -> int:
 
 
 def make_top(config: Config, data: Dataset, num_features: int) -> tuple[models.Top, dict[str, Any]]:
-    """Make a new top with its features standardised and its head at its start.
+    """Make a new top with its scaling fitted and its head at its start.
 
     Args:
         config: Complete settings.
@@ -214,10 +214,10 @@ def make_top(config: Config, data: Dataset, num_features: int) -> tuple[models.T
         head=config.model.head if config.method else "linear",
         hidden=config.model.hidden,
         dropout=config.model.dropout,
-        standardise=config.model.standardise and data.kind == "feature",
+        scaling=config.model.scaling if data.kind == "feature" else models.RAW,
         scores=config.model.scores if config.method else "logits",
     )
-    top.fit_standardise(data.splits["train"].inputs)
+    top.fit_scaling(data.splits["train"].inputs)
     mean_labels, source = config.mean_labels, "stated"
     if mean_labels is None:
         mean_labels, source = default_mean_labels(len(data.classes)), "default"

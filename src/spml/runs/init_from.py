@@ -66,7 +66,7 @@ class Start:
         """
         spec, defaults = self.classifier.spec, ModelConfig()
         top = self.classifier.top.settings()
-        settings = {key: top[key] for key in ("head", "hidden", "dropout", "standardise")}
+        settings = {key: top[key] for key in ("head", "hidden", "dropout", "scaling")}
         if self.correlates(config):
             settings["head"] = config.head
         settings["backbone"] = spec.name

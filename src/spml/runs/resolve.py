@@ -243,6 +243,8 @@ def _model_settings(config: Config, spec: models.BackboneSpec, data: Dataset, ne
         frozen = "no"
     elif frozen == "auto":
         frozen = "yes" if _is_pretrained(spec) and not _needs_maps(config.method, model.head, needs) else "no"
+    if model.scaling == "auto":
+        model = replace(model, scaling="standard")
     return replace(model, backbone=spec.name, frozen=frozen)
 
 

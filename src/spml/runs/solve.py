@@ -125,7 +125,7 @@ class _Solutions:
         if not np.isfinite(scores).all():
             raise SpmlError(
                 f"{self._config.data.path}: with these features, scores become NaN or infinite in float32: "
-                "scale them (--model.standardise true)."
+                "scale them (--model.scaling standard)."
             )
         record = {**record, **self._judge(scores), "seconds": round(self.seconds, 3)}
         self.history.append(record)

@@ -33,7 +33,7 @@ def pixel_classifier(weights: list[list[float]]) -> Classifier:
     spec = BackboneSpec(
         name="pixels", size=2, mean=(0.0, 0.0, 0.0), std=(1 / 255, 1 / 255, 1 / 255), interpolation="bilinear"
     )
-    top = Top(3, len(weights), standardise=False)
+    top = Top(3, len(weights), scaling="raw")
     with torch.no_grad():
         top.head.weight.copy_(torch.tensor(weights))
         top.head.bias.copy_(torch.arange(1.0, len(weights) + 1))
@@ -42,10 +42,10 @@ def pixel_classifier(weights: list[list[float]]) -> Classifier:
 
 def classifier_on(backbone: Backbone, *, standardise: bool = False, **options: Any) -> Classifier:
     torch.manual_seed(1)
-    top = Top(backbone.num_features, 4, standardise=standardise, **options)
-    if top.standardise is not None:
-        top.standardise.mean.uniform_(-0.1, 0.1)
-        top.standardise.std.uniform_(0.5, 2.0)
+    top = Top(backbone.num_features, 4, scaling="standard" if standardise else "raw", **options)
+    if standardise:
+        top.scaling.mean.uniform_(-0.1, 0.1)
+        top.scaling.std.uniform_(0.5, 2.0)
     return Classifier(backbone, top).eval()
 
 
@@ -76,7 +76,7 @@ def test_a_linear_head_on_average_pooling_has_a_closed_form(name: str, standardi
     images = images_for(backbone, 2)
     labels = torch.tensor([[3, 0], [1, 2]])
     features = backbone.maps(images).detach()
-    std = classifier.top.standardise.std if classifier.top.standardise is not None else 1.0
+    std = classifier.top.scaling.std if standardise else 1.0
     weights = (classifier.top.head.weight / std).detach()[labels] / 9
     expected = torch.einsum("bkd,bdhw->bkhw", weights, features).clamp(min=0)
     assert expected.max() > 0

@@ -136,7 +136,7 @@ def test_every_point_of_a_linear_head_against_numpy(features: Path, dimensions: 
     truth = data.truth["train"].to_multi_hot()
     classifier, _ = load_classifier(features / "an")
     top = classifier.top
-    scaled = (matrix - top.standardise.mean.numpy()) / top.standardise.std.numpy()
+    scaled = (matrix - top.scaling.mean.numpy()) / top.scaling.std.numpy()
     weight, bias = top.head.weight.detach(), top.head.bias.detach().numpy()
     generator = torch.Generator().manual_seed(5)
     drawn = [torch.randn(3, 5, generator=generator) for _ in range(dimensions)] if dimensions == 1 else []

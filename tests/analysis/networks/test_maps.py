@@ -226,13 +226,13 @@ def test_photographs_with_a_frozen_backbone(shared: Path, tmp_path: Path) -> Non
     run, (classifier, _) = spml.load(folder), load_classifier(folder)
     found = shown(maps([folder], images=5, threshold=0.0, top=3).table)
     assert len(found) == 15
-    head, standardise = classifier.top.head, classifier.top.standardise
+    head, scaling = classifier.top.head, classifier.top.scaling
     for (_, name, label), (*_, values) in found.items():
         _, inputs, _ = open_inputs([str(source / name)], size=160, interpolation=run.spec.interpolation)
         features = classifier.backbone.maps(inputs.fetch([0], None))[0]
         # A feature that standardisation clips has no gradient.
-        inside = ((features.mean((1, 2)) - standardise.mean) / standardise.std).abs() < 10
-        weight = inside * head.weight[run.classes.index(label)] / standardise.std / 25
+        inside = ((features.mean((1, 2)) - scaling.mean) / scaling.std).abs() < 10
+        weight = inside * head.weight[run.classes.index(label)] / scaling.std / 25
         expected = torch.einsum("d,dhw->hw", weight, features).clamp(min=0)
         result = np.array([[values[y, x] for x in range(5)] for y in range(5)])
         assert result == pytest.approx(expected.detach().numpy(), rel=1e-3, abs=1e-5)
