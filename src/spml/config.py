@@ -12,6 +12,9 @@ import yaml
 
 from .errors import InputError, nearest
 
+AUTO = "auto"
+"""The method that solves an ensemble of heads in closed form."""
+
 LBFGS = "lbfgs"
 """The optimiser that solves a head instead of training it."""
 
@@ -102,11 +105,12 @@ class ModelConfig:
             the feature map with positive values times 5 (images only); `gaussian`, a random code and a linear
             layer; `correlated`, a linear layer whose logits are corrected by the probabilities of the other
             classes with a learned matrix, which starts at 0, or from co-occurrence in the predictions of a
-            run with a linear head (init_from); `auto` = as the card of the method says. Two heads are solved
-            in seconds instead of trained, on features of a pretrained, frozen backbone or of a file, without
-            a method; epochs and `optim` then have no effect: `ridge`, regression of the observed labels
-            (unknown = 0) with the best of 13 penalties by the validation score, and `mean_difference`, the
-            mean of the samples with a label minus that of all. Short on the command line: --head.
+            run with a linear head (init_from); `auto` = as the card of the method says. Three heads are
+            solved in seconds instead of trained, on features of a pretrained, frozen backbone or of a file,
+            without a method; epochs and `optim` then have no effect: `ridge`, regression of the observed
+            labels (unknown = 0) with the best of 13 penalties by the validation score; `lda`, linear
+            discriminant analysis with the best of 12; and `mean_difference`, the mean of the samples with a
+            label minus that of all. Short on the command line: --head.
         hidden: Width of the hidden layer of `mlp`, and of the code of `gaussian`.
         dropout: Share of features dropped before the head.
         scores: Output of the model: the `logits` of the head, or their `log_softmax`, log-probabilities over
@@ -125,7 +129,7 @@ class ModelConfig:
     weights: str = "pretrained"
     frozen: Literal["auto", "yes", "no"] = "auto"
     head: Literal[
-        "auto", "linear", "mlp", "boosted_cam", "gaussian", "correlated", "ridge", "mean_difference"
+        "auto", "linear", "mlp", "boosted_cam", "gaussian", "correlated", "ridge", "lda", "mean_difference"
     ] = "auto"
     hidden: int = 512
     dropout: float = 0.0
@@ -178,7 +182,11 @@ class Config:
         data: Settings of the data.
         model: Settings of the model.
         optim: Settings of the optimiser.
-        method: Registered method; `spml methods` lists them. Left empty for a head in closed form.
+        method: Registered method; `spml methods` lists them. `auto` solves ridge regression and LDA on
+            several spaces of features and averages the best by the validation score, without training; it is
+            the default on the features of a file or of a frozen backbone. With --model.frozen no, the network
+            is then fine-tuned from there, and kept if its validation score is higher. Left empty for a single
+            head in closed form.
         hp: Hyper-parameters of the method; `spml methods NAME` lists them.
         epochs: Number of passes over the training set.
         batch_size: Samples per step, over all devices.
@@ -224,6 +232,11 @@ class Config:
     record: Literal["none", "scores"] = "none"
     record_samples: str = "val"
     output: str = ""
+
+    @property
+    def objective(self) -> str:
+        """Name of the method whose loss is minimised; empty where heads are solved in closed form."""
+        return "" if self.method == AUTO else self.method
 
 
 # -- making, checking, writing ---------------------------------------------------------------------------

@@ -157,7 +157,7 @@ def test_scale_of_loss_and_features_changes_no_solution():
     (more,) = solve_path(Tenfold(), ten, samples, [1.0], tolerance=1e-9)
     assert more["l2"] == pytest.approx(10 * record["l2"])
     torch.testing.assert_close(ten.head.weight, one.head.weight)
-    plain, large = make_top(samples, False), make_top(samples, "raw")
+    plain, large = make_top(samples, "raw"), make_top(samples, "raw")
     matrix = samples.inputs.fetch(range(len(samples)), None).numpy()
     scaled = Samples(samples.ids, FeatureMatrix(100 * matrix), samples.observed)
     for top, data in ((plain, samples), (large, scaled)):

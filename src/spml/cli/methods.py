@@ -52,7 +52,7 @@ def _print_list() -> None:
     from rich.table import Table
 
     from ..methods.registry import methods
-    from ..models.closed_form import CLOSED_FORM
+    from ..models.solved import CLOSED_FORM
 
     table = Table(box=None, pad_edge=False)
     for column in ("name", "method", "year", "state", "paper"):

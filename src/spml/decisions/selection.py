@@ -101,6 +101,12 @@ class Judge:
         assert self._observed is not None
         return observed_ranks(scores, self._observed)
 
+    def true_map(self, scores: npt.NDArray[np.float32], rows: npt.NDArray[np.int64]) -> float:
+        """mAP of logits (R, C) of some validation samples on full labels, where these select models."""
+        assert self.metric == "val/mAP"
+        assert self._truth is not None
+        return mean_average_precision(scores, self._truth[rows], self._empty)
+
     def __call__(self, scores: npt.NDArray[np.float32]) -> dict[str, float]:
         """All validation metrics of logits (N, C) by name. Full labels are used for `val/mAP` only."""
         ranks = self.ranks(scores)

@@ -2,18 +2,23 @@
 
 from .backbones import Backbone, build_backbone
 from .classifier import Classifier, load_classifier, save_classifier
-from .closed_form import (
+from .heads import BOOSTED_CAM, CORRELATED, GAUSSIAN, LINEAR
+from .scaling import RAW, STANDARD, Standardise
+from .solved import (
     CLOSED_FORM,
+    FEW,
+    FINITE_PENALTIES,
+    LDA,
     PENALTIES,
     RIDGE,
     check_width,
     fill_head,
+    fit_auto,
+    lda,
     mean_difference,
     moments,
     ridge,
 )
-from .heads import BOOSTED_CAM, CORRELATED, GAUSSIAN, LINEAR
-from .scaling import RAW, STANDARD, Standardise
 from .spec import BackboneSpec, describe_backbone
 from .top import LOG_SOFTMAX, LOGITS, Top, start_bias
 
@@ -21,7 +26,10 @@ __all__ = [
     "BOOSTED_CAM",
     "CLOSED_FORM",
     "CORRELATED",
+    "FEW",
+    "FINITE_PENALTIES",
     "GAUSSIAN",
+    "LDA",
     "LINEAR",
     "LOGITS",
     "LOG_SOFTMAX",
@@ -38,6 +46,8 @@ __all__ = [
     "check_width",
     "describe_backbone",
     "fill_head",
+    "fit_auto",
+    "lda",
     "load_classifier",
     "mean_difference",
     "moments",

@@ -15,6 +15,7 @@ from ..methods.base import Outputs
 from .backbones import Backbone, check_fit, create_backbone
 from .heads import LINEAR
 from .scaling import STANDARD
+from .solved.ensemble import EnsembleSettings
 from .spec import BackboneSpec, read_json
 from .top import LOGITS, Top
 
@@ -32,6 +33,7 @@ class _TopSettings(msgspec.Struct, forbid_unknown_fields=True):
     dropout: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.0
     scaling: str = STANDARD
     scores: str = LOGITS
+    ensemble: EnsembleSettings | None = None
 
 
 class _ModelFile(msgspec.Struct):

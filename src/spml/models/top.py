@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import msgspec
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -14,8 +15,10 @@ from ..errors import InputError
 from ..methods.base import Outputs
 from .heads import CORRELATED, LINEAR, BoostedCAM, CorrelatedHead, GaussianHead, last_layer, make_head
 from .scaling import RAW, STANDARD, make_scaling
+from .solved.ensemble import Ensemble, EnsembleSettings
 
 SCORES = LOGITS, LOG_SOFTMAX = "logits", "log_softmax"
+ENSEMBLE = "ensemble"
 _CHUNK = 256  # rows at a time; ten times faster than chunks that do not fit into the CPU's cache
 
 
@@ -31,15 +34,17 @@ class Top(nn.Module):
         num_classes: Number of classes C.
         head: Kind of head: `linear`; `mlp` with one hidden layer and ReLU; `boosted_cam`, which takes feature
             maps (see `BoostedCAM`); `gaussian` with a random code (see `GaussianHead`); `correlated`, where
-            the probabilities of the other classes correct a logit (see `CorrelatedHead`).
+            the probabilities of the other classes correct a logit (see `CorrelatedHead`); `ensemble`, solved
+            instead of trained (see `Ensemble`).
         hidden: Width of the hidden layer of `mlp`, and of the code of `gaussian`.
         dropout: Share of features dropped before the head in training.
         scaling: Fixed map of the features (see `make_scaling`), fitted by `fit_scaling`. Feature maps are
             never scaled.
         scores: Output, the head's `logits` or their `log_softmax` over the classes.
+        ensemble: Structure of the head `ensemble`; None for other heads.
 
     Raises:
-        ValueError: There is no such head or no such output.
+        ValueError: There is no such head, scaling or output, or the structure of an ensemble is missing.
     """
 
     def __init__(
@@ -52,13 +57,20 @@ class Top(nn.Module):
         dropout: float = 0.0,
         scaling: str = STANDARD,
         scores: str = LOGITS,
+        ensemble: EnsembleSettings | None = None,
     ) -> None:
         super().__init__()
         if scores not in SCORES:
             raise ValueError(f"scores must be one of {', '.join(SCORES)}, got {scores!r}")
         self.scores = scores
         self.num_features, self.num_classes = num_features, num_classes
-        self.head = make_head(head, num_features, num_classes, hidden)
+        self.head: nn.Module
+        if head == ENSEMBLE:
+            if ensemble is None:
+                raise ValueError("the head ensemble needs its structure")
+            self.head = Ensemble(num_features, num_classes, ensemble)
+        else:
+            self.head = make_head(head, num_features, num_classes, hidden)
         scaling = RAW if self.takes_maps else scaling
         self.scaling = make_scaling(scaling, num_features)
         # A feature of a map is dropped at all positions.
@@ -73,7 +85,10 @@ class Top(nn.Module):
     def settings(self) -> dict[str, Any]:
         """Return the arguments that create a top like this one."""
         sizes = {"num_features": self.num_features, "num_classes": self.num_classes}
-        return {**sizes, **self._settings, "scores": self.scores}
+        settings = {**sizes, **self._settings, "scores": self.scores}
+        if isinstance(self.head, Ensemble):
+            settings["ensemble"] = msgspec.to_builtins(self.head.settings)
+        return settings
 
     def fit_scaling(self, inputs: Inputs) -> None:
         """Fit the scaling to the features of the training samples."""
@@ -117,6 +132,32 @@ class Top(nn.Module):
         head.last = linear
         self.head = head.to(linear.weight.device).train(self.training)
         self._settings["head"] = CORRELATED
+
+    def set_ensemble(self, head: Ensemble) -> None:
+        """Replace the head by a solved ensemble, which scales the features itself."""
+        device = next(self.parameters()).device
+        self.head = head.to(device).train(self.training)
+        self.scaling = make_scaling(RAW, self.num_features)
+        self._settings |= {"head": ENSEMBLE, "scaling": RAW}
+
+    def linear_start(self) -> Top:
+        """The best linear member of an ensemble, from which training may go on; other tops as they are.
+
+        Raises:
+            InputError: The ensemble has no linear member, because there are too many features.
+        """
+        if not isinstance(self.head, Ensemble):
+            return self
+        ensemble = self.head
+        if ensemble.start is None or ensemble.start_scaling is None:
+            raise InputError(
+                f"with {self.num_features:,} features, the auto head has no linear member to start from: "
+                "name a run with a linear head (--model.head linear)."
+            )
+        top = Top(self.num_features, self.num_classes, scaling=ensemble.settings.start)
+        top.head.load_state_dict(ensemble.start.state_dict())
+        top.scaling.load_state_dict(ensemble.start_scaling.state_dict())
+        return top
 
     @torch.no_grad()
     def class_maps(self, maps: Tensor) -> Tensor:

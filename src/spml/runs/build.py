@@ -147,6 +147,7 @@ class Build:
                 self.top,
                 self.data.splits["train"],
                 judge,
+                val=self.data.splits["val"],
                 mean_labels=self.head_bias["mean_labels"],
                 predict=lambda: self.predict("val"),
                 report=report,
@@ -211,18 +212,18 @@ def make_top(config: Config, data: Dataset, num_features: int) -> tuple[models.T
     top = models.Top(
         num_features,
         len(data.classes),
-        head=config.model.head if config.method else "linear",
+        head=config.model.head if config.objective else "linear",
         hidden=config.model.hidden,
         dropout=config.model.dropout,
         scaling=config.model.scaling if data.kind == "feature" else models.RAW,
-        scores=config.model.scores if config.method else "logits",
+        scores=config.model.scores,
     )
     top.fit_scaling(data.splits["train"].inputs)
     mean_labels, source = config.mean_labels, "stated"
     if mean_labels is None:
         mean_labels, source = default_mean_labels(len(data.classes)), "default"
     start: str = config.model.head_bias
-    if config.method:
+    if config.objective:
         models.start_bias(top.head, start, mean_labels)
     else:
         start = "solved"

@@ -178,7 +178,8 @@ def read_start(folder: Path) -> Start:
             )
         raise InputError(f"{folder}: holds no run to start from (--init_from): name the folder of a run.")
     classifier, card = models.load_classifier(folder)
-    return Start(folder, classifier, card)
+    classifier.top = classifier.top.linear_start()
+    return Start(folder, classifier.eval(), card)
 
 
 def write_state(folder: Path, state: dict[str, Tensor], train: Samples) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from .. import models
-from ..config import LBFGS, Config, DataConfig, ModelConfig, OptimConfig, check
+from ..config import AUTO, LBFGS, Config, DataConfig, ModelConfig, OptimConfig, check, differences
 from ..data import Dataset, start_opening
 from ..errors import InputError
 from ..methods.base import Needs, Objective
@@ -25,7 +25,7 @@ class Resolved(NamedTuple):
         config: Complete settings.
         spec: Backbone, and how its inputs are prepared.
         data: Data set, opened for this backbone.
-        objective: Method with its hyper-parameters, not started yet; None for a head in closed form.
+        objective: Method with its hyper-parameters, not started yet; None where heads are in closed form.
         start: Finished run that this one starts from, if there is one.
         notes: Remarks for the user.
     """
@@ -70,15 +70,23 @@ def resolve(config: Config, open_data: Opener, start: Start | None = None) -> Re
         InputError: A setting is outside its domain or does not go together with another one, with the data,
             with the backbone or with the method.
     """
-    config = _with_method(config)
     _check_without_data(config)
     if config.init_from:
         start = read_start(Path(config.init_from))
     data, spec = open_data(config, start)
     check_mean_labels(config.mean_labels, len(data.classes))
-    objective = create(config.method, config.hp) if config.method else None
-    needs = objective.needs if objective else Needs()
     notes = []
+    if not config.method and config.model.head not in models.CLOSED_FORM:
+        config = replace(config, method=_default_method(config, spec, data, start))
+        notes.append(_why(config.method))
+    if config.method == AUTO and (idle := _without_effect(config)):
+        have = "have" if len(idle) > 1 else "has"
+        notes.append(
+            f"heads of method {AUTO} are solved, so {', '.join(idle)} {have} no effect: to train instead, "
+            f"name a method, such as --method {recipes.read('default')['trained']}"
+        )
+    objective = create(config.objective, config.hp) if config.objective else None
+    needs = objective.needs if objective else Needs()
     if start:
         if start.correlates(config.model):
             notes.append(
@@ -123,10 +131,10 @@ def run_folder(config: Config) -> Path:
     """Folder of a run: as stated, or named after data and method."""
     if config.output:
         return Path(config.output)
-    config = _with_method(config)
     name = Path(config.data.path).resolve().stem or "run"
-    continued = "-continued" if config.init_from else ""
-    return Path(f"runs/{name}-{config.method or config.model.head}{continued}")
+    head = config.model.head if config.model.head in models.CLOSED_FORM else ""
+    parts = (name, config.method or head, "continued" if config.init_from else "")
+    return Path("runs", "-".join(part for part in parts if part))
 
 
 def check_mean_labels(mean_labels: float | None, classes: int) -> None:
@@ -155,21 +163,17 @@ def missed_warmup(config: Config, objective: Objective) -> str:
 # -- checks that need no data ----------------------------------------------------------------------------
 
 
-def _with_method(config: Config) -> Config:
-    if config.method or config.model.head in models.CLOSED_FORM:
-        return config
-    return replace(config, method=recipes.read("default")["method"])
-
-
 def _check_without_data(config: Config) -> None:
     if not config.data.path:
         raise InputError(
             "no data: name a folder with one sub-folder per class, a CSV file, a .npz feature file, or "
             "`digits`."
         )
-    if config.method and config.model.head not in models.CLOSED_FORM:
-        find(config.method)
+    if config.objective and config.model.head not in models.CLOSED_FORM:
+        find(config.objective)
     check(config)
+    if config.method == AUTO:
+        _check_auto(config)
     if config.model.head in models.CLOSED_FORM:
         _check_closed_form(config)
     if config.record != "none":
@@ -190,6 +194,8 @@ def _check_has_epochs(config: Config) -> None:
     solver = ""
     if config.model.head in models.CLOSED_FORM:
         solver = f"--model.head {config.model.head}"
+    elif config.method == AUTO:
+        solver = f"--method {AUTO}"
     elif config.optim.name == LBFGS:
         solver = f"--optim.name {LBFGS}"
     if solver:
@@ -213,7 +219,44 @@ def _check_closed_form(config: Config) -> None:
         )
 
 
+def _check_auto(config: Config) -> None:
+    """Refuse settings that contradict method `auto`."""
+    stated = {
+        f"--model.head {config.model.head}": config.model.head != "auto",
+        "--hp": bool(config.hp),
+        f"--optim.name {LBFGS}": config.optim.name == LBFGS,
+        f"--init_from {config.init_from}": bool(config.init_from),
+    }
+    for option, given in stated.items():
+        if given:
+            raise InputError(
+                f"--method {AUTO} chooses and solves its heads from scratch, but {option} is given: leave "
+                "out one of the two."
+            )
+
+
 # -- what data, backbone and method decide ---------------------------------------------------------------
+
+
+def _default_method(config: Config, spec: models.BackboneSpec, data: Dataset, start: Start | None) -> str:
+    """The method where none is stated: `auto` if features do not change and no setting asks for training."""
+    model, recipe = config.model, recipes.read("default")
+    fixed = data.kind == "feature" or (_is_pretrained(spec) and model.frozen != "no")
+    same = replace(model, backbone="", weights="", frozen="auto") == ModelConfig(backbone="", weights="")
+    trains = start or config.hp or config.optim.name == LBFGS or config.record != "none" or not same
+    return str(recipe["trained" if trains or not fixed else "solved"])
+
+
+def _why(method: str) -> str:
+    """What is said where no method is stated."""
+    meaning = "an ensemble of heads is solved" if method == AUTO else "the model is trained with its loss"
+    return f"no method is stated, so it is {method}: {meaning} (`spml methods {method}`)"
+
+
+def _without_effect(config: Config) -> list[str]:
+    """Settings that say how to train, where they are stated although heads are solved."""
+    unstated = replace(config, epochs=Config().epochs, patience=Config().patience, optim=OptimConfig())
+    return [f"--{name}" for name in differences(config, unstated)]
 
 
 def _data_settings(config: DataConfig, spec: models.BackboneSpec, data: Dataset) -> DataConfig:
@@ -227,24 +270,26 @@ def _data_settings(config: DataConfig, spec: models.BackboneSpec, data: Dataset)
 
 def _model_settings(config: Config, spec: models.BackboneSpec, data: Dataset, needs: Needs) -> ModelConfig:
     model = config.model
-    if config.method:
-        card = find(config.method).card
+    if config.objective:
+        card = find(config.objective).card
         from_card = {name: getattr(card, name) for name in ("head", "scores", "head_bias")}
         model = replace(
             model, **{name: value for name, value in from_card.items() if getattr(model, name) == "auto"}
         )
-    minimised = bool(config.method) and config.optim.name == LBFGS
+    else:
+        model = replace(model, scores="log_softmax" if model.head == models.LDA else "logits")
+    minimised = bool(config.objective) and config.optim.name == LBFGS
     if minimised:
         _check_lbfgs(config, model.head)
-    if data.kind == "image" and (minimised or not config.method):
-        _check_frozen(model, spec, "" if minimised else model.head)
+    if data.kind == "image" and (minimised or not config.objective):
+        _check_frozen(config, model, spec)
     frozen = model.frozen
     if data.kind == "feature":
         frozen = "no"
     elif frozen == "auto":
         frozen = "yes" if _is_pretrained(spec) and not _needs_maps(config.method, model.head, needs) else "no"
     if model.scaling == "auto":
-        model = replace(model, scaling="standard")
+        model = replace(model, scaling="raw" if config.method == AUTO else "standard")
     return replace(model, backbone=spec.name, frozen=frozen)
 
 
@@ -263,16 +308,13 @@ def _is_pretrained(spec: models.BackboneSpec) -> bool:
     return spec.weights in ("pretrained", "file")
 
 
-def _check_frozen(model: ModelConfig, spec: models.BackboneSpec, head: str) -> None:
-    """Refuse a backbone whose features are of no use for a head that is solved.
-
-    Args:
-        model: Settings of the model.
-        spec: Its backbone.
-        head: Name of a head in closed form; empty for a head that L-BFGS solves.
-    """
-    solver = f"--model.head {head}" if head else f"--optim.name {LBFGS}"
-    instead = "--model.head linear" if head else "--optim.name adamw"
+def _check_frozen(config: Config, model: ModelConfig, spec: models.BackboneSpec) -> None:
+    """Refuse a backbone whose features are of no use for a head that is solved."""
+    solver, instead = f"--model.head {model.head}", "--model.head linear"
+    if config.method == AUTO:
+        solver, instead = f"--method {AUTO}", f"--method {recipes.read('default')['trained']}"
+    elif config.objective:
+        solver, instead = f"--optim.name {LBFGS}", "--optim.name adamw"
     if not _is_pretrained(spec):
         raise InputError(
             f"{solver} solves a head on the features of a pretrained backbone, but {spec.name} starts from "

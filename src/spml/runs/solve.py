@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import torch
 from torch import Tensor, nn
 
 from .. import models
-from ..config import Config
+from ..config import AUTO, Config
 from ..data import Samples
 from ..decisions import Judge
 from ..engine.lbfgs_path import solve_path
 from ..engine.loop import Judging
 from ..errors import SpmlError
 from ..methods.base import Objective
-from ..metrics import compare_ranks
+from ..metrics import compare_ranks, sp_score
 
 
 class Fitted(NamedTuple):
@@ -32,6 +33,9 @@ class Fitted(NamedTuple):
         passes: Passes over the training set.
         state: State of the objective at the chosen epoch.
         tied: Number of records in the tie set of the chosen one; None if it was not computed.
+        members: Description of each member of an ensemble.
+        held_out: Scores (N, C) of the validation samples by a model that was not fitted to them, where the
+            final one was; None = those of the final model.
     """
 
     history: list[dict[str, Any]]
@@ -40,6 +44,8 @@ class Fitted(NamedTuple):
     passes: int
     state: dict[str, Tensor]
     tied: int | None = None
+    members: Sequence[dict[str, Any]] = ()
+    held_out: npt.NDArray[np.float32] | None = None
 
 
 def describe_scores(record: dict[str, Any], metric: str) -> str:
@@ -57,11 +63,14 @@ def solve(
     samples: Samples,
     judge: Judging,
     *,
-    mean_labels: float | None,
+    val: Samples,
+    mean_labels: float,
     predict: Callable[[], npt.NDArray[np.float32]],
     report: Callable[[str], None],
 ) -> Fitted:
-    """Solve the linear head of a model for each penalty, and leave the solution in it that the judge prefers.
+    """Solve the head of a model, and leave in it the solution that the judge prefers.
+
+    A linear head is solved for each penalty; for method `auto`, an ensemble takes its place.
 
     Args:
         config: Resolved settings of the run.
@@ -70,7 +79,8 @@ def solve(
         top: Maps features to logits.
         samples: Features and observed labels to learn from.
         judge: Scores the validation samples.
-        mean_labels: Mean labels per sample K, for a head in closed form.
+        val: Validation samples.
+        mean_labels: Mean labels per sample K, for heads in closed form.
         predict: Computes the logits of the validation samples with the current head.
         report: Called with a line for each penalty.
 
@@ -78,6 +88,8 @@ def solve(
         SpmlError: Scores or loss are not finite.
         InputError: All samples have the same features, or no label is a known positive.
     """
+    if config.method == AUTO:
+        return _solve_ensemble(config, top, samples, val, judge, mean_labels, report)
     solutions = _Solutions(config, top, judge, predict, report)
     passes, state = 1, {}
     if objective is None:
@@ -147,12 +159,18 @@ class _Solutions:
 
 
 def _closed_form(
-    head: str, top: models.Top, samples: Samples, mean_labels: float | None
+    head: str, top: models.Top, samples: Samples, mean_labels: float
 ) -> Iterator[dict[str, Any]]:
     """Fill the head with each solution in turn, and yield its record."""
     assert isinstance(top.head, nn.Linear)
-    assert mean_labels is not None
     moments = models.moments(samples, top)
+    if head == models.LDA:
+        for penalty, (weights, bias) in zip(models.FINITE_PENALTIES, models.lda(moments), strict=True):
+            with torch.no_grad():
+                top.head.weight.copy_(weights.T)
+                top.head.bias.copy_(bias)
+            yield {"penalty": penalty}
+        return
     if head != models.RIDGE:
         models.fill_head(top.head, models.mean_difference(moments), moments, mean_labels)
         yield {}
@@ -160,3 +178,60 @@ def _closed_form(
     for penalty, weights in zip(models.PENALTIES, models.ridge(moments), strict=True):
         models.fill_head(top.head, weights, moments, mean_labels)
         yield {"penalty": "infinity" if math.isinf(penalty) else penalty}
+
+
+def _solve_ensemble(
+    config: Config,
+    top: models.Top,
+    train: Samples,
+    val: Samples,
+    judge: Judging,
+    mean_labels: float,
+    report: Callable[[str], None],
+) -> Fitted:
+    """Solve the auto head, and judge it by scores of validation samples that it was not solved on."""
+    started, count = time.perf_counter(), len(train)
+    by_truth = isinstance(judge, Judge) and judge.metric == "val/mAP"
+    labelled = sum(int((part.observed.positives_per_sample() > 0).sum()) for part in (train, val))
+    observed = np.concatenate([train.observed.to_ternary(), val.observed.to_ternary()])
+
+    def score(scores: npt.NDArray[np.float32], rows: npt.NDArray[np.int64]) -> float:
+        if by_truth:
+            assert isinstance(judge, Judge)
+            return judge.true_map(scores, rows - count)
+        return sp_score(scores, observed[rows], mean_labels).score
+
+    solved = models.fit_auto(
+        train,
+        val,
+        score,
+        cross_validate=labelled < models.FEW and not by_truth,
+        mean_labels=mean_labels,
+        seed=config.seed,
+        report=report,
+    )
+    top.set_ensemble(solved.head)
+    of_val = solved.rows >= count
+    held_out = np.empty((len(val), solved.held_out.shape[1]), np.float32)
+    held_out[solved.rows[of_val] - count] = solved.held_out[of_val]
+    if not np.isfinite(held_out).all():
+        raise SpmlError(
+            f"{config.data.path}: with these features, scores become NaN or infinite in float32: scale them."
+        )
+    seconds, members = time.perf_counter() - started, solved.head.describe()
+    for line in _members_table(members):
+        report(line)
+    record = {"members": len(members), **judge(held_out), "seconds": round(seconds, 3)}
+    return Fitted([record], 0, seconds, 1, {}, members=members, held_out=held_out)
+
+
+def _members_table(members: Sequence[dict[str, Any]]) -> list[str]:
+    """Lay out the members of an ensemble, the largest weight first."""
+    lines = [f"{'member':<38} {'head':<6} {'penalty':>9} {'score':>6} {'weight':>7}"]
+    for member in sorted(members, key=lambda member: -member["weight"]):
+        score = f"{100 * member['score']:.2f}"
+        lines.append(
+            f"{member['space']:<38} {member['head']:<6} {member['penalty']:>9} {score:>6} "
+            f"{member['weight']:>7.3f}"
+        )
+    return lines

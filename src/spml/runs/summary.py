@@ -90,6 +90,7 @@ def write_results(folder: Path, finished: Finished) -> str:
         "hp": config.hp,
         "init_from": finished.init_from,
         "selected": {**finished.judge.describe(), **_selected(fitted)},
+        "members": list(fitted.members),
         "validation": {key: value for key, value in best.items() if key.startswith("val/")},
         "test": _test(finished),
         "head_bias": finished.head_bias,

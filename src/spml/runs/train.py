@@ -111,6 +111,8 @@ def _train(config: Config, folder: Path, resume: bool, console: Console) -> Path
             on_scores=recorder.write,
         )
     scores = {name: build.predict(name) for name in data.splits if name != "train"}
+    if fitted.held_out is not None:
+        scores["val"] = fitted.held_out
     if fabric.is_global_zero:
         if run.solved:
             run_files.write_lines(folder / run_files.METRICS, fitted.history)

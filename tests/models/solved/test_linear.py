@@ -15,7 +15,7 @@ from spml.data.matrix import FeatureMatrix
 from spml.errors import InputError
 from spml.labels import ObservedLabels
 from spml.models import Top
-from spml.models.closed_form import (
+from spml.models.solved.linear import (
     MAX_FEATURES,
     PENALTIES,
     check_width,

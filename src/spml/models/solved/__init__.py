@@ -1,0 +1,35 @@
+"""Heads that are solved instead of trained: ridge, LDA, class-mean difference, and the auto head."""
+
+from .auto import FEW, AutoHead, fit_auto
+from .ensemble import Ensemble, EnsembleSettings
+from .linear import (
+    CLOSED_FORM,
+    FINITE_PENALTIES,
+    LDA,
+    PENALTIES,
+    RIDGE,
+    fill_head,
+    lda,
+    mean_difference,
+    ridge,
+)
+from .moments import check_width, moments
+
+__all__ = [
+    "CLOSED_FORM",
+    "FEW",
+    "FINITE_PENALTIES",
+    "LDA",
+    "PENALTIES",
+    "RIDGE",
+    "AutoHead",
+    "Ensemble",
+    "EnsembleSettings",
+    "check_width",
+    "fill_head",
+    "fit_auto",
+    "lda",
+    "mean_difference",
+    "moments",
+    "ridge",
+]

@@ -1,0 +1,481 @@
+"""The auto head: ridge and LDA on several spaces of features, selected and averaged by the SP-score.
+
+Every member is solved in closed form for all penalties at once. What selects a member is scored on samples
+that it was not solved on; afterwards it is solved again on all labelled samples.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from ...data import Samples
+from ...data.draws import permutation
+from ..scaling import SQRT_L2, STANDARD, TFIDF, Scaling, make_scaling
+from .ensemble import (
+    Ensemble,
+    EnsembleSettings,
+    KernelMap,
+    MemberSettings,
+    SpaceSettings,
+    head_scores,
+    squared_distances,
+)
+from .linear import (
+    FINITE_PENALTIES,
+    LDA,
+    PENALTIES,
+    RIDGE,
+    lda_along,
+    principal_axes,
+    ridge_along,
+    start_lda,
+)
+from .moments import Moments, MomentSum, batch_rows, known_positives
+
+Rows = npt.NDArray[np.int64]
+Scores = npt.NDArray[np.float32]
+
+LANDMARKS = 1000
+AXES = 1500
+"""Largest number of principal axes of a space that are kept."""
+
+LINEAR_LIMIT = 6000
+"""Number of features above which there is no linear space, whose eigendecomposition would take minutes."""
+
+FEW = 2500
+"""Number of labelled samples below which members are selected by cross-validation."""
+
+FOLDS = 5
+MOST_HELD_OUT = 50_000
+"""Largest number of validation samples that members are selected on."""
+
+DENSE_WIDTHS, SPARSE_WIDTHS = (1.0, 0.3, 0.1), (1.0, 0.3)
+SPARSE_SHARE = 0.2
+"""Share of values that are not 0 below which non-negative features are treated as counts."""
+
+TEMPERATURE = 0.03
+LEAST_WEIGHT = 0.05
+_SMALLEST_EIGENVALUE = 1e-6  # of a kernel, as a share of the largest
+_SMALLEST_SPREAD = 1e-6
+
+
+class Pool:
+    """Training samples, followed by validation samples, as one numbered set of labelled samples.
+
+    Args:
+        parts: Feature vectors and observed labels; at least one sample.
+    """
+
+    def __init__(self, *parts: Samples) -> None:
+        self._parts = parts
+        self._starts = np.cumsum([0, *(len(part) for part in parts)])
+        self.classes = parts[0].observed.num_classes
+        self.width = int(parts[0].inputs.fetch([0], None).shape[1])
+
+    def __len__(self) -> int:
+        return int(self._starts[-1])
+
+    def features(self, rows: Rows) -> Tensor:
+        """Features (B, D) of some samples, float32."""
+        return torch.cat([part.inputs.fetch(local, None).float() for part, local in self._split(rows)])
+
+    def labels(self, rows: Rows) -> Tensor:
+        """Labels (B, C) of some samples, 1 for a known positive, else 0."""
+        return torch.cat([known_positives(part, local) for part, local in self._split(rows)])
+
+    def _split(self, rows: Rows) -> Iterator[tuple[Samples, Rows]]:
+        """Parts and rows in them; `rows` must ascend."""
+        for part, start, end in zip(self._parts, self._starts, self._starts[1:], strict=False):
+            local = rows[(rows >= start) & (rows < end)] - start
+            if len(local):
+                yield part, local
+
+    def batches(self, rows: Rows) -> Iterator[Rows]:
+        """Rows in batches that fit into memory."""
+        size = batch_rows(max(self.width, self.classes, LANDMARKS))
+        for first in range(0, len(rows), size):
+            yield rows[first : first + size]
+
+
+class AutoHead(NamedTuple):
+    """Result of `fit_auto`.
+
+    Attributes:
+        head: The head, solved on all labelled samples.
+        held_out: Scores of the held-out samples by members that were not solved on them, float32 (H, C).
+        rows: Those samples, in the order of `held_out`, counted over training, then validation samples.
+    """
+
+    head: Ensemble
+    held_out: Scores
+    rows: Rows
+
+
+class _Candidate(NamedTuple):
+    """The best penalty of one head on one space, with the scores (H, C) of held-out samples."""
+
+    scaling: str
+    width: float
+    head: str
+    penalty: float
+    score: float
+    scores: Scores
+
+
+class _Spaces:
+    """The spaces of one scaling, fitted on some samples, with the moments of these samples.
+
+    Args:
+        pool: Labelled samples.
+        rows: Samples to fit on.
+        scaling: Name of the scaling.
+        widths: Widths of the kernels; 0 = the scaled features themselves.
+        seed: Seed of the landmarks.
+    """
+
+    def __init__(self, pool: Pool, rows: Rows, scaling: str, widths: Sequence[float], seed: int) -> None:
+        self.pool, self.widths = pool, tuple(widths)
+        self.scaling: Scaling = make_scaling(scaling, pool.width)
+        self.scaling.fit(pool.features(batch) for batch in pool.batches(rows))
+        self.landmarks = torch.empty(0, pool.width)
+        if any(widths):
+            chosen = rows[np.sort(permutation(len(rows), "landmarks", seed)[:LANDMARKS])]
+            self.landmarks = self.scaling(pool.features(chosen))
+        between = squared_distances(self.landmarks, self.landmarks)
+        self.maps = [_kernel_map(between, width) if width else nn.Identity() for width in self.widths]
+        self._sums = [MomentSum(self.features(i), pool.classes) for i in range(len(self.widths))]
+        self._solvers: list[_Solver] | None = None
+        self.add(rows)
+
+    def features(self, position: int) -> int:
+        """Number of features in one of the spaces."""
+        space = self.maps[position]
+        return space.projection.shape[1] if isinstance(space, KernelMap) else self.pool.width
+
+    def add(self, rows: Rows) -> None:
+        """Add samples to the moments; scaling and kernels stay as they are."""
+        self._solvers = None
+        for batch in self.pool.batches(rows):
+            labels = self.pool.labels(batch)
+            for total, inputs in zip(self._sums, self.inputs(batch), strict=True):
+                total.add(inputs, labels)
+
+    def inputs(self, batch: Rows) -> Iterator[Tensor]:
+        """Yield the features (B, R) of samples in each space."""
+        scaled = self.scaling(self.pool.features(batch))
+        distances = squared_distances(scaled, self.landmarks) if any(self.widths) else None
+        for width, space in zip(self.widths, self.maps, strict=True):
+            yield space(distances if width else scaled)
+
+    @property
+    def solvers(self) -> list[_Solver]:
+        """Solver of each space."""
+        if self._solvers is None:
+            self._solvers = [_Solver(total.moments()) for total in self._sums]
+        return self._solvers
+
+
+class _Solver:
+    """Solves ridge and LDA on one space for any penalty, from one eigendecomposition."""
+
+    def __init__(self, stats: Moments) -> None:
+        self.mean = stats.mean
+        self.axes = principal_axes(stats.covariance, AXES)
+        self._cross = self.axes.vectors.T @ stats.cross
+        self.share = stats.share
+        self._lda = start_lda(self.axes, stats)
+
+    def along(self, head: str, penalty: float) -> tuple[Tensor, Tensor]:
+        """Weights (R, C) and bias (C,) along the principal axes, for centred features."""
+        if head == LDA:
+            return lda_along(self.axes, self._lda, penalty)
+        return ridge_along(self.axes, self._cross, penalty), self.share
+
+    def centred(self, inputs: Tensor) -> Tensor:
+        """Features (B, D) along the principal axes, float32 of shape (B, R)."""
+        return (inputs - self.mean.float()) @ self.axes.vectors.float()
+
+    def fill(self, layer: nn.Linear, head: str, penalty: float) -> None:
+        """Set a linear layer to a solution."""
+        along, bias = self.along(head, penalty)
+        weights = self.axes.vectors @ along
+        layer.weight.copy_(weights.T)
+        layer.bias.copy_(bias - self.mean @ weights)
+
+
+def _kernel_map(between: Tensor, width: float) -> KernelMap:
+    """Kernel map for the squared distances (M, M) between landmarks."""
+    upper = between[tuple(torch.triu_indices(len(between), len(between), 1))]
+    median = float(upper.median()) if len(upper) else 1.0
+    gamma = 1 / (2 * width * max(median, torch.finfo(torch.float32).tiny))
+    values, vectors = torch.linalg.eigh((between.double() * -gamma).exp())
+    kept = values > _SMALLEST_EIGENVALUE * values[-1]
+    space = KernelMap(len(between), int(kept.sum()))
+    space.gamma.fill_(gamma)
+    space.projection.copy_(vectors[:, kept] * values[kept].rsqrt())
+    return space
+
+
+@torch.no_grad()
+def fit_auto(
+    train: Samples,
+    val: Samples,
+    score: Callable[[Scores, Rows], float],
+    *,
+    cross_validate: bool,
+    mean_labels: float,
+    seed: int = 0,
+    report: Callable[[str], None] = lambda line: None,
+) -> AutoHead:
+    """Solve the auto head.
+
+    Spaces are the scalings `standard` and `sqrtl2` (and `tfidf` for features that look like counts), each as
+    it is and under Gaussian kernels of two or three widths. In each space, ridge and LDA are solved for all
+    penalties and the best penalty is kept; weight = exp((score - best) / (.03 best)), and members below .05
+    are dropped.
+
+    Args:
+        train: Training samples.
+        val: Validation samples. They are part of what the final members are solved on.
+        score: Score of predictions for some samples (numbered over training, then validation samples) by
+            which members are selected; higher is better.
+        cross_validate: Select by 5-fold cross-validation over all samples instead of on `val` alone.
+        mean_labels: Mean labels per sample K, for the scale of the logits.
+        seed: Seed of folds and landmarks.
+        report: Called with a line for each scaling.
+
+    Raises:
+        InputError: All samples have the same features, or no label is a known positive.
+    """
+    pool = Pool(train, val)
+    everything = np.arange(len(pool))
+    training, validation = everything[: len(train)], everything[len(train) :]
+    if cross_validate:
+        order = permutation(len(pool), "folds", seed)
+        folds = [np.sort(order[first::FOLDS]) for first in range(min(FOLDS, len(pool)))]
+    else:
+        chosen = permutation(len(val), "held out", seed)[:MOST_HELD_OUT]
+        folds = [np.sort(validation[chosen])]
+    rows = np.concatenate(folds)
+    candidates: list[_Candidate] = []
+    fitted: dict[str, _Spaces] = {}
+    sparse = _is_sparse(pool, training)
+    for scaling in (STANDARD, SQRT_L2, *([TFIDF] if sparse else [])):
+        widths: tuple[float, ...] = SPARSE_WIDTHS if sparse else DENSE_WIDTHS
+        if pool.width <= LINEAR_LIMIT:
+            widths = (0.0, *widths)
+        paths: list[dict[tuple[str, float], list[Scores]]] = [{} for _ in widths]
+        for held in folds:
+            solved_on = np.setdiff1d(everything, held) if cross_validate else training
+            spaces = _Spaces(pool, solved_on, scaling, widths, seed)
+            for path, part in zip(paths, _score_paths(spaces, held), strict=True):
+                for key, scores in part.items():
+                    path.setdefault(key, []).append(scores)
+        if not cross_validate:
+            fitted[scaling] = spaces
+        for width, path in zip(widths, paths, strict=True):
+            candidates += _best_of(path, scaling, width, rows, score)
+        best = max((c for c in candidates if c.scaling == scaling), key=lambda c: c.score)
+        report(f"auto head: spaces of {scaling} features solved, best {100 * best.score:.2f}")
+    members = _weigh(candidates)
+    if cross_validate:
+        scores = np.stack([candidate.scores for candidate, _ in members])
+        for scaling in dict.fromkeys(candidate.scaling for candidate, _ in members):
+            widths = tuple(dict.fromkeys(c.width for c, _ in members if c.scaling == scaling))
+            fitted[scaling] = _Spaces(pool, everything, scaling, widths, seed)
+    else:
+        rows, scores = validation, _score_members(fitted, [c for c, _ in members], validation)
+    start = _start(pool, candidates, fitted, training, cross_validate, mean_labels, seed)
+    if not cross_validate:
+        for spaces in fitted.values():
+            spaces.add(validation)
+    head = _assemble(pool, members, fitted, start, scores)
+    total = _total(head, scores)
+    reference = max((c for c in candidates if c.head == RIDGE), key=lambda c: c.score)
+    share = next(iter(fitted.values())).solvers[0].share
+    _set_scale(head, total, reference.scores, share, mean_labels)
+    return AutoHead(head, head.offset.numpy() + head.scale.numpy() * total, rows)
+
+
+def _is_sparse(pool: Pool, rows: Rows) -> bool:
+    """Whether features look like counts: none negative, and less than 20 % of the values not 0."""
+    present = 0
+    for batch in pool.batches(rows):
+        features = pool.features(batch)
+        if (features < 0).any():
+            return False
+        present += int(torch.count_nonzero(features))
+    return present < SPARSE_SHARE * len(rows) * pool.width
+
+
+def _score_paths(spaces: _Spaces, held: Rows) -> list[dict[tuple[str, float], Scores]]:
+    """Scores (H, C) of samples by ridge and LDA for each penalty, in each space."""
+    paths: list[dict[tuple[str, float], list[Tensor]]] = [{} for _ in spaces.widths]
+    penalties = [(RIDGE, penalty) for penalty in PENALTIES] + [(LDA, penalty) for penalty in FINITE_PENALTIES]
+    solutions = [{key: solver.along(*key) for key in penalties} for solver in spaces.solvers]
+    for batch in spaces.pool.batches(held):
+        for path, solver, known, inputs in zip(
+            paths, spaces.solvers, solutions, spaces.inputs(batch), strict=True
+        ):
+            along = solver.centred(inputs)
+            for key, (weights, bias) in known.items():
+                path.setdefault(key, []).append(
+                    head_scores(key[0], torch.addmm(bias.float(), along, weights.float()))
+                )
+    return [{key: torch.cat(parts).numpy() for key, parts in path.items()} for path in paths]
+
+
+def _best_of(
+    path: dict[tuple[str, float], list[Scores]],
+    scaling: str,
+    width: float,
+    rows: Rows,
+    score: Callable[[Scores, Rows], float],
+) -> list[_Candidate]:
+    """The best penalty of each head; of equal ones the strongest."""
+    best: dict[str, _Candidate] = {}
+    for (head, penalty), parts in sorted(path.items(), key=lambda item: -item[0][1]):
+        scores = np.concatenate(parts)
+        value = score(scores, rows)
+        if head not in best or value > best[head].score:
+            best[head] = _Candidate(scaling, width, head, penalty, value, scores)
+    return list(best.values())
+
+
+def _weigh(candidates: list[_Candidate]) -> list[tuple[_Candidate, float]]:
+    """Candidates with weights that sum to 1, without those far behind the best."""
+    highest = max(candidate.score for candidate in candidates)
+    weights = [
+        math.exp((candidate.score - highest) / (TEMPERATURE * max(highest, 1e-9))) for candidate in candidates
+    ]
+    kept = [(c, w) for c, w in zip(candidates, weights, strict=True) if w >= LEAST_WEIGHT]
+    total = sum(weight for _, weight in kept)
+    return [(candidate, weight / total) for candidate, weight in kept]
+
+
+def _score_members(fitted: dict[str, _Spaces], members: list[_Candidate], rows: Rows) -> Scores:
+    """Scores (members, B, C) of samples by members as they are solved so far."""
+    parts: list[list[Tensor]] = [[] for _ in members]
+    for scaling, spaces in fitted.items():
+        for batch in spaces.pool.batches(rows):
+            for width, solver, inputs in zip(
+                spaces.widths, spaces.solvers, spaces.inputs(batch), strict=True
+            ):
+                along = solver.centred(inputs)
+                for member, own in zip(members, parts, strict=True):
+                    if (member.scaling, member.width) == (scaling, width):
+                        weights, bias = solver.along(member.head, member.penalty)
+                        outputs = torch.addmm(bias.float(), along, weights.float())
+                        own.append(head_scores(member.head, outputs))
+    return np.stack([torch.cat(own).numpy() for own in parts])
+
+
+class _Start(NamedTuple):
+    """Linear head from which training may go on, solved on the training samples alone."""
+
+    scaling: str
+    fitted: Scaling
+    layer: nn.Linear
+
+
+def _start(
+    pool: Pool,
+    candidates: list[_Candidate],
+    fitted: dict[str, _Spaces],
+    training: Rows,
+    cross_validate: bool,
+    mean_labels: float,
+    seed: int,
+) -> _Start | None:
+    """Solve the best ridge regression on scaled features; None where there are too many features."""
+    linear = [c for c in candidates if c.head == RIDGE and not c.width and c.scaling != TFIDF]
+    if not linear:
+        return None
+    best = max(linear, key=lambda candidate: candidate.score)
+    spaces = _Spaces(pool, training, best.scaling, [0.0], seed) if cross_validate else fitted[best.scaling]
+    layer = nn.Linear(pool.width, pool.classes)
+    solver = spaces.solvers[spaces.widths.index(0.0)]
+    solver.fill(layer, RIDGE, best.penalty)
+    slope, intercept = _tangent(solver.share, mean_labels)
+    layer.weight.mul_(slope)
+    layer.bias.mul_(slope).add_(intercept)
+    return _Start(best.scaling, spaces.scaling, layer)
+
+
+def _tangent(share: Tensor, mean_labels: float) -> tuple[float, float]:
+    """Slope and intercept of the line from a least-squares estimate of labels to logits; see `fill_head`."""
+    return 4 * mean_labels / float(share.sum()), -2.0
+
+
+def _assemble(
+    pool: Pool,
+    members: list[tuple[_Candidate, float]],
+    fitted: dict[str, _Spaces],
+    start: _Start | None,
+    scores: Scores,
+) -> Ensemble:
+    """Put the members together as they are solved now, standardised by their held-out scores (M, H, C)."""
+    keys = list(dict.fromkeys((member.scaling, member.width) for member, _ in members))
+    spaces = [
+        SpaceSettings(scaling, fitted[scaling].features(fitted[scaling].widths.index(width)), width)
+        for scaling, width in keys
+    ]
+    settings = EnsembleSettings(
+        spaces,
+        [
+            MemberSettings(
+                keys.index((member.scaling, member.width)),
+                member.head,
+                None if math.isinf(member.penalty) else member.penalty,
+                member.score,
+                weight,
+            )
+            for member, weight in members
+        ],
+        landmarks=max(len(part.landmarks) for part in fitted.values()),
+        start=start.scaling if start else "",
+    )
+    head = Ensemble(pool.width, pool.classes, settings)
+    for name, scaling in head.scalings.items():
+        scaling.load_state_dict(fitted[name].scaling.state_dict())
+        if name in head.landmarks:
+            head.landmarks[name].copy_(fitted[name].landmarks)
+    for (scaling_name, width), space in zip(keys, head.maps, strict=True):
+        own = fitted[scaling_name]
+        space.load_state_dict(own.maps[own.widths.index(width)].state_dict())
+    for (member, _), layer in zip(members, head.heads, strict=True):
+        assert isinstance(layer, nn.Linear)
+        own = fitted[member.scaling]
+        own.solvers[own.widths.index(member.width)].fill(layer, member.head, member.penalty)
+    head.centre.copy_(torch.from_numpy(scores.mean(1, dtype=np.float64)))
+    spread = scores.std(1, dtype=np.float64)
+    head.spread.copy_(torch.from_numpy(np.maximum(spread, _SMALLEST_SPREAD)))
+    if start:
+        assert head.start is not None
+        assert head.start_scaling is not None
+        head.start.load_state_dict(start.layer.state_dict())
+        head.start_scaling.load_state_dict(start.fitted.state_dict())
+    return head
+
+
+def _total(head: Ensemble, scores: Scores) -> npt.NDArray[np.float32]:
+    """Weighted sum (H, C) of standardised scores (M, H, C)."""
+    centre, spread = head.centre.numpy()[:, None], head.spread.numpy()[:, None]
+    total: npt.NDArray[np.float32] = np.einsum("m,mhc->hc", head.weight.numpy(), (scores - centre) / spread)
+    return total
+
+
+def _set_scale(head: Ensemble, total: Scores, reference: Scores, share: Tensor, mean_labels: float) -> None:
+    """Give the logits of each class mean and deviation of those of a ridge regression."""
+    slope, intercept = _tangent(share, mean_labels)
+    scale = slope * reference.std(0, dtype=np.float64) / np.maximum(total.std(0), _SMALLEST_SPREAD)
+    head.scale.copy_(torch.from_numpy(scale))
+    offset = slope * reference.mean(0, dtype=np.float64) + intercept - scale * total.mean(0)
+    head.offset.copy_(torch.from_numpy(offset))
