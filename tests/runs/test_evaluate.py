@@ -223,7 +223,7 @@ def test_the_summary_says_what_to_distrust(folder, tmp_path, capsys):
     assert warning.startswith("Only 60 samples have a known positive label")
     assert "tie_set" not in summary["selected"]
     data = make_features(tmp_path / "more.npz", rows=(200, 160, 20))
-    output = ["--threads", "1", "--epochs", "1", "--output", str(tmp_path / "run")]
+    output = ["--threads", "1", "--method", "an", "--epochs", "1", "--output", str(tmp_path / "run")]
     capsys.readouterr()
     main(["train", str(data), *HIDDEN, *output])
     assert "note: " not in capsys.readouterr().err

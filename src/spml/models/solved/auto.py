@@ -7,7 +7,7 @@ that it was not solved on; afterwards it is solved again on all labelled samples
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -17,34 +17,12 @@ from torch import Tensor, nn
 
 from ...data import Samples
 from ...data.draws import permutation
-from ..scaling import SQRT_L2, STANDARD, TFIDF, Scaling, make_scaling
-from .ensemble import (
-    Ensemble,
-    EnsembleSettings,
-    KernelMap,
-    MemberSettings,
-    SpaceSettings,
-    head_scores,
-    squared_distances,
-)
-from .linear import (
-    FINITE_PENALTIES,
-    LDA,
-    PENALTIES,
-    RIDGE,
-    lda_along,
-    principal_axes,
-    ridge_along,
-    start_lda,
-)
-from .moments import Moments, MomentSum, batch_rows, known_positives
+from ..scaling import SQRT_L2, STANDARD, TFIDF, Scaling
+from .ensemble import Ensemble, EnsembleSettings, MemberSettings, SpaceSettings, head_scores
+from .linear import FINITE_PENALTIES, LDA, PENALTIES, RIDGE
+from .spaces import Pool, Rows, Spaces
 
-Rows = npt.NDArray[np.int64]
 Scores = npt.NDArray[np.float32]
-
-LANDMARKS = 1000
-AXES = 1500
-"""Largest number of principal axes of a space that are kept."""
 
 LINEAR_LIMIT = 6000
 """Number of features above which there is no linear space, whose eigendecomposition would take minutes."""
@@ -62,46 +40,7 @@ SPARSE_SHARE = 0.2
 
 TEMPERATURE = 0.03
 LEAST_WEIGHT = 0.05
-_SMALLEST_EIGENVALUE = 1e-6  # of a kernel, as a share of the largest
 _SMALLEST_SPREAD = 1e-6
-
-
-class Pool:
-    """Training samples, followed by validation samples, as one numbered set of labelled samples.
-
-    Args:
-        parts: Feature vectors and observed labels; at least one sample.
-    """
-
-    def __init__(self, *parts: Samples) -> None:
-        self._parts = parts
-        self._starts = np.cumsum([0, *(len(part) for part in parts)])
-        self.classes = parts[0].observed.num_classes
-        self.width = int(parts[0].inputs.fetch([0], None).shape[1])
-
-    def __len__(self) -> int:
-        return int(self._starts[-1])
-
-    def features(self, rows: Rows) -> Tensor:
-        """Features (B, D) of some samples, float32."""
-        return torch.cat([part.inputs.fetch(local, None).float() for part, local in self._split(rows)])
-
-    def labels(self, rows: Rows) -> Tensor:
-        """Labels (B, C) of some samples, 1 for a known positive, else 0."""
-        return torch.cat([known_positives(part, local) for part, local in self._split(rows)])
-
-    def _split(self, rows: Rows) -> Iterator[tuple[Samples, Rows]]:
-        """Parts and rows in them; `rows` must ascend."""
-        for part, start, end in zip(self._parts, self._starts, self._starts[1:], strict=False):
-            local = rows[(rows >= start) & (rows < end)] - start
-            if len(local):
-                yield part, local
-
-    def batches(self, rows: Rows) -> Iterator[Rows]:
-        """Rows in batches that fit into memory."""
-        size = batch_rows(max(self.width, self.classes, LANDMARKS))
-        for first in range(0, len(rows), size):
-            yield rows[first : first + size]
 
 
 class AutoHead(NamedTuple):
@@ -127,100 +66,6 @@ class _Candidate(NamedTuple):
     penalty: float
     score: float
     scores: Scores
-
-
-class _Spaces:
-    """The spaces of one scaling, fitted on some samples, with the moments of these samples.
-
-    Args:
-        pool: Labelled samples.
-        rows: Samples to fit on.
-        scaling: Name of the scaling.
-        widths: Widths of the kernels; 0 = the scaled features themselves.
-        seed: Seed of the landmarks.
-    """
-
-    def __init__(self, pool: Pool, rows: Rows, scaling: str, widths: Sequence[float], seed: int) -> None:
-        self.pool, self.widths = pool, tuple(widths)
-        self.scaling: Scaling = make_scaling(scaling, pool.width)
-        self.scaling.fit(pool.features(batch) for batch in pool.batches(rows))
-        self.landmarks = torch.empty(0, pool.width)
-        if any(widths):
-            chosen = rows[np.sort(permutation(len(rows), "landmarks", seed)[:LANDMARKS])]
-            self.landmarks = self.scaling(pool.features(chosen))
-        between = squared_distances(self.landmarks, self.landmarks)
-        self.maps = [_kernel_map(between, width) if width else nn.Identity() for width in self.widths]
-        self._sums = [MomentSum(self.features(i), pool.classes) for i in range(len(self.widths))]
-        self._solvers: list[_Solver] | None = None
-        self.add(rows)
-
-    def features(self, position: int) -> int:
-        """Number of features in one of the spaces."""
-        space = self.maps[position]
-        return space.projection.shape[1] if isinstance(space, KernelMap) else self.pool.width
-
-    def add(self, rows: Rows) -> None:
-        """Add samples to the moments; scaling and kernels stay as they are."""
-        self._solvers = None
-        for batch in self.pool.batches(rows):
-            labels = self.pool.labels(batch)
-            for total, inputs in zip(self._sums, self.inputs(batch), strict=True):
-                total.add(inputs, labels)
-
-    def inputs(self, batch: Rows) -> Iterator[Tensor]:
-        """Yield the features (B, R) of samples in each space."""
-        scaled = self.scaling(self.pool.features(batch))
-        distances = squared_distances(scaled, self.landmarks) if any(self.widths) else None
-        for width, space in zip(self.widths, self.maps, strict=True):
-            yield space(distances if width else scaled)
-
-    @property
-    def solvers(self) -> list[_Solver]:
-        """Solver of each space."""
-        if self._solvers is None:
-            self._solvers = [_Solver(total.moments()) for total in self._sums]
-        return self._solvers
-
-
-class _Solver:
-    """Solves ridge and LDA on one space for any penalty, from one eigendecomposition."""
-
-    def __init__(self, stats: Moments) -> None:
-        self.mean = stats.mean
-        self.axes = principal_axes(stats.covariance, AXES)
-        self._cross = self.axes.vectors.T @ stats.cross
-        self.share = stats.share
-        self._lda = start_lda(self.axes, stats)
-
-    def along(self, head: str, penalty: float) -> tuple[Tensor, Tensor]:
-        """Weights (R, C) and bias (C,) along the principal axes, for centred features."""
-        if head == LDA:
-            return lda_along(self.axes, self._lda, penalty)
-        return ridge_along(self.axes, self._cross, penalty), self.share
-
-    def centred(self, inputs: Tensor) -> Tensor:
-        """Features (B, D) along the principal axes, float32 of shape (B, R)."""
-        return (inputs - self.mean.float()) @ self.axes.vectors.float()
-
-    def fill(self, layer: nn.Linear, head: str, penalty: float) -> None:
-        """Set a linear layer to a solution."""
-        along, bias = self.along(head, penalty)
-        weights = self.axes.vectors @ along
-        layer.weight.copy_(weights.T)
-        layer.bias.copy_(bias - self.mean @ weights)
-
-
-def _kernel_map(between: Tensor, width: float) -> KernelMap:
-    """Kernel map for the squared distances (M, M) between landmarks."""
-    upper = between[tuple(torch.triu_indices(len(between), len(between), 1))]
-    median = float(upper.median()) if len(upper) else 1.0
-    gamma = 1 / (2 * width * max(median, torch.finfo(torch.float32).tiny))
-    values, vectors = torch.linalg.eigh((between.double() * -gamma).exp())
-    kept = values > _SMALLEST_EIGENVALUE * values[-1]
-    space = KernelMap(len(between), int(kept.sum()))
-    space.gamma.fill_(gamma)
-    space.projection.copy_(vectors[:, kept] * values[kept].rsqrt())
-    return space
 
 
 @torch.no_grad()
@@ -265,7 +110,7 @@ def fit_auto(
         folds = [np.sort(validation[chosen])]
     rows = np.concatenate(folds)
     candidates: list[_Candidate] = []
-    fitted: dict[str, _Spaces] = {}
+    fitted: dict[str, Spaces] = {}
     sparse = _is_sparse(pool, training)
     for scaling in (STANDARD, SQRT_L2, *([TFIDF] if sparse else [])):
         widths: tuple[float, ...] = SPARSE_WIDTHS if sparse else DENSE_WIDTHS
@@ -274,7 +119,7 @@ def fit_auto(
         paths: list[dict[tuple[str, float], list[Scores]]] = [{} for _ in widths]
         for held in folds:
             solved_on = np.setdiff1d(everything, held) if cross_validate else training
-            spaces = _Spaces(pool, solved_on, scaling, widths, seed)
+            spaces = Spaces(pool, solved_on, scaling, widths, seed)
             for path, part in zip(paths, _score_paths(spaces, held), strict=True):
                 for key, scores in part.items():
                     path.setdefault(key, []).append(scores)
@@ -289,7 +134,7 @@ def fit_auto(
         scores = np.stack([candidate.scores for candidate, _ in members])
         for scaling in dict.fromkeys(candidate.scaling for candidate, _ in members):
             widths = tuple(dict.fromkeys(c.width for c, _ in members if c.scaling == scaling))
-            fitted[scaling] = _Spaces(pool, everything, scaling, widths, seed)
+            fitted[scaling] = Spaces(pool, everything, scaling, widths, seed)
     else:
         rows, scores = validation, _score_members(fitted, [c for c, _ in members], validation)
     start = _start(pool, candidates, fitted, training, cross_validate, mean_labels, seed)
@@ -315,7 +160,7 @@ def _is_sparse(pool: Pool, rows: Rows) -> bool:
     return present < SPARSE_SHARE * len(rows) * pool.width
 
 
-def _score_paths(spaces: _Spaces, held: Rows) -> list[dict[tuple[str, float], Scores]]:
+def _score_paths(spaces: Spaces, held: Rows) -> list[dict[tuple[str, float], Scores]]:
     """Scores (H, C) of samples by ridge and LDA for each penalty, in each space."""
     paths: list[dict[tuple[str, float], list[Tensor]]] = [{} for _ in spaces.widths]
     penalties = [(RIDGE, penalty) for penalty in PENALTIES] + [(LDA, penalty) for penalty in FINITE_PENALTIES]
@@ -360,7 +205,7 @@ def _weigh(candidates: list[_Candidate]) -> list[tuple[_Candidate, float]]:
     return [(candidate, weight / total) for candidate, weight in kept]
 
 
-def _score_members(fitted: dict[str, _Spaces], members: list[_Candidate], rows: Rows) -> Scores:
+def _score_members(fitted: dict[str, Spaces], members: list[_Candidate], rows: Rows) -> Scores:
     """Scores (members, B, C) of samples by members as they are solved so far."""
     parts: list[list[Tensor]] = [[] for _ in members]
     for scaling, spaces in fitted.items():
@@ -388,7 +233,7 @@ class _Start(NamedTuple):
 def _start(
     pool: Pool,
     candidates: list[_Candidate],
-    fitted: dict[str, _Spaces],
+    fitted: dict[str, Spaces],
     training: Rows,
     cross_validate: bool,
     mean_labels: float,
@@ -399,7 +244,7 @@ def _start(
     if not linear:
         return None
     best = max(linear, key=lambda candidate: candidate.score)
-    spaces = _Spaces(pool, training, best.scaling, [0.0], seed) if cross_validate else fitted[best.scaling]
+    spaces = Spaces(pool, training, best.scaling, [0.0], seed) if cross_validate else fitted[best.scaling]
     layer = nn.Linear(pool.width, pool.classes)
     solver = spaces.solvers[spaces.widths.index(0.0)]
     solver.fill(layer, RIDGE, best.penalty)
@@ -417,7 +262,7 @@ def _tangent(share: Tensor, mean_labels: float) -> tuple[float, float]:
 def _assemble(
     pool: Pool,
     members: list[tuple[_Candidate, float]],
-    fitted: dict[str, _Spaces],
+    fitted: dict[str, Spaces],
     start: _Start | None,
     scores: Scores,
 ) -> Ensemble:

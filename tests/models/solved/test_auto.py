@@ -1,0 +1,306 @@
+"""The auto head: its spaces against scikit-learn, its selection and its sum against plain NumPy."""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+import pytest
+import torch
+from scipy.sparse import csr_matrix
+from sklearn.kernel_approximation import Nystroem
+from sklearn.linear_model import Ridge
+
+from spml.data import Samples
+from spml.data.matrix import FeatureMatrix
+from spml.errors import InputError
+from spml.labels import ObservedLabels
+from spml.metrics import sp_score
+from spml.models import Top
+from spml.models.solved import auto, fit_auto, spaces
+from spml.models.solved.ensemble import Ensemble, EnsembleSettings, head_scores
+from spml.models.solved.moments import moments
+from spml.models.solved.spaces import Pool, Spaces
+
+D, C, K = 6, 4, 1.5
+
+
+def make_samples(count, seed=0, sparse=False, width=D):
+    """Features that tell the classes, through a product of two of them for the last class."""
+    generator = np.random.default_rng(seed)
+    features = generator.normal(size=(count, width))
+    scores = features[:, :C] + 0.3 * generator.normal(size=(count, C))
+    scores[:, C - 1] = features[:, 4] * features[:, 5]
+    index = scores.argmax(1)
+    if sparse:
+        features = np.where(features > 1, np.rint(3 * features), 0)
+    observed = ObservedLabels.from_index(index, C)
+    return Samples(
+        tuple(f"{seed}-{row}" for row in range(count)), FeatureMatrix(features.astype(np.float32)), observed
+    )
+
+
+def by_sp(*parts):
+    observed = np.concatenate([part.observed.to_ternary() for part in parts])
+    return lambda scores, rows: sp_score(scores, observed[rows], K).score
+
+
+def fit(train, val, **settings):
+    settings = {"cross_validate": False, "mean_labels": K, **settings}
+    return fit_auto(train, val, settings.pop("score", by_sp(train, val)), **settings)
+
+
+def features_of(samples):
+    return samples.inputs.fetch(range(len(samples)), None)
+
+
+@pytest.mark.parametrize("scaling", ["standard", "sqrtl2"])
+def test_kernel_features_equal_those_of_scikit_learn(scaling):
+    samples = make_samples(40)
+    fitted = Spaces(Pool(samples), np.arange(40), scaling, [0.3], seed=0)
+    scaled = fitted.scaling(features_of(samples))
+    between = torch.cdist(scaled.double(), scaled.double()).square().numpy()
+    median = np.sort(between[np.triu_indices(40, 1)])[(40 * 39 // 2 - 1) // 2]
+    gamma = 1 / (2 * 0.3 * median)
+    assert fitted.maps[0].gamma.item() == pytest.approx(gamma, rel=1e-5)
+    (ours,) = fitted.inputs(np.arange(40))
+    theirs = Nystroem(gamma=gamma, n_components=40, random_state=0).fit_transform(scaled.numpy())
+    # The features differ by a rotation; their products approximate the kernel.
+    assert np.abs((ours @ ours.T).numpy() - theirs @ theirs.T).max() < 1e-3
+    assert np.abs((ours @ ours.T).numpy() - np.exp(-gamma * between)).max() < 1e-3
+
+
+def test_landmarks_are_a_part_of_the_rows(monkeypatch):
+    monkeypatch.setattr(spaces, "LANDMARKS", 7)
+    samples = make_samples(50)
+    fitted = Spaces(Pool(samples), np.arange(10, 40), "standard", [1.0], seed=3)
+    scaled = fitted.scaling(features_of(samples))
+    distances = torch.cdist(fitted.landmarks.double(), scaled.double())
+    assert len(fitted.landmarks) == 7
+    assert distances.min(1).values.max() < 1e-6
+    assert set(distances.argmin(1).tolist()) <= set(range(10, 40))
+
+
+def test_a_member_equals_ridge_regression_of_scikit_learn():
+    train, val = make_samples(90), make_samples(60, seed=1)
+    fitted = Spaces(Pool(train, val), np.arange(90), "standard", [0.0], seed=0)
+    layer = torch.nn.Linear(D, C)
+    fitted.solvers[0].fill(layer, "ridge", 2.0)
+    scaled = fitted.scaling(features_of(train)).double().numpy()
+    model = Ridge(alpha=2.0 * scaled.var(0).mean() * 90).fit(scaled, train.observed.to_multi_hot())
+    np.testing.assert_allclose(layer.weight.detach(), model.coef_, atol=1e-5)
+    np.testing.assert_allclose(layer.bias.detach(), model.intercept_, atol=1e-5)
+    fitted.add(np.arange(90, 150))
+    both = np.concatenate([scaled, fitted.scaling(features_of(val)).double().numpy()])
+    labels = np.concatenate([part.observed.to_multi_hot() for part in (train, val)])
+    model = Ridge(alpha=2.0 * both.var(0).mean() * 150).fit(both, labels)
+    fitted.solvers[0].fill(layer, "ridge", 2.0)
+    np.testing.assert_allclose(layer.weight.detach(), model.coef_, atol=1e-5)
+
+
+def reference(head, features):
+    """The sum of the members, one after the other, in float64."""
+    total = torch.zeros(len(features), C, dtype=torch.float64)
+    for number, member in enumerate(head.settings.members):
+        space = head.settings.spaces[member.space]
+        inputs = head.scalings[space.scaling](features)
+        if space.width:
+            kernel = head.maps[member.space]
+            distances = torch.cdist(inputs.double(), head.landmarks[space.scaling].double()).square()
+            inputs = (-kernel.gamma * distances).exp() @ kernel.projection.double()
+        layer = head.heads[number]
+        outputs = inputs.double() @ layer.weight.double().T + layer.bias.double()
+        scores = outputs.log_softmax(1) if member.head == "lda" else outputs
+        total += member.weight * (scores - head.centre[number]) / head.spread[number]
+    return head.offset + head.scale * total
+
+
+@pytest.mark.parametrize("cross_validate", [True, False])
+def test_the_head_is_the_weighted_sum_of_its_members(cross_validate):
+    train, val = make_samples(200), make_samples(80, seed=1)
+    head = fit(train, val, cross_validate=cross_validate).head
+    members = head.settings.members
+    assert sum(member.weight for member in members) == pytest.approx(1)
+    assert min(member.weight for member in members) >= 0.05 * max(member.weight for member in members)
+    best = max(member.score for member in members)
+    raw = [np.exp((member.score - best) / (0.03 * best)) for member in members]
+    np.testing.assert_allclose([member.weight for member in members], raw / np.sum(raw), rtol=1e-9)
+    features = features_of(make_samples(50, seed=2))
+    torch.testing.assert_close(head(features).double(), reference(head, features), rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(head(features.view(5, 10, D)), head(features).view(5, 10, C))
+
+
+def test_held_out_scores_are_those_of_members_that_did_not_see_the_samples():
+    """In the split mode these are the scores of a head fitted to the training samples, standardised."""
+    train, val = make_samples(300), make_samples(100, seed=1)
+    result = fit(train, val)
+    assert result.rows.tolist() == list(range(300, 400))
+    pool, parts = Pool(train, val), []
+    for member in result.head.settings.members:
+        space = result.head.settings.spaces[member.space]
+        fitted = Spaces(pool, np.arange(300), space.scaling, [space.width], seed=0)
+        (inputs,) = fitted.inputs(np.arange(300, 400))
+        layer = torch.nn.Linear(inputs.shape[1], C)
+        fitted.solvers[0].fill(layer.requires_grad_(False), member.head, member.penalty or np.inf)
+        scores = head_scores(member.head, layer(inputs)).double()
+        spread = scores.std(0, correction=0)
+        parts.append(member.weight * (scores - scores.mean(0)) / spread)
+    total = torch.stack(parts).sum(0)
+    expected = result.head.offset + result.head.scale * total
+    np.testing.assert_allclose(result.held_out, expected, rtol=1e-3, atol=1e-3)
+
+
+def test_labels_of_a_fold_do_not_change_its_own_scores():
+    """Cross-validation: a sample's score does not depend on its label."""
+    train, val = make_samples(60), make_samples(20, seed=1)
+    seen = {}
+
+    def remember(name):
+        def score(scores, rows):
+            seen.setdefault(name, []).append((scores[np.argsort(rows)], rows))
+            return 0.5
+
+        return score
+
+    fit(train, val, cross_validate=True, score=remember("before"))
+    index = train.observed.index.copy()
+    index[0] = (index[0] + 1) % C
+    other = Samples(train.ids, train.inputs, ObservedLabels.from_index(index, C))
+    fit(other, val, cross_validate=True, score=remember("after"))
+    folds = spaces.permutation(80, "folds", 0)
+    own = next(set(folds[first::5].tolist()) for first in range(5) if 0 in folds[first::5])
+    rest = sorted(set(range(80)) - own)
+    for (before, rows), (after, _) in zip(seen["before"], seen["after"], strict=True):
+        assert sorted(rows) == list(range(80))
+        np.testing.assert_allclose(before[sorted(own)], after[sorted(own)], atol=1e-5)
+    assert np.abs(seen["before"][0][0][rest] - seen["after"][0][0][rest]).max() > 1e-4
+
+
+def test_the_best_penalty_of_each_head_and_space_is_kept():
+    train, val = make_samples(120), make_samples(60, seed=1)
+    calls = []
+
+    def prefer_the_third(scores, rows):
+        calls.append(len(rows))
+        return 1.0 if len(calls) % 25 == 3 else 0.5
+
+    head = fit(train, val, score=prefer_the_third).head
+    # Penalties are tried from infinity down, ridge and LDA in turn; 8 spaces with 13 + 12 solutions each.
+    assert calls == [60] * 200
+    assert len(head.settings.spaces) == 8
+    assert {member.penalty for member in head.settings.members} == {auto.PENALTIES[-2]}
+    assert len(head.settings.members) == 8
+
+
+def test_kernels_learn_what_no_linear_head_can():
+    generator = np.random.default_rng(0)
+    features = generator.normal(size=(700, D))
+    index = (features[:, 0] * features[:, 1] > 0).astype(np.int64)
+    parts = [
+        Samples(
+            tuple(map(str, rows)),
+            FeatureMatrix(features[rows].astype(np.float32)),
+            ObservedLabels.from_index(index[rows], 2),
+        )
+        for rows in (np.arange(400), np.arange(400, 500), np.arange(500, 700))
+    ]
+    head = fit(*parts[:2]).head
+    assert all(head.settings.spaces[member.space].width for member in head.settings.members)
+    predicted = head(features_of(parts[2])).argmax(1).numpy()
+    assert (predicted == index[500:]).mean() > 0.8
+
+
+def test_sparse_features_have_a_tfidf_space_and_fewer_kernels():
+    train, val = make_samples(150, sparse=True), make_samples(70, seed=1, sparse=True)
+    head = fit(train, val, score=lambda scores, rows: 0.5).head
+    assert {(space.scaling, space.width) for space in head.settings.spaces} == {
+        (scaling, width) for scaling in ("standard", "sqrtl2", "tfidf") for width in (0.0, 1.0, 0.3)
+    }
+    assert head.settings.start in ("standard", "sqrtl2")
+    # A SciPy matrix of the same values gives the same head.
+    stored = [
+        Samples(part.ids, FeatureMatrix(csr_matrix(features_of(part).numpy())), part.observed)
+        for part in (train, val)
+    ]
+    other = fit(*stored, score=lambda scores, rows: 0.5).head
+    features = features_of(make_samples(20, seed=2, sparse=True))
+    torch.testing.assert_close(head(features), other(features), rtol=1e-4, atol=1e-4)
+
+
+def test_many_features_have_kernels_only(monkeypatch):
+    monkeypatch.setattr(auto, "LINEAR_LIMIT", D - 1)
+    head = fit(make_samples(120), make_samples(60, seed=1)).head
+    assert all(space.width for space in head.settings.spaces)
+    assert head.start is None
+    top = Top(D, C)
+    top.set_ensemble(head)
+    with pytest.raises(InputError, match="no linear member"):
+        top.linear_start()
+
+
+def test_training_starts_from_the_best_ridge_regression_of_the_training_samples():
+    train, val = make_samples(200), make_samples(80, seed=1)
+    for cross_validate in (True, False):
+        head = fit(train, val, cross_validate=cross_validate).head
+        top = Top(D, C)
+        top.set_ensemble(head)
+        start = top.linear_start()
+        assert start.settings()["head"] == "linear"
+        assert start.settings()["scaling"] == head.settings.start
+        plain = Top(D, C, scaling=head.settings.start)
+        plain.fit_scaling(train.inputs)
+        stats = moments(train, plain)
+        shares = start(features_of(train)).logits.add(2).div(4 * K).mean(0)
+        # The tangent at 1/2 of K times the estimated share of each class among the shown labels.
+        torch.testing.assert_close(shares, stats.share.float(), rtol=1e-3, atol=1e-4)
+        assert sp_score(start(features_of(val)).logits.detach(), val.observed.index, K).score > 0.3
+
+
+def test_logits_have_mean_and_deviation_of_a_ridge_regression():
+    train = make_samples(300)
+    result = fit(train, train)
+    # On the samples that it was solved on, the mean estimate of a class is its share among the shown labels.
+    shares = np.bincount(train.observed.index, minlength=C) / 300
+    np.testing.assert_allclose((result.held_out.mean(0) + 2) / 4, K * shares, rtol=1e-3)
+
+
+def test_a_saved_head_predicts_the_same():
+    head = fit(make_samples(150), make_samples(60, seed=1)).head
+    settings = msgspec.convert(msgspec.to_builtins(head.settings), EnsembleSettings)
+    again = Ensemble(D, C, settings)
+    again.load_state_dict(head.state_dict())
+    features = features_of(make_samples(30, seed=2))
+    assert torch.equal(again(features), head(features))
+    assert not any(parameter.requires_grad for parameter in head.parameters())
+
+
+def test_a_structure_that_contradicts_itself_is_refused():
+    settings = {
+        "spaces": [{"scaling": "standard", "features": 3}],
+        "members": [{"space": 0, "head": "ridge", "penalty": 1.0, "score": 0.5, "weight": 1.0}],
+        "landmarks": 0,
+        "start": "standard",
+    }
+    msgspec.convert(settings, EnsembleSettings)
+    for change in (
+        {"start": "minmax"}, {"landmarks": -1}, {"members": []}, {"spaces": []},
+        {"members": [{**settings["members"][0], "space": 1}]},
+        {"members": [{**settings["members"][0], "head": "svm"}]},
+        {"members": [{**settings["members"][0], "penalty": 0}]},
+        {"spaces": [{"scaling": "none", "features": 3}]}, {"more": 1},
+    ):  # fmt: skip
+        with pytest.raises(msgspec.ValidationError):
+            msgspec.convert({**settings, **change}, EnsembleSettings)
+
+
+def test_more_validation_samples_than_are_needed_are_scored_all_the_same(monkeypatch):
+    monkeypatch.setattr(auto, "MOST_HELD_OUT", 40)
+    train, val, used = make_samples(150), make_samples(90, seed=1), []
+
+    def score(scores, rows):
+        used.append(rows)
+        return 0.5
+
+    result = fit(train, val, score=score)
+    assert all(len(rows) == 40 and rows.min() >= 150 for rows in used)
+    assert result.held_out.shape == (90, C)
+    assert result.rows.tolist() == list(range(150, 240))
