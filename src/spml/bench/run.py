@@ -63,9 +63,15 @@ class Opened:
         """Complete and check the settings of a run on this data; `start` is its first phase.
 
         Raises:
-            InputError: As `runs.resolve`; or the first phase changes a backbone that is frozen afterwards.
+            InputError: As `runs.resolve`; or the first phase changes a backbone that is frozen afterwards, or
+                the configuration is not a single run.
         """
         run = resolve(config, lambda config, start: (self.data, self.spec), start)
+        if run.fine_tunes:
+            raise InputError(
+                f"method {config.method} with model.frozen 'no' makes two runs, and a candidate is one: "
+                "freeze the backbone, or name a method that trains it."
+            )
         if start and run.frozen and not start.card["frozen"]:
             raise InputError(
                 "the first phase trains the backbone, and model.frozen is 'yes' after it: freeze it in the "

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 from typing import Any
 
 from jsonargparse import ArgumentParser, Namespace
+
+from ..config import AUTO
 
 
 def add_methods_command(commands: Any) -> None:
@@ -21,7 +24,9 @@ def run_methods(arguments: Namespace) -> None:
     Raises:
         InputError: There is no such method.
     """
-    if arguments.name:
+    if arguments.name == AUTO:
+        _print_auto()
+    elif arguments.name:
         _print_card(arguments.name)
     else:
         _print_list()
@@ -47,6 +52,18 @@ def _print_card(name: str) -> None:
     print(f"\n{(cls.__doc__ or '').strip()}")
 
 
+def _print_auto() -> None:
+    from ..models.solved import auto
+
+    print(f"{AUTO}: ensemble of heads in closed form\n")
+    print(auto.__doc__)
+    print(inspect.cleandoc(auto.fit_auto.__doc__ or "").partition("\n\nArgs:")[0].partition("\n\n")[2])
+    print(
+        "\nFor features of a file or of a frozen backbone, where it is the default. With --model.frozen no,\n"
+        "the network is then fine-tuned from its best linear member, and kept if its validation score is higher."
+    )
+
+
 def _print_list() -> None:
     from rich.console import Console
     from rich.table import Table
@@ -61,4 +78,5 @@ def _print_list() -> None:
         table.add_row(name, cls.card.title, str(cls.card.year), cls.card.state, cls.card.paper)
     Console(width=None if sys.stdout.isatty() else 160).print(table)
     heads = ", ".join(f"--model.head {head}" for head in CLOSED_FORM)
-    print(f"\nHeads that need no method: {heads}. `spml methods NAME` shows a card.")
+    print(f"\n--method {AUTO}, the default on fixed features, averages heads in closed form.")
+    print(f"Heads that need no method: {heads}. `spml methods NAME` shows a card.")

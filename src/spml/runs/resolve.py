@@ -43,6 +43,11 @@ class Resolved(NamedTuple):
         return self.config.model.frozen == "yes"
 
     @property
+    def fine_tunes(self) -> bool:
+        """Whether the auto head is solved first and the network is then fine-tuned from it."""
+        return self.config.method == AUTO and self.data.kind == "image" and not self.frozen
+
+    @property
     def solved(self) -> bool:
         """Whether the head is solved instead of trained."""
         return self.objective is None or self.config.optim.name == LBFGS
@@ -95,7 +100,7 @@ def resolve(config: Config, open_data: Opener, start: Start | None = None) -> Re
             )
         config = replace(config, model=start.model_settings(config.model))
     model = _model_settings(config, spec, data, needs)
-    optim = _optim_settings(config, spec, model, new_head=start is None)
+    optim = _optim_settings(config, spec, model, new_head=start is None and config.method != AUTO)
     config = replace(config, data=_data_settings(config.data, spec, data), model=model, optim=optim)
     _check_needs(config, needs)
     if objective and (remark := missed_warmup(config, objective)):
@@ -321,7 +326,7 @@ def _check_frozen(config: Config, model: ModelConfig, spec: models.BackboneSpec)
             "random weights: choose a pretrained one (--model.backbone resnet50, or --model.weights FILE), "
             f"give a feature file, or train both ({instead})."
         )
-    if model.frozen == "no":
+    if model.frozen == "no" and config.method != AUTO:
         raise InputError(
             f"{solver} needs features that do not change, but --model.frozen is 'no': leave it out. To train "
             "the backbone too, start a second run from this one (--init_from RUN --model.frozen no)."

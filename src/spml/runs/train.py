@@ -23,6 +23,7 @@ from ..methods.base import Objective
 from . import folder as run_files
 from .build import Build, frozen_features, make_backbone, start_objective
 from .console import Console
+from .fine_tune import fine_tune
 from .recording import Recorder, choose_samples
 from .resolve import Resolved, open_for_backbone, resolve, run_folder
 from .solve import Fitted, describe_scores
@@ -69,6 +70,14 @@ def _train(config: Config, folder: Path, resume: bool, console: Console) -> Path
     started = time.perf_counter()
     run = resolve(config, partial(open_for_backbone, report=console.line))
     config, data, fingerprint = run.config, run.data, run.data.fingerprint()
+    if run.fine_tunes:
+        if resume:
+            _check_same_settings(folder, config)
+
+        def train(part: Config, goes_on: bool) -> None:
+            run_training(part, resume=goes_on, overwrite=not goes_on, console=console)
+
+        return fine_tune(config, folder, resume=resume, train=train, console=console)
     recorded = choose_samples(config.record_samples, data) if config.record == "scores" else {}
     for note in run.notes:
         console.line(f"note: {note}.")
