@@ -46,6 +46,14 @@ def test_auto_is_the_default_on_features(run, capsys):
     assert all(member["space"].startswith(("standard", "sqrtl2")) for member in members)
     assert summary["selected"]["mode"] == "observed"
     assert summary["test"]["mAP"] > 0.85
+    *tried, last = map(json.loads, (run / "metrics.jsonl").read_text().splitlines())
+    assert last["members"] == len(members)
+    assert last["val/SP"] == summary["validation"]["val/SP"]
+    assert len(tried) == 8 * (13 + 12)
+    for member in members:
+        path = [t["score"] for t in tried if (t["space"], t["head"]) == (member["space"], member["head"])]
+        assert max(path) == member["score"]
+    assert (run / "curves.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_the_terminal_names_method_and_members(features, tmp_path, capsys):

@@ -60,7 +60,7 @@ def _print_auto() -> None:
     print(inspect.cleandoc(auto.fit_auto.__doc__ or "").partition("\n\nArgs:")[0].partition("\n\n")[2])
     print(
         "\nFor features of a file or of a frozen backbone, where it is the default. With --model.frozen no,\n"
-        "the network is then fine-tuned from its best linear member, and kept if its validation score is higher."
+        "the network is then fine-tuned from its best linear member, and kept if it scores higher."
     )
 
 

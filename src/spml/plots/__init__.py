@@ -4,12 +4,14 @@ from .comparison import compare_curves, tie_set
 from .curves import learning_curves, penalty_curves
 from .data import inspection_sheet
 from .examples import example_sheet
+from .members import member_curves
 
 __all__ = [
     "compare_curves",
     "example_sheet",
     "inspection_sheet",
     "learning_curves",
+    "member_curves",
     "penalty_curves",
     "tie_set",
 ]

@@ -34,6 +34,7 @@ class Fitted(NamedTuple):
         state: State of the objective at the chosen epoch.
         tied: Number of records in the tie set of the chosen one; None if it was not computed.
         members: Description of each member of an ensemble.
+        tried: Space, head, penalty and score of every solution from which the members were chosen.
         held_out: Scores (N, C) of the validation samples by a model that was not fitted to them, where the
             final one was; None = those of the final model.
     """
@@ -46,6 +47,7 @@ class Fitted(NamedTuple):
     tied: int | None = None
     members: Sequence[dict[str, Any]] = ()
     held_out: npt.NDArray[np.float32] | None = None
+    tried: Sequence[dict[str, Any]] = ()
 
 
 def describe_scores(record: dict[str, Any], metric: str) -> str:
@@ -222,7 +224,7 @@ def _solve_ensemble(
     for line in _members_table(members):
         report(line)
     record = {"members": len(members), **judge(held_out), "seconds": round(seconds, 3)}
-    return Fitted([record], 0, seconds, 1, {}, members=members, held_out=held_out)
+    return Fitted([record], 0, seconds, 1, {}, members=members, held_out=held_out, tried=solved.tried)
 
 
 def _members_table(members: Sequence[dict[str, Any]]) -> list[str]:

@@ -177,6 +177,8 @@ def _draw_curves(folder: Path, finished: Finished) -> None:
     path = folder / run_files.CURVES
     if "epoch" in best:
         plots.learning_curves(path, fitted.history, metric=metric, best_epoch=best["epoch"])
+    elif fitted.tried:
+        plots.member_curves(path, fitted.tried, fitted.members, metric=metric)
     elif "penalty" in best:
         plots.penalty_curves(path, fitted.history, metric=metric, best=fitted.best)
 

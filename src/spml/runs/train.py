@@ -124,7 +124,7 @@ def _train(config: Config, folder: Path, resume: bool, console: Console) -> Path
         scores["val"] = fitted.held_out
     if fabric.is_global_zero:
         if run.solved:
-            run_files.write_lines(folder / run_files.METRICS, fitted.history)
+            run_files.write_lines(folder / run_files.METRICS, [*fitted.tried, *fitted.history])
         assert build.classifier is not None
         finished = Finished(
             run=run,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,15 @@ from torch import Tensor, nn
 from ...data import Samples
 from ...data.draws import permutation
 from ..scaling import SQRT_L2, STANDARD, TFIDF, Scaling
-from .ensemble import Ensemble, EnsembleSettings, MemberSettings, SpaceSettings, head_scores
+from .ensemble import (
+    Ensemble,
+    EnsembleSettings,
+    MemberSettings,
+    SpaceSettings,
+    head_scores,
+    penalty_name,
+    space_name,
+)
 from .linear import FINITE_PENALTIES, LDA, PENALTIES, RIDGE
 from .spaces import Pool, Rows, Spaces
 
@@ -50,11 +58,13 @@ class AutoHead(NamedTuple):
         head: The head, solved on all labelled samples.
         held_out: Scores of the held-out samples by members that were not solved on them, float32 (H, C).
         rows: Those samples, in the order of `held_out`, counted over training, then validation samples.
+        tried: Space, head, penalty and score of every solution.
     """
 
     head: Ensemble
     held_out: Scores
     rows: Rows
+    tried: list[dict[str, Any]]
 
 
 class _Candidate(NamedTuple):
@@ -110,6 +120,7 @@ def fit_auto(
         folds = [np.sort(validation[chosen])]
     rows = np.concatenate(folds)
     candidates: list[_Candidate] = []
+    tried: list[dict[str, Any]] = []
     fitted: dict[str, Spaces] = {}
     sparse = _is_sparse(pool, training)
     for scaling in (STANDARD, SQRT_L2, *([TFIDF] if sparse else [])):
@@ -126,9 +137,10 @@ def fit_auto(
         if not cross_validate:
             fitted[scaling] = spaces
         for width, path in zip(widths, paths, strict=True):
-            candidates += _best_of(path, scaling, width, rows, score)
-        best = max((c for c in candidates if c.scaling == scaling), key=lambda c: c.score)
-        report(f"auto head: spaces of {scaling} features solved, best {100 * best.score:.2f}")
+            best, scored = _best_of(path, scaling, width, rows, score)
+            candidates, tried = [*candidates, *best], [*tried, *scored]
+        highest = max(candidate.score for candidate in candidates if candidate.scaling == scaling)
+        report(f"auto head: spaces of {scaling} features solved, best {100 * highest:.2f}")
     members = _weigh(candidates)
     if cross_validate:
         scores = np.stack([candidate.scores for candidate, _ in members])
@@ -146,7 +158,7 @@ def fit_auto(
     reference = max((c for c in candidates if c.head == RIDGE), key=lambda c: c.score)
     share = next(iter(fitted.values())).solvers[0].share
     _set_scale(head, total, reference.scores, share, mean_labels)
-    return AutoHead(head, head.offset.numpy() + head.scale.numpy() * total, rows)
+    return AutoHead(head, head.offset.numpy() + head.scale.numpy() * total, rows, tried)
 
 
 def _is_sparse(pool: Pool, rows: Rows) -> bool:
@@ -183,15 +195,18 @@ def _best_of(
     width: float,
     rows: Rows,
     score: Callable[[Scores, Rows], float],
-) -> list[_Candidate]:
-    """The best penalty of each head; of equal ones the strongest."""
+) -> tuple[list[_Candidate], list[dict[str, Any]]]:
+    """The best penalty of each head, of equal ones the strongest; and the score of every solution."""
     best: dict[str, _Candidate] = {}
+    scored = []
+    space = space_name(scaling, width)
     for (head, penalty), parts in sorted(path.items(), key=lambda item: -item[0][1]):
         scores = np.concatenate(parts)
         value = score(scores, rows)
+        scored.append({"space": space, "head": head, "penalty": penalty_name(penalty), "score": value})
         if head not in best or value > best[head].score:
             best[head] = _Candidate(scaling, width, head, penalty, value, scores)
-    return list(best.values())
+    return list(best.values()), scored
 
 
 def _weigh(candidates: list[_Candidate]) -> list[tuple[_Candidate, float]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Any
 
 import msgspec
@@ -164,14 +165,18 @@ class Ensemble(nn.Module):
         """Describe each member: its space, head, penalty, score and weight."""
         return [
             {
-                "space": _space_name(self.settings.spaces[member.space]),
+                "space": space_name(*self._space(member)),
                 "head": member.head,
-                "penalty": "infinity" if member.penalty is None else member.penalty,
+                "penalty": penalty_name(member.penalty or math.inf),
                 "score": member.score,
                 "weight": member.weight,
             }
             for member in self.settings.members
         ]
+
+    def _space(self, member: MemberSettings) -> tuple[str, float]:
+        space = self.settings.spaces[member.space]
+        return space.scaling, space.width
 
     def member_scores(self, features: Tensor) -> Tensor:
         """Outputs of the members, of shape (members, B, C), for features (B, D)."""
@@ -199,9 +204,14 @@ class Ensemble(nn.Module):
         return logits.view(*features.shape[:-1], logits.shape[1])
 
 
-def _space_name(space: SpaceSettings) -> str:
-    kernel = f"Gaussian kernel, width {space.width:g}" if space.width else "linear"
-    return f"{space.scaling}, {kernel}"
+def space_name(scaling: str, width: float) -> str:
+    """Name of a space for people; a width of 0 means the scaled features themselves."""
+    return f"{scaling}, " + (f"Gaussian kernel, width {width:g}" if width else "linear")
+
+
+def penalty_name(penalty: float) -> float | str:
+    """A penalty as JSON has it, which knows no infinity."""
+    return "infinity" if math.isinf(penalty) else penalty
 
 
 def head_scores(head: str, outputs: Tensor) -> Tensor:
