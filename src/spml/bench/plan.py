@@ -78,8 +78,21 @@ def all_series(spec: Spec) -> list[Series]:
 def next_trial(spec: Spec, series: Series, before: Sequence[Row], root: Path) -> Trial | None:
     """Return the trial after those in `before` (rows of trials 0, 1, ... in order), or None at the end."""
     number = len(before)
-    if number >= spec.trials_of(series.candidate):
-        return None
+    return (
+        plan_trial(spec, series, number, before, root) if number < spec.trials_of(series.candidate) else None
+    )
+
+
+def plan_trial(spec: Spec, series: Series, number: int, before: Sequence[Row], root: Path) -> Trial:
+    """Return the trial with a number.
+
+    Args:
+        spec: The specification.
+        series: Series of the trial.
+        number: Number of the trial, from 0.
+        before: Rows of the trials before it, in order; they matter only where `spec.learns`.
+        root: Folder that the paths of the specification start from.
+    """
     earlier = [(row.params, _best_value(row, spec.guided_by)) for row in before]
     name = "/".join(map(str, series.key))
     params = propose(spec.sampler, series.candidate.space, name, series.seed, number, earlier)
