@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import signal
 from pathlib import Path
 from types import SimpleNamespace
@@ -79,6 +80,20 @@ def test_nothing_is_said_about_the_time_before_it_can_be_known(job):
         "0 of 7 runs are finished", "0 of 7 runs are finished",
         "1 of 7 runs are finished; about 30 s left",
     ]  # fmt: skip
+
+
+def test_the_bar_on_a_terminal_shows_the_same(job, monkeypatch):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("COLUMNS", "120")
+    add_runs(Store(job.url), job.spec(), Path(job.root), {"em slow": [0, 1, 2]}, seconds=10.0)
+    stream = Terminal()
+    watch(job, Console(stream), adding(job, (job.spec(), {"full": [0, 1]})), 1)
+    shown = re.sub(r"\x1b\[[\d;?]*[a-zA-Z]", "", stream.getvalue())
+    assert re.findall(r"(\d/7) (about \d+ s left)?", shown)[-1] == ("5/7", "about 20 s left")
 
 
 @pytest.mark.parametrize(("stop", "name"), [(SystemExit(143), "SIGTERM"), (KeyboardInterrupt(), "Ctrl-C")])
