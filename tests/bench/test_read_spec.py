@@ -102,7 +102,8 @@ def test_nothing_is_searched_where_nothing_is_trained(entry, tmp_path):
 
 
 def test_other_settings_of_what_is_solved_can_be_searched(tmp_path):
-    entry = f"{{name: heads, method: {AUTO}, optim.lr: 0.1, space: {{model.weights: [a.safetensors, b.safetensors]}}}}"
+    searched = "model.weights: [a.safetensors, b.safetensors]"
+    entry = f"{{name: heads, method: {AUTO}, optim.lr: 0.1, space: {{{searched}}}}}"
     spec = read_spec(edited(tmp_path, "  - an\n", f"  - an\n  - {entry}\n"))
     assert [spec.trials_of(candidate) for candidate in spec.candidates if candidate.name == "heads"] == [3]
 
@@ -110,7 +111,7 @@ def test_other_settings_of_what_is_solved_can_be_searched(tmp_path):
 @pytest.mark.parametrize("settings", [*SOLVED, "method: an, optim.name: lbfgs"])
 def test_what_is_solved_has_no_first_phase(settings, tmp_path):
     entry = f"{{name: solved, {settings}, space: {{}}, first: {{epochs: 1}}}}"
-    with pytest.raises(InputError, match="line 10: .*a head that is solved has no first phase"):
+    with pytest.raises(InputError, match=r"line 10: .*a head that is solved has no first phase"):
         read_spec(edited(tmp_path, "  - an\n", f"  - an\n  - {entry}\n"))
 
 

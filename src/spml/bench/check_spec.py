@@ -64,8 +64,8 @@ def _check_auto(candidate: Candidate, at: KeyPath, document: Document) -> None:
     if candidate.settings.get("method") == AUTO and searched:
         raise document.error(
             at,
-            f"candidate {candidate.name!r}: method {AUTO} solves its heads instead of training them and chooses "
-            f"their penalties itself, so there is nothing to search in {', '.join(searched)}. Write "
+            f"candidate {candidate.name!r}: method {AUTO} solves its heads instead of training them and "
+            f"chooses their penalties itself, so there is nothing to search in {', '.join(searched)}. Write "
             f"{{name: {candidate.name}, method: {AUTO}, space: {{}}}}",
         )
 

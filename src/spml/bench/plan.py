@@ -78,9 +78,9 @@ def all_series(spec: Spec) -> list[Series]:
 def next_trial(spec: Spec, series: Series, before: Sequence[Row], root: Path) -> Trial | None:
     """Return the trial after those in `before` (rows of trials 0, 1, ... in order), or None at the end."""
     number = len(before)
-    return (
-        plan_trial(spec, series, number, before, root) if number < spec.trials_of(series.candidate) else None
-    )
+    if number >= spec.trials_of(series.candidate):
+        return None
+    return plan_trial(spec, series, number, before, root)
 
 
 def plan_trial(spec: Spec, series: Series, number: int, before: Sequence[Row], root: Path) -> Trial:

@@ -69,7 +69,6 @@ class Tracker:
         any_code: Whether to count runs that another version of the code made.
 
     Attributes:
-        spec: The specification.
         state: State at the last update.
 
     Raises:
@@ -77,8 +76,7 @@ class Tracker:
     """
 
     def __init__(self, spec: Spec, store: Store, root: Path, *, any_code: bool = False) -> None:
-        self.spec = spec
-        self._store, self._root = store, root
+        self._spec, self._store, self._root = spec, store, root
         self._code = None if any_code else code_version()
         self._known = [_Known(series, spec.trials_of(series.candidate)) for series in all_series(spec)]
         self._stored = 0
@@ -113,7 +111,7 @@ class Tracker:
 
     def _look_up(self, known: _Known) -> None:
         """Find the missing trials of a series among its runs in the store."""
-        learns = self.spec.learns(known.series.candidate)
+        learns = self._spec.learns(known.series.candidate)
         while known.missing:
             # The settings of a trial that learns are known only once all before it are finished.
             wanted = {number: self._point(known, number) for number in known.missing[: 1 if learns else None]}
@@ -130,7 +128,7 @@ class Tracker:
     def _point(self, known: _Known, number: int) -> str:
         if number not in known.planned:
             before = [known.rows[earlier] for earlier in range(number) if earlier in known.rows]
-            trial = plan_trial(self.spec, known.series, number, before, self._root)
+            trial = plan_trial(self._spec, known.series, number, before, self._root)
             known.planned[number] = trial.point
         return known.planned[number]
 

@@ -318,7 +318,7 @@ def watch(job: Job, console: Console, alive: Callable[[], bool], workers: int) -
     try:
         tracker = Tracker(spec, store, root)
         state = tracker.state
-        console.line(describe_progress(spec, state, workers))
+        console.line(_progress(spec, state, workers))
         last_line = time.monotonic()
         with console.progress(
             state.total, spec.title, lambda: _left(spec, tracker.state, workers)
@@ -330,7 +330,7 @@ def watch(job: Job, console: Console, alive: Callable[[], bool], workers: int) -
                 advance(state.finished - before)
                 if not console.terminal and time.monotonic() - last_line > _LINE_EVERY:
                     last_line = time.monotonic()
-                    console.line(describe_progress(spec, state, workers))
+                    console.line(_progress(spec, state, workers))
     except (KeyboardInterrupt, SystemExit) as stop:
         name = "SIGTERM" if isinstance(stop, SystemExit) else "Ctrl-C"
         kept = f" {state.describe()}. They are kept, runs in progress are not." if state else ""
@@ -339,7 +339,7 @@ def watch(job: Job, console: Console, alive: Callable[[], bool], workers: int) -
     return read_state(spec, store, root)
 
 
-def describe_progress(spec: Spec, state: State, workers: int) -> str:
+def _progress(spec: Spec, state: State, workers: int) -> str:
     """Describe the state of a comparison in one line, with the time left as far as it can be estimated."""
     return "; ".join(filter(None, (state.describe(), _left(spec, state, workers))))
 
