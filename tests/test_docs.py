@@ -294,9 +294,8 @@ def test_the_page_on_comparisons(tmp_path, monkeypatch, capsys):
     """Runs the specification and every command in the order of the page."""
     page = (ROOT / "docs" / "bench.md").read_text(encoding="utf-8")
     monkeypatch.chdir(tmp_path)
-    (_, quick), (_, python), (_, specification), (_, mine), (_, again), (_, study) = re.findall(
-        r"^```(\w*)\n(.*?)^```", page, re.S | re.M
-    )
+    blocks = re.findall(r"^```(\w*)\n(.*?)^```", page, re.S | re.M)
+    quick, python, specification, mine, again, study = (text for kind, text in blocks if kind != "text")
     exec(compile(python, "bench.md", "exec"), {})
     Path("mine.yaml").write_text(specification)
     assert quick == "spml bench run quick --output bench/quick\n"  # tests/bench/test_runs.py runs it

@@ -15,8 +15,10 @@ from spml.bench.plan import all_series, next_trial
 from spml.bench.read_spec import find_spec, read_spec, ready_made
 from spml.bench.space import Range
 from spml.bench.spec import merged
+from spml.config import AUTO
 from spml.errors import InputError
 from spml.methods.registry import methods
+from spml.models import CLOSED_FORM
 from tests.bench.toys import TOY, save_spec
 
 
@@ -69,6 +71,48 @@ def test_mean_labels_of_a_candidate(tmp_path):
 
 def test_a_warmup_that_ends_in_time(tmp_path):
     assert read_spec(edited(tmp_path, "  - an\n", "  - an\n  - {name: e, method: em_apl, hp.warmup: 2}\n"))
+
+
+SOLVED = [f"method: {AUTO}", *(f"model.head: {head}" for head in CLOSED_FORM)]
+
+
+@pytest.mark.parametrize("settings", SOLVED)
+def test_what_is_solved_in_closed_form_is_a_candidate(settings, tmp_path):
+    path = edited(tmp_path, "  - an\n", f"  - an\n  - {{name: solved, {settings}, space: {{}}}}\n")
+    spec = read_spec(path)
+    (candidate,) = (candidate for candidate in spec.candidates if candidate.name == "solved")
+    assert (candidate.space, spec.trials_of(candidate)) == ({}, 1)
+    series = next(series for series in all_series(spec) if series.candidate is candidate)
+    config = next_trial(spec, series, [], Path("root")).config
+    key, value = settings.split(": ")
+    assert (config.method if key == "method" else config.model.head) == value
+
+
+@pytest.mark.parametrize("entry", [AUTO, f"{{name: heads, method: {AUTO}}}"])
+def test_nothing_is_searched_where_nothing_is_trained(entry, tmp_path):
+    name = "heads" if "heads" in entry else AUTO
+    path = edited(tmp_path, "  - an\n", f"  - an\n  - {entry}\n")
+    words = (
+        rf"line 10: candidate '{name}': method {AUTO} solves .* nothing to search in optim\.lr\. Write {{name"
+    )
+    with pytest.raises(InputError, match=words):
+        read_spec(path)
+    path.write_text(path.read_text().replace("    optim.lr: {low: 1e-3, high: 1e-1, log: true}", "    {}"))
+    assert AUTO in [candidate.settings["method"] for candidate in read_spec(path).candidates]
+
+
+def test_other_settings_of_what_is_solved_can_be_searched(tmp_path):
+    searched = "model.weights: [a.safetensors, b.safetensors]"
+    entry = f"{{name: heads, method: {AUTO}, optim.lr: 0.1, space: {{{searched}}}}}"
+    spec = read_spec(edited(tmp_path, "  - an\n", f"  - an\n  - {entry}\n"))
+    assert [spec.trials_of(candidate) for candidate in spec.candidates if candidate.name == "heads"] == [3]
+
+
+@pytest.mark.parametrize("settings", [*SOLVED, "method: an, optim.name: lbfgs"])
+def test_what_is_solved_has_no_first_phase(settings, tmp_path):
+    entry = f"{{name: solved, {settings}, space: {{}}, first: {{epochs: 1}}}}"
+    with pytest.raises(InputError, match=r"line 10: .*a head that is solved has no first phase"):
+        read_spec(edited(tmp_path, "  - an\n", f"  - an\n  - {entry}\n"))
 
 
 def test_an_empty_space_is_one_trial(tmp_path):

@@ -65,7 +65,7 @@ def finished(tmp_path_factory):
 def test_every_run_is_there_once(finished):
     state = read_state(finished.spec(), Store(finished.url), Path(finished.root))
     assert state.total == state.finished == 9
-    assert state.stored == 8  # one setting was proposed twice
+    assert Store(finished.url).count() == 8  # one setting was proposed twice
     assert [row.trial for row in state.rows] == [0, 1, 2] * 3
     for row in state.rows:
         assert row.status == "done"
@@ -514,10 +514,38 @@ def test_stopped_by_a_signal_nothing_has_failed(tmp_path, number, code):
     _, error = process.communicate(timeout=120)
     assert process.returncode == code
     assert "Traceback" not in error
+    name = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM"}[number]
+    assert re.search(
+        rf"^Stopped by {name}\. \d of 9 runs are finished\. They are kept, .* Run the same command again to "
+        "continue\\.$",
+        error, re.M,
+    )  # fmt: skip
     state = read_state(read_spec(spec), Store(f"sqlite:///{output / 'store.sqlite'}"), tmp_path)
     assert not state.failed
     assert state.missing
     assert gone(process.pid)
+
+
+def test_pseudo_labels_that_are_searched_are_compared_with_their_own(tmp_path):
+    """Of the trials of a series, the first may be missing."""
+    data = open_dataset(DataConfig(path=str(save_toy(tmp_path)), unlisted="negative"))
+    ids = np.array(data.splits["train"].ids + data.splits["val"].ids)
+    for number in range(2):
+        labels = np.random.default_rng(number).integers(-1, 2, size=(len(ids), 4))
+        np.savez(tmp_path / f"p{number}.npz", ids=ids, classes=np.array(data.classes), labels=labels)
+    text = SMALL[: SMALL.index("candidates:")] + (
+        "candidates:\n  - {name: vlpl, method: vlpl, space: {hp.pseudo_labels: [p1.npz]}}\n"
+        "modes: [oracle]\nseeds: 1\nsearch: {sampler: grid}\ntrain: {epochs: 2}\n"
+    )
+    assert work(job_in(tmp_path, text)) == []
+    wider = replace(job_in(tmp_path, text.replace("[p1.npz]", "[p0.npz, p1.npz]")))
+    check_data(wider)
+    assert work(wider) == []
+    state = read_state(wider.spec(), Store(wider.url), tmp_path)
+    assert [row.params["hp.pseudo_labels"] for row in state.rows] == ["p0.npz", "p1.npz"]
+    (tmp_path / "p1.npz").write_bytes((tmp_path / "p0.npz").read_bytes())
+    with pytest.raises(InputError, match=r"p1\.npz: its content changed"):
+        check_data(wider)
 
 
 @pytest.mark.long

@@ -52,6 +52,19 @@ def test_a_row_is_read_as_it_was_written(tmp_path):
     assert store.count() == 2
 
 
+def test_points_by_series(tmp_path):
+    store = Store(url_of(tmp_path))
+    assert store.points() == {}
+    other = SERIES._replace(seed=1)
+    store.add(made(versions={"code": "new"}), "p0")
+    store.add(made(1, versions={"code": "new"}), "p1")
+    store.add(made(2, versions={"code": "old"}), "p0")
+    store.add(row(other, versions={"code": "old"}), "q")
+    assert store.points() == {SERIES: {"p0", "p1"}, other: {"q"}}
+    assert store.points("new") == {SERIES: {"p0", "p1"}}
+    assert store.points("old") == {SERIES: {"p0"}, other: {"q"}}
+
+
 def test_a_row_of_an_earlier_version(tmp_path):
     store = Store(url_of(tmp_path))
     assert store.add(made(), "p")

@@ -1,10 +1,19 @@
-"""A small data set that can be learned, and specifications on it."""
+"""A small data set that can be learned, specifications on it, and runs of them that nobody made."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+
+from spml.bench.plan import all_series, code_version, plan_trial, run_key
+from spml.bench.rows import Row, column
+from spml.bench.spec import Spec
+from spml.bench.store import Store
+from tests.bench.rows import row
 
 TOY = """
 title: toys
@@ -30,6 +39,14 @@ search:
 train: {epochs: 3, batch_size: 32}
 """
 
+GRID = (
+    TOY.replace("  frequent: {observe: frequency, observe_power: 1.0}\n", "")
+    .replace("seeds: 2", "seeds: 1")
+    .replace("sampler: random", "sampler: grid")
+    .replace("{low: 1e-3, high: 1e-1, log: true}", "[1e-2, 1e-1]")
+)
+"""One series of 2, 3 and 2 trials for each of the three candidates."""
+
 
 def save_toy(folder: Path, name: str = "toy.npz", seed: int = 0, samples: int = 200) -> Path:
     """Features, and four labels that are noisy linear functions of them; one fifth are test samples."""
@@ -49,3 +66,34 @@ def save_spec(folder: Path, text: str = TOY, name: str = "toys.yaml") -> Path:
     path = folder / name
     path.write_text(text)
     return path
+
+
+def add_runs(
+    store: Store,
+    spec: Spec,
+    root: Path,
+    trials: Mapping[str, Iterable[int]],
+    before: Sequence[Row] = (),
+    code: str | None = None,
+    **rest: Any,
+) -> None:
+    """Add finished runs of the first series of candidates to a store, without making them.
+
+    Args:
+        store: Store of the runs.
+        spec: Specification that they belong to.
+        root: Folder that its paths start from.
+        trials: Numbers of the trials by candidate.
+        before: Rows of the trials before them, for `tpe`.
+        code: Version of the code; by default, this one.
+        rest: Parts of the rows, such as `seconds`.
+    """
+    for name, numbers in trials.items():
+        series = next(series for series in all_series(spec) if series.candidate.name == name)
+        for number in numbers:
+            trial = plan_trial(spec, series, number, before, root)
+            made = row(
+                series.key, number, values={column(mode): [number / 10] for mode in spec.modes},
+                params=trial.params, versions={"code": code or code_version()}, **rest,
+            )  # fmt: skip
+            assert store.add(replace(made, key=run_key(trial.point, "", code or code_version())), trial.point)

@@ -90,10 +90,16 @@ def test_the_configuration_of_a_cell_trains(done, capsys, tmp_path):
 def test_more_seeds_keep_finished_runs(done, capsys):
     (done / "more.yaml").write_text(SMALL.replace("seeds: 1", "seeds: 2"))
     command = ["status", str(done / "more.yaml"), "--root", str(done), "--output", str(done / "out")]
-    main(["bench", *command])
+    main(["bench", *command, "--lines"])
     printed = capsys.readouterr().out
-    assert printed.startswith("3 of 6 runs are finished")
+    assert printed.startswith("3 of 6 runs are finished; about ")
     assert "missing: toy/uniform/an/1: 1 run\n" in printed
+    main(["bench", *command, "--by", "data"])
+    by_data = capsys.readouterr().out.splitlines()
+    assert [line.split() for line in by_data[2:4]] == [
+        ["data", "hiding", "done", "failed", "missing"], ["toy", "uniform", "3", "0", "3"],
+    ]  # fmt: skip
+    assert "missing: toy" not in " ".join(by_data)
 
 
 def test_wrong_usage(done, tmp_path, capsys):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..config import LBFGS, Config, check, from_dict
+from ..config import AUTO, LBFGS, Config, check, from_dict
 from ..data.hiding import check_observe
 from ..errors import InputError, nearest
 from ..methods.registry import create
@@ -17,6 +17,9 @@ from .spec import Candidate, Spec, merged, nested
 from .yaml_lines import Document, KeyPath
 
 MAX_RUNS = 1_000_000
+
+_OF_TRAINING = {"epochs", "batch_size", "patience", "optim", "hp"}
+"""Settings that have no effect where heads are solved in closed form."""
 
 
 def check_spec(spec: Spec, document: Document, positions: Mapping[str, KeyPath]) -> None:
@@ -34,6 +37,7 @@ def check_spec(spec: Spec, document: Document, positions: Mapping[str, KeyPath])
         at = positions[candidate.name]
         if spec.sampler == "grid":
             _check_grid(spec, candidate, at, document)
+        _check_auto(candidate, at, document)
         _check_settings(spec, candidate, at, document)
     runs = sum(map(spec.trials_of, spec.candidates))
     runs *= len(spec.data) * len(spec.hidings) * len(spec.seeds)
@@ -51,6 +55,18 @@ def _check_grid(spec: Spec, candidate: Candidate, at: KeyPath, document: Documen
             at,
             f"candidate {candidate.name!r} has a grid of {count} trials, but search.trials allows "
             f"{spec.trials} for each candidate",
+        )
+
+
+def _check_auto(candidate: Candidate, at: KeyPath, document: Document) -> None:
+    """Refuse to search settings of training for a candidate that trains nothing."""
+    searched = [key for key in candidate.space if key.partition(".")[0] in _OF_TRAINING]
+    if candidate.settings.get("method") == AUTO and searched:
+        raise document.error(
+            at,
+            f"candidate {candidate.name!r}: method {AUTO} solves its heads instead of training them and "
+            f"chooses their penalties itself, so there is nothing to search in {', '.join(searched)}. Write "
+            f"{{name: {candidate.name}, method: {AUTO}, space: {{}}}}",
         )
 
 
@@ -78,7 +94,8 @@ def _check_settings(spec: Spec, candidate: Candidate, at: KeyPath, document: Doc
 def _check_run(config: Config) -> None:
     check(config)
     check_observe(config.data)
-    if config.method and (note := missed_warmup(config, create(config.method, config.hp))):
+    trained = config.method and config.method != AUTO
+    if trained and (note := missed_warmup(config, create(config.method, config.hp))):
         raise InputError(note)
 
 
@@ -91,7 +108,7 @@ def _check_first(config: Config, first: Config, modes: Sequence[str]) -> None:
             "out `select` in `first`, or compare in `modes: [oracle]` alone"
         )
     for phase in (config, first):
-        if not phase.method or phase.optim.name == LBFGS:
+        if phase.method in ("", AUTO) or phase.optim.name == LBFGS:
             raise InputError("a head that is solved has no first phase: leave out `first`, or train it")
 
 

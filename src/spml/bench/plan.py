@@ -80,6 +80,19 @@ def next_trial(spec: Spec, series: Series, before: Sequence[Row], root: Path) ->
     number = len(before)
     if number >= spec.trials_of(series.candidate):
         return None
+    return plan_trial(spec, series, number, before, root)
+
+
+def plan_trial(spec: Spec, series: Series, number: int, before: Sequence[Row], root: Path) -> Trial:
+    """Return the trial with a number.
+
+    Args:
+        spec: The specification.
+        series: Series of the trial.
+        number: Number of the trial, from 0.
+        before: Rows of the trials before it, in order; they matter only where `spec.learns`.
+        root: Folder that the paths of the specification start from.
+    """
     earlier = [(row.params, _best_value(row, spec.guided_by)) for row in before]
     name = "/".join(map(str, series.key))
     params = propose(spec.sampler, series.candidate.space, name, series.seed, number, earlier)

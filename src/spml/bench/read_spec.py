@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from msgspec import Meta, Struct
 
-from ..config import Config, DataConfig
+from ..config import AUTO, Config, DataConfig
 from ..errors import InputError, nearest
 from ..methods.registry import find, methods
 from .check_spec import check_spec
@@ -282,6 +282,8 @@ class _Reader:
 
     def _method(self, at: KeyPath, name: Any) -> dict[str, Any]:
         """Settings of a method, with the hyper-parameters that its card gives for the benchmark in `card`."""
+        if name == AUTO:  # no registered method: it has neither a card nor hyper-parameters
+            return {"method": AUTO}
         try:
             card = find(name if isinstance(name, str) else repr(name)).card
         except InputError as error:

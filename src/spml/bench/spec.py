@@ -121,6 +121,10 @@ class Spec:
             return 1
         return grid_size(candidate.space) if self.sampler == "grid" else self.trials
 
+    def learns(self, candidate: Candidate) -> bool:
+        """Whether the settings of a trial of a candidate depend on the scores of the earlier trials."""
+        return self.sampler == "tpe" and bool(candidate.space)
+
     @property
     def audits(self) -> tuple[str, ...]:
         """Modes that use a limited number of fully labelled validation samples."""

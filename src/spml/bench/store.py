@@ -160,6 +160,17 @@ class Store:
             raise InputError(f"{self.url}: {what} with {key!r}. results.csv lists the keys.")
         return _row(stored[0])
 
+    def points(self, code: str | None = None) -> dict[SeriesKey, set[str]]:
+        """Points of all runs by series, without reading the runs: of one version of the code, or of all."""
+        query = sql.select(*(_ROWS.c[name] for name in SeriesKey._fields), _ROWS.c.point)
+        if code is not None:
+            query = query.where(_ROWS.c.code == code)
+        by_series: dict[SeriesKey, set[str]] = {}
+        with self._reading() as connection:
+            for *series, point in connection.execute(query):
+                by_series.setdefault(SeriesKey(*series), set()).add(point)
+        return by_series
+
     def count(self) -> int:
         """Number of rows, of any specification."""
         with self._reading() as connection:

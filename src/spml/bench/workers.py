@@ -7,7 +7,8 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,17 +16,29 @@ from typing import Any, NamedTuple
 from ..engine import Interrupted
 from ..errors import InputError, SpmlError, unexpected
 from ..runs.console import Console
-from .plan import Series, Trial, all_series, code_version, content, next_trial, pseudo_labels, run_key
+from .plan import (
+    Series,
+    Trial,
+    all_series,
+    code_version,
+    content,
+    next_trial,
+    plan_trial,
+    pseudo_labels,
+    run_key,
+)
 from .read_spec import read_spec
 from .rows import Row
 from .spec import Spec
-from .state import State, read_state
+from .state import State, Tracker, read_state
 from .store import Store
+from .time_left import in_words, time_left
 
 _POLL = 1.0  # seconds between two queries of the store
 _LINE_EVERY = 30.0  # seconds between two lines of progress where there is no terminal
 _GRACE = 10.0  # seconds for workers to end before they are killed
 _WAIT = 2.0  # seconds that a worker waits for series that others hold
+_TERMINATED = 128 + signal.SIGTERM  # exit code of a process that SIGTERM ended
 
 
 @dataclass(frozen=True)
@@ -131,8 +144,7 @@ def check_data(job: Job) -> None:
     every = {series.key: series for series in all_series(spec)}
     for first in firsts.values():
         before = [row for row in rows if row.series == first.series and row.trial < first.trial]
-        trial = next_trial(spec, every[first.series], before, root)
-        assert trial is not None
+        trial = plan_trial(spec, every[first.series], first.trial, before, root)
         facts = runner.facts(trial)
         if content(facts) != content(first.facts):
             raise _changed(trial, first, facts)
@@ -206,28 +218,61 @@ def run_all(job: Job, workers: int, console: Console) -> tuple[State, list[Probl
     context = multiprocessing.get_context("spawn")
     messages = context.SimpleQueue()
     processes = [context.Process(target=_process, args=(job, messages), daemon=True) for _ in range(workers)]
-    for process in processes:
-        process.start()
-    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     problems: list[Problem] = []
+    stopped: set[Any] = set()
 
     def alive() -> bool:
         # A worker whose problems exceed the buffer of the pipe blocks until they are read.
         problems.extend(_drain(messages))
-        return any(process.is_alive() for process in processes)
+        left = sum(process.is_alive() for process in processes)
+        for process in processes:
+            if process.exitcode and process not in stopped:
+                stopped.add(process)
+                console.line(_describe_stopped(process, process.exitcode, left))
+        return left > 0
 
-    try:
-        state = watch(job, console, alive)
-    finally:
-        for process in processes:
-            process.terminate()
-        deadline = time.monotonic() + _GRACE
-        for process in processes:
-            process.join(max(0.0, deadline - time.monotonic()))
-            process.kill()  # an unfinished run leaves nothing behind
-            process.join()
-        signal.signal(signal.SIGTERM, before)
+    with ended_by_sigterm():
+        try:
+            for process in processes:
+                process.start()
+            state = watch(job, console, alive, workers)
+        finally:
+            _end([process for process in processes if process.pid])
     return state, [*problems, *_drain(messages)]
+
+
+@contextmanager
+def ended_by_sigterm() -> Iterator[None]:
+    """Raise `SystemExit` on SIGTERM while the context lasts, so that everything is cleaned up."""
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(_TERMINATED))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _end(processes: Sequence[Any]) -> None:
+    """End workers, by force after a while; an unfinished run leaves nothing behind."""
+    for process in processes:
+        process.terminate()
+    deadline = time.monotonic() + _GRACE
+    for process in processes:
+        process.join(max(0.0, deadline - time.monotonic()))
+        process.kill()
+        process.join()
+
+
+def _describe_stopped(process: Any, exit_code: int, left: int) -> str:
+    """Describe a worker that ended before its work was done, where `left` others still work."""
+    number = signal.SIGTERM if exit_code == _TERMINATED else -exit_code
+    if number > 0:
+        reason = f"was stopped by {signal.Signals(number).name}"
+        if number == signal.SIGKILL:
+            reason += ", as happens where memory runs out"
+    else:
+        reason = f"ended with exit code {exit_code}"
+    others = {0: "No worker is left", 1: "1 worker continues"}.get(left, f"{left} workers continue")
+    return f"A worker (process {process.pid}) {reason}. {others}."
 
 
 def _process(job: Job, messages: Any) -> None:
@@ -241,9 +286,11 @@ def _process(job: Job, messages: Any) -> None:
         # A parent process that was killed can't stop its workers, so they look whether it is alive.
         messages.put(work(job, lambda: not stopped.is_set() and (parent is None or parent.is_alive())))
     except Interrupted:
-        sys.exit(1)
+        stopped.set()
     except SpmlError as error:
         messages.put([Problem(str(error), error.exit_code)])
+    if stopped.is_set():
+        sys.exit(_TERMINATED)
 
 
 def _drain(messages: Any) -> list[Problem]:
@@ -253,30 +300,50 @@ def _drain(messages: Any) -> list[Problem]:
     return problems
 
 
-def watch(job: Job, console: Console, alive: Callable[[], bool]) -> State:
-    """Show progress as long as workers are alive, and return the state of the comparison afterwards."""
+def watch(job: Job, console: Console, alive: Callable[[], bool], workers: int) -> State:
+    """Show progress as long as workers are alive, and return the state of the comparison afterwards.
+
+    Args:
+        job: The comparison.
+        console: Console that shows progress.
+        alive: Whether any worker is alive; called about once a second.
+        workers: Number of workers, for the time left.
+
+    Raises:
+        SpmlError: The store can't be read.
+        KeyboardInterrupt, SystemExit: A signal arrived; a line says what is finished and how to continue.
+    """
     spec, store, root = job.spec(), Store(job.url), Path(job.root)
-    state = read_state(spec, store, root)
-    console.line(state.describe())
-    started = last_line = time.monotonic()
-    done = 0
-    with console.progress(state.total, spec.title) as advance:
-        advance(state.finished)
-        while alive():
-            time.sleep(_POLL)
-            now = store.count() - state.stored
-            advance(now - done)
-            done = now
-            if not console.terminal and time.monotonic() - last_line > _LINE_EVERY:
-                last_line = time.monotonic()
-                console.line(_progress(state, done, last_line - started))
+    state: State | None = None
+    try:
+        tracker = Tracker(spec, store, root)
+        state = tracker.state
+        console.line(_progress(spec, state, workers))
+        last_line = time.monotonic()
+        with console.progress(
+            state.total, spec.title, lambda: _left(spec, tracker.state, workers)
+        ) as advance:
+            advance(state.finished)
+            while alive():
+                time.sleep(_POLL)
+                before, state = state.finished, tracker.update()
+                advance(state.finished - before)
+                if not console.terminal and time.monotonic() - last_line > _LINE_EVERY:
+                    last_line = time.monotonic()
+                    console.line(_progress(spec, state, workers))
+    except (KeyboardInterrupt, SystemExit) as stop:
+        name = "SIGTERM" if isinstance(stop, SystemExit) else "Ctrl-C"
+        kept = f" {state.describe()}. They are kept, runs in progress are not." if state else ""
+        console.line(f"Stopped by {name}.{kept} Run the same command again to continue.")
+        raise
     return read_state(spec, store, root)
 
 
-def _progress(state: State, done: int, seconds: float) -> str:
-    finished = state.finished + done
-    text = f"{finished:,} of {state.total:,} runs"
-    if done:
-        left = seconds / done * (state.total - finished)
-        text += f", about {left / 60:.0f} min left" if left >= 90 else f", about {left:.0f} s left"
-    return text
+def _progress(spec: Spec, state: State, workers: int) -> str:
+    """Describe the state of a comparison in one line, with the time left as far as it can be estimated."""
+    return "; ".join(filter(None, (state.describe(), _left(spec, state, workers))))
+
+
+def _left(spec: Spec, state: State, workers: int) -> str:
+    seconds = time_left(spec, state, workers)
+    return f"{in_words(seconds)} left" if seconds else ""

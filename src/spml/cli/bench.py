@@ -38,6 +38,13 @@ def add_bench_commands(parent: Any) -> None:
 
     status = ArgumentParser(description="Show how many runs are finished, failed and missing.")
     _add_common(status)
+    status.add_argument(
+        "--by", type=Literal["candidate", "data"], default="candidate",
+        help="what a row of the table counts: a candidate, or a data set with a way of hiding labels",
+    )  # fmt: skip
+    status.add_argument(
+        "--lines", action="store_true", help="also list failed runs, and series with missing runs"
+    )
     commands.add_subcommand("status", status, help="show what is finished")
 
     report = ArgumentParser(description="Write the report of the finished runs.")
@@ -130,14 +137,12 @@ def _run(arguments: Namespace) -> None:
 def _status(arguments: Namespace) -> None:
     from ..bench.state import read_state
     from ..bench.store import Store
+    from .bench_status import print_status
 
     job = _job(arguments, create=False)
-    state = read_state(job.spec(), Store(job.url, create=False), Path(job.root))
-    print(state.describe())
-    for row in state.failed:
-        print(f"failed: {'/'.join(map(str, row.series))}, trial {row.trial}: {row.message}")
-    for series, count in state.missing.items():
-        print(f"missing: {'/'.join(map(str, series))}: {_runs(count)}")
+    spec = job.spec()
+    state = read_state(spec, Store(job.url, create=False), Path(job.root))
+    print_status(spec, state, by=arguments.by, lines=arguments.lines)
 
 
 def _report(arguments: Namespace) -> None:

@@ -37,19 +37,29 @@ class Console:
             print(text, file=self._stream, flush=True)
 
     @contextmanager
-    def progress(self, total: int, label: str) -> Iterator[Callable[[int], None]]:
-        """Show a progress bar. Yields a callback that advances it; with a total of 0 there is no bar."""
+    def progress(
+        self, total: int, label: str, left: Callable[[], str] | None = None
+    ) -> Iterator[Callable[[int], None]]:
+        """Show a progress bar. Yields a callback that advances it; with a total of 0 there is no bar.
+
+        Args:
+            total: Number of steps.
+            label: Text before the bar.
+            left: Called after each advance for the text after the bar; by default, that is the time that the
+                remaining steps take at the pace so far.
+        """
         if not self._terminal or not total:
             yield lambda done: None
             return
         from rich.console import Console as RichConsole
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        last = TextColumn("{task.fields[left]}") if left else TimeRemainingColumn()
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), last)
         with Progress(*columns, console=RichConsole(file=self._stream), transient=True) as bar:
-            task = bar.add_task(label, total=total)
+            task = bar.add_task(label, total=total, left="")
             self._bar = bar
             try:
-                yield lambda done: bar.advance(task, done)
+                yield lambda done: bar.update(task, advance=done, left=left() if left else "")
             finally:
                 self._bar = None

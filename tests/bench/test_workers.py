@@ -1,0 +1,120 @@
+"""What the process that starts the workers says while they work."""
+
+from __future__ import annotations
+
+import io
+import re
+import signal
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from spml.bench import workers
+from spml.bench.plan import code_version
+from spml.bench.read_spec import read_spec
+from spml.bench.store import Store
+from spml.bench.workers import Job, watch
+from spml.runs.console import Console
+from tests.bench.toys import GRID, add_runs, save_spec
+
+
+@pytest.fixture
+def job(tmp_path, monkeypatch):
+    monkeypatch.setattr(workers, "_POLL", 0.0)
+    monkeypatch.setattr(workers, "_LINE_EVERY", -1.0)
+    path = save_spec(tmp_path, GRID)
+    url = f"sqlite:///{tmp_path / 'store.sqlite'}"
+    return Job(str(path), path.read_text(), str(tmp_path), str(tmp_path), url, code_version())
+
+
+def adding(job, *steps):
+    """An `alive` that adds runs to the store at each call, and ends with the last; a step may be a signal."""
+    waiting = list(steps)
+
+    def alive():
+        if not waiting:
+            return False
+        step = waiting.pop(0)
+        if isinstance(step, BaseException):
+            raise step
+        spec, trials = step
+        add_runs(Store(job.url), spec, Path(job.root), trials, seconds=10.0)
+        return True
+
+    return alive
+
+
+def watched(job, *steps, workers=1):
+    stream = io.StringIO()
+    try:
+        state = watch(job, Console(stream), adding(job, *steps), workers)
+    except (KeyboardInterrupt, SystemExit):
+        state = None
+    return state, stream.getvalue().splitlines()
+
+
+def test_only_runs_of_this_specification_are_progress(job, tmp_path):
+    """Once, the runs of another specification made it "649 of 648 runs, about -5 s left"."""
+    spec = job.spec()
+    other = read_spec(save_spec(tmp_path, GRID.replace("epochs: 3", "epochs: 4"), "other.yaml"))
+    add_runs(Store(job.url), spec, tmp_path, {"an": [0, 1], "em slow": [0, 1]}, seconds=10.0)
+    state, lines = watched(
+        job,
+        (other, {"an": [0, 1], "em slow": [0, 1, 2], "full": [0, 1]}),
+        (spec, {"em slow": [2]}),
+        (spec, {"full": [0, 1]}),
+    )
+    assert lines == [
+        "4 of 7 runs are finished; about 30 s left",
+        "4 of 7 runs are finished; about 30 s left",
+        "5 of 7 runs are finished; about 20 s left",
+        "7 of 7 runs are finished",
+    ]
+    assert (state.finished, state.missing) == (7, {})
+
+
+def test_nothing_is_said_about_the_time_before_it_can_be_known(job):
+    _, lines = watched(job, (job.spec(), {}), (job.spec(), {"an": [0]}), workers=2)
+    assert lines == [
+        "0 of 7 runs are finished", "0 of 7 runs are finished",
+        "1 of 7 runs are finished; about 30 s left",
+    ]  # fmt: skip
+
+
+def test_the_bar_on_a_terminal_shows_the_same(job, monkeypatch):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("COLUMNS", "120")
+    add_runs(Store(job.url), job.spec(), Path(job.root), {"em slow": [0, 1, 2]}, seconds=10.0)
+    stream = Terminal()
+    watch(job, Console(stream), adding(job, (job.spec(), {"full": [0, 1]})), 1)
+    shown = re.sub(r"\x1b\[[\d;?]*[a-zA-Z]", "", stream.getvalue())
+    assert re.findall(r"(\d/7) (about \d+ s left)?", shown)[-1] == ("5/7", "about 20 s left")
+
+
+@pytest.mark.parametrize(("stop", "name"), [(SystemExit(143), "SIGTERM"), (KeyboardInterrupt(), "Ctrl-C")])
+def test_a_stop_is_announced_with_what_is_finished_and_how_to_continue(job, stop, name):
+    state, lines = watched(job, (job.spec(), {"an": [0, 1]}), stop)
+    assert state is None
+    assert lines[-1] == (
+        f"Stopped by {name}. 2 of 7 runs are finished. They are kept, runs in progress are not. Run the same "
+        "command again to continue."
+    )
+
+
+@pytest.mark.parametrize(
+    ("code", "left", "words"),
+    [
+        (143, 1, "was stopped by SIGTERM. 1 worker continues."),
+        (-signal.SIGTERM, 2, "was stopped by SIGTERM. 2 workers continue."),
+        (-signal.SIGKILL, 0, "was stopped by SIGKILL, as happens where memory runs out. No worker is left."),
+        (1, 3, "ended with exit code 1. 3 workers continue."),
+    ],
+)
+def test_a_worker_that_ends_early(code, left, words):
+    process = SimpleNamespace(pid=1234)
+    assert workers._describe_stopped(process, code, left) == f"A worker (process 1234) {words}"
