@@ -18,9 +18,6 @@ AUTO = "auto"
 LBFGS = "lbfgs"
 """The optimiser that solves a head instead of training it."""
 
-AUTO = "auto"
-"""The method that solves an ensemble of heads in closed form."""
-
 
 @dataclass
 class DataConfig:
