@@ -11,6 +11,7 @@ from .average_precision import (
     naive_map,
     precision_of_ranks,
 )
+from .bootstrap import MIN_DRAWS, bootstrap_map, resamples
 from .comparison import Candidate, Comparison, compare_models, compare_ranks, sample_warnings
 from .observed import SPScore, sp_of_ranks, sp_score, sp_scores
 from .ranks import Ranks, observed_ranks
@@ -20,6 +21,7 @@ from .thresholded import PrecisionRecallF1, TopK, cost_sensitive_hamming, precis
 __all__ = [
     "Candidate",
     "Comparison",
+    "MIN_DRAWS",
     "LabelledScores",
     "Metric",
     "PrecisionRecallF1",
@@ -27,6 +29,7 @@ __all__ = [
     "SPScore",
     "TopK",
     "average_precision",
+    "bootstrap_map",
     "compare_models",
     "compare_ranks",
     "cost_sensitive_hamming",
@@ -38,6 +41,7 @@ __all__ = [
     "precision_of_ranks",
     "precision_recall_f1",
     "register_metric",
+    "resamples",
     "sample_warnings",
     "sp_of_ranks",
     "sp_score",
