@@ -14,16 +14,18 @@ from .average_precision import (
 from .bootstrap import MIN_DRAWS, bootstrap_map, resamples
 from .comparison import Candidate, Comparison, compare_models, compare_ranks, sample_warnings
 from .observed import SPScore, sp_of_ranks, sp_score, sp_scores
+from .paired import PairedScore, compare_paired, drawn_metrics
 from .ranks import Ranks, observed_ranks
 from .registry import LabelledScores, Metric, metrics, register_metric
 from .thresholded import PrecisionRecallF1, TopK, cost_sensitive_hamming, precision_recall_f1, top_k
 
 __all__ = [
+    "MIN_DRAWS",
     "Candidate",
     "Comparison",
-    "MIN_DRAWS",
     "LabelledScores",
     "Metric",
+    "PairedScore",
     "PrecisionRecallF1",
     "Ranks",
     "SPScore",
@@ -31,8 +33,10 @@ __all__ = [
     "average_precision",
     "bootstrap_map",
     "compare_models",
+    "compare_paired",
     "compare_ranks",
     "cost_sensitive_hamming",
+    "drawn_metrics",
     "mean_average_precision",
     "mean_over_classes",
     "metrics",
