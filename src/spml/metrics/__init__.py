@@ -12,7 +12,15 @@ from .average_precision import (
     precision_of_ranks,
 )
 from .bootstrap import MIN_DRAWS, bootstrap_map, resamples
-from .comparison import Candidate, Comparison, compare_models, compare_ranks, sample_warnings
+from .comparison import (
+    FEWEST_SHOWN,
+    Candidate,
+    Comparison,
+    compare_models,
+    compare_ranks,
+    sample_warnings,
+    shown_score,
+)
 from .observed import SPScore, sp_of_ranks, sp_score, sp_scores
 from .paired import PairedScore, compare_paired, drawn_metrics
 from .ranks import Ranks, observed_ranks
@@ -20,6 +28,7 @@ from .registry import LabelledScores, Metric, metrics, register_metric
 from .thresholded import PrecisionRecallF1, TopK, cost_sensitive_hamming, precision_recall_f1, top_k
 
 __all__ = [
+    "FEWEST_SHOWN",
     "MIN_DRAWS",
     "Candidate",
     "Comparison",
@@ -47,6 +56,7 @@ __all__ = [
     "register_metric",
     "resamples",
     "sample_warnings",
+    "shown_score",
     "sp_of_ranks",
     "sp_score",
     "sp_scores",

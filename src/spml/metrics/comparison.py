@@ -18,6 +18,9 @@ from .ranks import Ranks, observed_ranks
 TIED = 1.645
 """Largest z of the tie set."""
 
+FEWEST_SHOWN = 50
+"""Number of samples with a known positive label below which an SP-score is not shown to a person."""
+
 # Bounds beyond which a warning is given.
 MIN_SAMPLES = 150
 MIN_SPEARMAN_NAIVE = 0.8
@@ -215,6 +218,11 @@ def sample_warnings(samples: int, classes: int, mean_labels: float) -> tuple[str
             "choice matters, label 100 to 200 samples in full and compare by mAP on those."
         )
     return tuple(warnings)
+
+
+def shown_score(value: float) -> str:
+    """Format an SP-score, or one of its parts, in percent for a person: at most 100, which it may exceed."""
+    return f"{100 * min(value, 1.0):.2f}"
 
 
 def spearman(first: FloatArray, second: FloatArray) -> float | None:

@@ -22,22 +22,30 @@ class PairedScore(NamedTuple):
 
     Attributes:
         value: The metric, in [0, 1].
-        low, high: Interval of the metric, within [0, 1].
+        margin: Half the width of its interval.
         behind: Difference between the best model by this metric and this one.
-        behind_low, behind_high: Interval of that difference; (0, 0) for the best model itself.
+        behind_margin: Half the width of the interval of that difference; 0 for the best model itself.
     """
 
     value: float
-    low: float
-    high: float
+    margin: float
     behind: float
-    behind_low: float
-    behind_high: float
+    behind_margin: float
+
+    @property
+    def low(self) -> float:
+        """Lower end of the interval, at least 0."""
+        return max(self.value - self.margin, 0.0)
+
+    @property
+    def high(self) -> float:
+        """Upper end of the interval, at most 1."""
+        return min(self.value + self.margin, 1.0)
 
     @property
     def tied(self) -> bool:
         """Whether the interval of the difference includes 0: indistinguishable from the best."""
-        return self.behind_low <= 0
+        return self.behind <= self.behind_margin
 
 
 def drawn_metrics(data: LabelledScores, multiplicity: npt.NDArray[np.integer]) -> dict[str, FloatArray]:
@@ -89,13 +97,10 @@ def compare_paired(drawn: Mapping[str, Mapping[str, FloatArray]]) -> dict[str, d
         draws = np.stack([values[metric] for values in drawn.values()])
         value = draws[:, 0]
         best = int(np.argmax(value))
-        spread = _QUANTILE * draws[:, 1:].std(axis=1, ddof=1)
+        margin = _QUANTILE * draws[:, 1:].std(axis=1, ddof=1)
         behind = value[best] - value
-        margin = _QUANTILE * (draws[best, 1:] - draws[:, 1:]).std(axis=1, ddof=1)
-        columns = (
-            *(value, np.maximum(value - spread, 0.0), np.minimum(value + spread, 1.0)),
-            *(behind, behind - margin, behind + margin),
-        )
+        behind_margin = _QUANTILE * (draws[best, 1:] - draws[:, 1:]).std(axis=1, ddof=1)
+        columns = (value, margin, behind, behind_margin)
         for model, *numbers in zip(drawn, *(column.tolist() for column in columns), strict=True):
             result[model][metric] = PairedScore(*numbers)
     return result
