@@ -14,7 +14,7 @@ from .closed_form import (
 )
 from .heads import BOOSTED_CAM, CORRELATED, GAUSSIAN, LINEAR
 from .spec import BackboneSpec, describe_backbone
-from .top import LOG_SOFTMAX, LOGITS, Standardise, Top, start_bias
+from .top import LOG_SOFTMAX, LOGITS, Standardise, Top, probabilities, start_bias
 
 __all__ = [
     "BOOSTED_CAM",
@@ -38,6 +38,7 @@ __all__ = [
     "load_classifier",
     "mean_difference",
     "moments",
+    "probabilities",
     "ridge",
     "save_classifier",
     "start_bias",

@@ -333,10 +333,7 @@ class Run:
 
     def probabilities(self, logits: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
         """Turn what `logits` returned into scores, float32 in [0, 1], as `Predictions` describes them."""
-        from scipy.special import expit
-
-        normalised = self._classifier.top.scores == models.LOG_SOFTMAX
-        return np.asarray(np.exp(logits) if normalised else expit(logits), np.float32)
+        return models.probabilities(logits, self._classifier.top.scores)
 
     def _labels(self, logits: npt.NDArray[np.float32], decision: Decision) -> list[list[str]]:
         order = np.argsort(-logits, axis=1, kind="stable")
