@@ -13,8 +13,9 @@ from .closed_form import (
     ridge,
 )
 from .heads import BOOSTED_CAM, CORRELATED, GAUSSIAN, LINEAR
+from .scores import probabilities
 from .spec import BackboneSpec, describe_backbone
-from .top import LOG_SOFTMAX, LOGITS, Standardise, Top, probabilities, start_bias
+from .top import LOG_SOFTMAX, LOGITS, Standardise, Top, start_bias
 
 __all__ = [
     "BOOSTED_CAM",

@@ -6,8 +6,6 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -20,21 +18,6 @@ from .heads import CORRELATED, LINEAR, BoostedCAM, CorrelatedHead, GaussianHead,
 SCORES = LOGITS, LOG_SOFTMAX = "logits", "log_softmax"
 _CLAMP = 10.0
 _CHUNK = 256  # rows at a time; ten times faster than chunks that do not fit into the CPU's cache
-
-
-def probabilities(logits: npt.NDArray[np.float32], scores: str) -> npt.NDArray[np.float32]:
-    """Turn the output of a `Top` into scores in [0, 1].
-
-    Args:
-        logits: Output (N, C).
-        scores: What it is, `logits` or `log_softmax`, as in `Top.scores`.
-
-    Returns:
-        float32 (N, C): sigmoid of logits, or probabilities over the classes.
-    """
-    from scipy.special import expit
-
-    return np.asarray(np.exp(logits) if scores == LOG_SOFTMAX else expit(logits), np.float32)
 
 
 class Standardise(nn.Module):
