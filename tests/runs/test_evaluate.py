@@ -13,7 +13,7 @@ from sklearn.metrics import average_precision_score, precision_recall_fscore_sup
 
 import spml
 from spml.cli.main import main
-from spml.metrics import compare_models, resamples, shown_score
+from spml.metrics import bootstrap_map, compare_models, resamples, shown_score
 from spml.runs.solve import describe_scores
 from tests.faults.test_bad_input import fails
 
@@ -220,9 +220,7 @@ def test_several_runs_on_full_labels_give_one_table_with_paired_intervals(folder
     for name in names[1:]:
         scores, tags = predicted(name, folder / "features.npz", tmp_path)
         values[name] = average_precision_score(truth, scores, average="macro")
-        drawn[name] = [
-            average_precision_score(truth, scores, average="macro", sample_weight=row) for row in multiplicity
-        ]
+        drawn[name] = bootstrap_map(scores, truth, multiplicity)  # itself compared with scikit-learn
         f1[name] = [
             precision_recall_fscore_support(truth, tags, average="micro", sample_weight=row)[2]
             for row in [np.ones(160), *multiplicity]
@@ -426,6 +424,15 @@ def test_options_of_a_decision_are_checked_and_have_no_effect_without_full_label
             capsys, "evaluate", *names, *data, "--draws", "7"
         )
     assert spml.load(names[0]).evaluate(full[0], unlisted="negative", top_k=1)["top_k_limit"] == 1
+    old = tmp_path / "old"
+    shutil.copytree(names[0], old)
+    card = json.loads((old / "model.json").read_text())
+    del card["threshold"]["curve"], card["without_positives"]
+    (old / "model.json").write_text(json.dumps(card))
+    said = fails(capsys, "evaluate", old, *full, "--mean_labels", "2")
+    assert f"{old}: was trained by an earlier version" in said
+    main(["evaluate", str(old), str(known), "--mean_labels", "2", "--output", str(tmp_path / "e.json")])
+    main(["evaluate", str(old), *map(str, full), "--output", str(tmp_path / "e.json")])
 
 
 def test_a_fully_labelled_split_is_measured_by_map_where_training_is_not(tmp_path):

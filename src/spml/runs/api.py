@@ -261,7 +261,13 @@ class Run:
         check_mean_labels(mean_labels, len(self.classes))
         cut: float | None = self.threshold
         if mean_labels is not None:
-            cut = threshold_at(self.card["threshold"]["curve"], mean_labels)
+            curve = self.card["threshold"].get("curve")
+            if curve is None:
+                raise InputError(
+                    f"{self.folder}: was trained by an earlier version, which kept no thresholds for other "
+                    "numbers of labels. Pass --threshold or --top_k, or train again."
+                )
+            cut = threshold_at(curve, mean_labels)
         elif threshold is not None:
             cut = self._logit(threshold)
         elif top_k:

@@ -115,6 +115,8 @@ def evaluate(
     check_mean_labels(mean_labels, len(first.classes))
     if draws < MIN_DRAWS:
         raise InputError(f"--draws must be at least {MIN_DRAWS}, got {draws}")
+    for run in runs.values():
+        run.decision(**decision)  # refuses wrong values before images are read
     opening = start_opening(config, purpose="evaluate", report=report)
     common = common_classes(config.path, opening.classes, name, first.classes, unknown_classes)
 
