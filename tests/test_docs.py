@@ -274,7 +274,7 @@ def test_the_page_on_selection(tmp_path, monkeypatch, capsys):
             capsys.readouterr()
             main([*arguments, *(["--threads", "1"] if arguments[0] == "train" else [])])
             printed.append(capsys.readouterr().out)
-    training, (compared, one, full, hidden) = printed[:3], printed[3:]
+    training, (compared, one, full, with_k, hidden, other) = printed[:3], printed[3:]
     assert len(training) == 3
     for column in ("SP-score", "95 % interval", "P", "A", "naive mAP", "behind", "z", "tie set"):
         assert column in compared.splitlines()[2]
@@ -283,7 +283,12 @@ def test_the_page_on_selection(tmp_path, monkeypatch, capsys):
     }  # fmt: skip
     assert "naive mAP" in one
     assert "tie set" not in one
-    assert full.count("\nmAP ") == 3
+    for column in ("mAP", "behind", "micro F1", "precision", "recall", "macro F1", "P@1", "R@3", "tie set"):
+        assert column in full.splitlines()[2]
+    assert len(Path("measured/comparison.csv").read_text().splitlines()) == 1 + 3 * 16
+    assert "threshold assumes 2 labels per sample" in full
+    assert "assumes" not in with_k
+    assert "left out: 1 class with" in other
     assert "its true labels were not used" in hidden
     assert (
         json.loads(Path("compared/comparison.json").read_text())["tie_set"] == names["comparison"]["tie_set"]

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from .labels import ObservedLabels
     from .methods.base import Objective
     from .methods.registry import register
-    from .runs.api import Predictions, Run, compare, load, train
+    from .runs.api import Predictions, Run, load, train
+    from .runs.compare import compare
     from .testing import check_objective
     from .version import __version__
 
@@ -31,7 +32,7 @@ _WHERE = {
     "SpmlError": "errors",
     "__version__": "version",
     "check_objective": "testing",
-    "compare": "runs.api",
+    "compare": "runs.compare",
     "load": "runs.api",
     "register": "methods.registry",
     "train": "runs.api",

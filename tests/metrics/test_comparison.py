@@ -17,7 +17,8 @@ from spml.metrics import (
     sample_warnings,
     sp_score,
 )
-from spml.metrics.comparison import _resamples, spearman
+from spml.metrics.bootstrap import resamples
+from spml.metrics.comparison import spearman
 from tests.metrics.test_observed import one_hot, slow_sp
 
 
@@ -122,10 +123,10 @@ def test_ranks_are_by_each_statistic_and_equal_values_share_one():
 
 
 def test_draws_are_the_same_whatever_the_platform_and_the_blocks(monkeypatch):
-    whole = np.concatenate(list(_resamples(7, 60, 5)))
+    whole = np.concatenate(list(resamples(7, 60, 5)))
     np.testing.assert_array_equal(whole, slow_draws(7, 60, 5))
-    monkeypatch.setattr("spml.metrics.comparison._BLOCK", 20)
-    parts = list(_resamples(7, 60, 5))
+    monkeypatch.setattr("spml.metrics.bootstrap._BLOCK", 20)
+    parts = list(resamples(7, 60, 5))
     assert [len(part) for part in parts] == [2] * 30
     np.testing.assert_array_equal(np.concatenate(parts), whole)
     # Fixed values, which detect another generator or another use of it.

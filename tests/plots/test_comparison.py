@@ -58,6 +58,18 @@ def test_the_tie_set_looks_different_and_the_highest_score_stands_on_top(tmp_pat
     assert (tmp_path / "two.png").read_bytes() == (tmp_path / "one.png").read_bytes()
 
 
+def test_a_score_above_100_percent_is_drawn_at_100(tmp_path: Path) -> None:
+    def draw(name: str, value: float, high: float) -> bytes:
+        rows = [
+            {"run": "a", "x": value, "x_interval": [0.9, high], "in_tie_set": True},
+            {"run": "b", "x": 0.7, "x_interval": [0.6, 0.8], "in_tie_set": False},
+        ]
+        tie_set(tmp_path / name, rows, score="x", axis="x, %")
+        return (tmp_path / name).read_bytes()
+
+    assert draw("one.png", 1.2, 1.5) == draw("two.png", 1.0, 1.0) != draw("three.png", 0.95, 1.0)
+
+
 @pytest.mark.parametrize("values", [[1.0], [1.0, 1.0, 1.0], [5.0, 1.0, 1.2, 4.9], [0.0, 10.0, 20.0]])
 def test_names_at_the_ends_of_curves_do_not_overlap(values: list[float]) -> None:
     moved = _spread(values, 1.0)

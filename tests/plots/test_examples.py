@@ -7,51 +7,103 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from spml.plots import example_sheet
-from spml.plots.examples import _lines
-from spml.plots.style import GIVEN, MISSED, RIGHT, WRONG
+from spml.plots import ExampleLabel, example_sheet
+from spml.plots.examples import _chosen, _lines
+from spml.plots.style import GIVEN, MISSED, RIGHT, WRONG, text_width
 from tests.plots.reading import pixels, positions, scenes
 
 
-def test_lines_under_a_scene() -> None:
-    assert _lines(["one"], ["one", "two"], ["one", "six"]) == [
-        ("one", GIVEN, "bold"),
-        ("✓ one", RIGHT, "normal"),
-        ("✗ two", WRONG, "normal"),
-        ("– six", MISSED, "normal"),
+def label(name: str, score: float, kind: str) -> ExampleLabel:
+    """A label whose kind is spelled by o(bserved), p(redicted), t(rue), n(ot true)."""
+    true = True if "t" in kind else False if "n" in kind else None
+    return ExampleLabel(name, score, "o" in kind, "p" in kind, true)
+
+
+def test_lines_under_a_scene_are_ordered_by_score() -> None:
+    labels = [
+        label("six", 0.1, "t"),
+        label("two", 0.8, "pn"),
+        label("one", 0.66, "opt"),
+        label("ten", 0.984, "pt"),
+        label("four", 0.3, "ot"),
     ]
-    assert _lines(["one"], ["two"], None) == [("one", GIVEN, "bold"), ("• two", "black", "normal")]
-    assert _lines([], [], None) == [("no observed label", GIVEN, "normal")]
-    many = _lines(["a"], [f"class {number}" for number in range(9)], None)
-    assert len(many) == 7
-    assert many[-1][0] == "... 4 more"
-    assert _lines(["a" * 30], [], None)[0][0] == "a" * 19 + "…"
+    shown, more = _chosen(labels)
+    assert more == 0
+    assert _lines(shown, more, 3.0) == [
+        ("✓ 0.98  ten", RIGHT, "normal"),
+        ("✗ 0.80  two", WRONG, "normal"),
+        ("✓ 0.66  one", GIVEN, "bold"),
+        ("– 0.30  four", GIVEN, "bold"),  # observed, but missed
+        ("– 0.10  six", MISSED, "normal"),
+    ]
+
+
+def test_lines_where_the_true_labels_are_not_known() -> None:
+    labels = [label("one", 0.2, "o"), label("two", 0.9, "p"), label("six", 0.7, "op")]
+    assert _lines(_chosen(labels)[0], 0, 3.0) == [
+        ("• 0.90  two", "black", "normal"),
+        ("✓ 0.70  six", GIVEN, "bold"),
+        ("– 0.20  one", GIVEN, "bold"),
+    ]
+    assert _lines([], 0, 3.0) == [("no observed label", GIVEN, "normal")]
+
+
+def test_of_many_labels_the_observed_one_stays() -> None:
+    labels = [label(f"class {n}", 0.9 - n / 100, "p") for n in range(9)] + [label("given", 0.01, "o")]
+    shown, more = _chosen(labels)
+    assert [each.name for each in shown] == [*(f"class {n}" for n in range(5)), "given"]
+    assert _lines(shown, more, 3.0)[-1] == ("... 4 more", MISSED, "normal")
+
+
+def test_a_long_name_keeps_its_start_and_its_end() -> None:
+    names = [f"Great black-backed gull, {age}, photographed in {age}" for age in ("winter", "summer")]
+    texts = [_lines([label(name, 0.5, "op")], 0, 2.0)[0][0] for name in names]
+    assert len(set(texts)) == 2
+    for text, name in zip(texts, names, strict=True):
+        start, end = text.removeprefix("✓ 0.50  ").split("…")
+        assert name.startswith(start)
+        assert name.endswith(end)
+        assert 1.8 < text_width(text, 8.5, "bold") <= 2.0
+    assert _lines([label("a" * 15, 0.5, "p")], 0, 3.0)[1][0] == "• 0.50  " + "a" * 15
+
+
+def test_the_sheet_is_as_wide_as_its_names_need(tmp_path: Path) -> None:
+    columns_of_names = []
+    for name in ("a" * 5, "Great black-backed gull (adult)", "W" * 99):
+        example_sheet(tmp_path / "s.png", scenes(6), [[label(name, 0.5, "p")]] * 6, with_truth=False)
+        image = pixels(tmp_path / "s.png")
+        columns = np.flatnonzero((image == 128).all(-1).sum(0) > 150)
+        columns_of_names.append(int((np.diff(columns) > 1).sum()) + 1)
+        assert (image[:, -3:] == 255).all()  # nothing runs over the edge
+    assert columns_of_names == [6, 4, 3]
 
 
 @pytest.mark.parametrize(
-    ("predicted", "truth", "colours"),
+    ("kinds", "colours"),
     [
-        (["a"], ["a"], {RIGHT}),
-        (["b"], [], {WRONG}),
-        ([], ["a"], {MISSED}),
-        (["a", "b"], ["a", "c"], {RIGHT, WRONG, MISSED}),
-        (["a"], None, set()),
+        (["pt"], {RIGHT}),
+        (["pn"], {WRONG}),
+        (["t"], {MISSED}),
+        (["opt"], {GIVEN}),
+        (["ot"], {GIVEN}),
+        (["pt", "pn", "t", "opt"], {RIGHT, WRONG, MISSED, GIVEN}),
     ],
 )
-def test_the_sheet_colours_what_is_right_wrong_and_missed(
-    tmp_path: Path, predicted: list[str], truth: list[str] | None, colours: set[str]
+def test_the_sheet_colours_what_is_right_wrong_missed_and_observed(
+    tmp_path: Path, kinds: list[str], colours: set[str]
 ) -> None:
-    example_sheet(tmp_path / "s.png", scenes(1), [["a"]], [predicted], None if truth is None else [truth])
-    image = pixels(tmp_path / "s.png")
-    below = image[290:]  # the legend and the scene lie above
-    assert {c for c in (RIGHT, WRONG, MISSED) if len(positions(below, c))} == colours
-    assert len(positions(below, GIVEN))
+    labels = [label("name", 0.5, kind) for kind in kinds]
+    if not any("o" in kind for kind in kinds):
+        colours = colours | {GIVEN}  # "no observed label"
+    example_sheet(tmp_path / "s.png", scenes(1), [labels], with_truth=True)
+    below = pixels(tmp_path / "s.png")[290:]  # the legend and the scene lie above
+    assert {c for c in (RIGHT, WRONG, MISSED, GIVEN) if len(positions(below, c))} == colours
 
 
 def test_the_sheet_shows_the_scenes(tmp_path: Path) -> None:
     images = np.zeros((7, 3, 20, 20), np.uint8)
     images[:, 0] = 200
-    example_sheet(tmp_path / "s.png", images, [["a"]] * 7, [["a"]] * 7, [["a"]] * 7)
+    example_sheet(tmp_path / "s.png", images, [[label("a", 0.5, "opt")]] * 7, with_truth=True)
     image = pixels(tmp_path / "s.png")
     red = (image == [200, 0, 0]).all(-1)
     assert red.sum() == pytest.approx(7 * (1.5 * 150) ** 2, rel=0.02)

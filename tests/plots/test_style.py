@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from spml.errors import SpmlError
-from spml.plots import compare_curves, example_sheet, learning_curves
+from spml.plots import ExampleLabel, compare_curves, example_sheet, learning_curves
 from tests.plots.reading import scenes
 
 HISTORY = [{"epoch": epoch, "train/loss": 1 / epoch, "val/SP": 0.2 * epoch} for epoch in (1, 2, 3)]
@@ -23,7 +23,7 @@ def test_equal_figures_are_equal_files(tmp_path: Path, draw: str) -> None:
         elif draw == "compare":
             compare_curves(path, {"a": [(0.1, 0.1), (0.2, 0.1)]}, ylabel="mAP")
         else:
-            example_sheet(path, scenes(1), [["a"]], [["a"]], None)
+            example_sheet(path, scenes(1), [[ExampleLabel("a", 0.5, True, True, None)]], with_truth=False)
         return path.read_bytes()
 
     assert write(tmp_path / "one.png") == write(tmp_path / "two.png")
@@ -31,14 +31,15 @@ def test_equal_figures_are_equal_files(tmp_path: Path, draw: str) -> None:
 
 def test_any_class_name_can_be_drawn(tmp_path: Path, recwarn: pytest.WarningsRecorder) -> None:
     names = ["a$b$c", "$\\frac{$", "犬", "_", ""]
-    example_sheet(tmp_path / "s.png", scenes(2), [names] * 2, [names] * 2, None)
+    labels = [ExampleLabel(name, 0.5, True, True, None) for name in names]
+    example_sheet(tmp_path / "s.png", scenes(2), [labels] * 2, with_truth=False)
     compare_curves(tmp_path / "c.png", {name: [(0.1, 0.0), (0.2, 0.0)] for name in names}, ylabel="mAP")
     assert len(recwarn) == 0
 
 
 def test_a_figure_that_can_not_be_written_is_named(tmp_path: Path) -> None:
     with pytest.raises(SpmlError, match=r"nowhere.*could not be written"):
-        example_sheet(tmp_path / "nowhere" / "s.png", scenes(1), [["a"]], [["a"]], None)
+        example_sheet(tmp_path / "nowhere" / "s.png", scenes(1), [[]], with_truth=False)
 
 
 def test_matplotlib_is_imported_when_a_figure_is_drawn() -> None:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import csv
 import json
 import shutil
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from sklearn.metrics import precision_recall_fscore_support
+from sklearn.metrics import average_precision_score, precision_recall_fscore_support
 
 import spml
 from spml.cli.main import main
-from spml.metrics import compare_models
+from spml.metrics import bootstrap_map, compare_models, resamples, shown_score
+from spml.runs.solve import describe_scores
 from tests.faults.test_bad_input import fails
 
 CLASSES = list("abcdefghijkl")
@@ -51,6 +53,15 @@ def folder(tmp_path_factory):
     known = np.argmax(truth * np.random.default_rng(1).random(truth.shape), axis=1)
     np.savez(folder / "known.npz", X=matrix, Y=known, classes=np.array(CLASSES))
     return folder
+
+
+def predicted(run, data, folder):
+    """Logits and predicted labels of a run for the test samples, in the order of `CLASSES`."""
+    with np.load(data) as stored:
+        np.savez(folder / "plain.npz", X=stored["X"][stored["split"] == "test"])
+    found = spml.load(run).predict(folder / "plain.npz")
+    p = found.scores[:, [found.classes.index(label) for label in CLASSES]].astype(np.float64)
+    return np.log(p / (1 - p)), np.array([[name in labels for name in CLASSES] for labels in found.labels])
 
 
 @pytest.fixture
@@ -177,7 +188,7 @@ def test_one_run_on_few_samples_warns(folder, names, tmp_path, capsys):
 def test_several_runs_on_full_labels_are_each_measured(folder, names, tmp_path, capsys):
     data = str(folder / "features.npz")
     main(["evaluate", *names, data, "--data.unlisted", "negative", "--output", str(tmp_path / "all.json")])
-    assert capsys.readouterr().out.count("\nmAP ") == 3
+    assert "tie set, 1 of 3 by mAP: " in capsys.readouterr().out
     found = json.loads((tmp_path / "all.json").read_text())
     assert list(found["runs"]) == names
     for name in names:
@@ -189,10 +200,239 @@ def test_several_runs_on_full_labels_are_each_measured(folder, names, tmp_path, 
     for name, copy in zip(names, copies, strict=False):
         shutil.copytree(name, copy)
     main(["evaluate", *map(str, copies), "--data.path", data, "--data.unlisted", "negative"])
-    for name, copy in zip(names, copies, strict=False):
-        alone = json.loads((copy / "evaluation.json").read_text())
-        assert alone["mAP"] == found["runs"][name]["mAP"]
-        assert alone["samples"] == 160
+    assert not list(tmp_path.glob("*/evaluation.json"))  # several runs are written where --output says
+    main(["evaluate", str(copies[0]), "--data.path", data, "--data.unlisted", "negative"])
+    alone = json.loads((copies[0] / "evaluation.json").read_text())
+    assert (alone["mAP"], alone["samples"]) == (found["runs"][names[0]]["mAP"], 160)
+
+
+def test_several_runs_on_full_labels_give_one_table_with_paired_intervals(folder, names, tmp_path, capsys):
+    data, output = str(folder / "features.npz"), tmp_path / "new" / "compared"
+    main(["evaluate", *names, data, "--data.unlisted", "negative", "--draws", "50", "--output", str(output)])
+    said = capsys.readouterr().out.splitlines()
+    found = json.loads((output / "comparison.json").read_text())
+    assert (found["draws"], found["seed"]) == (50, 0)
+    with np.load(data) as stored:
+        test = stored["split"] == "test"
+        truth = stored["Y"][test] == 1
+    multiplicity = np.concatenate(list(resamples(160, 50, 0)))
+    drawn, values, f1 = {}, {}, {}
+    for name in names[1:]:
+        scores, tags = predicted(name, folder / "features.npz", tmp_path)
+        values[name] = average_precision_score(truth, scores, average="macro")
+        drawn[name] = bootstrap_map(scores, truth, multiplicity)  # itself compared with scikit-learn
+        f1[name] = [
+            precision_recall_fscore_support(truth, tags, average="micro", sample_weight=row)[2]
+            for row in [np.ones(160), *multiplicity]
+        ]
+    best = max(values, key=values.__getitem__)
+    for name in names[1:]:
+        score = found["runs"][name]["intervals"]["mAP"]
+        spread = 1.96 * np.std(drawn[name], ddof=1)
+        assert score["value"] == pytest.approx(found["runs"][name]["mAP"], abs=1e-12)
+        assert score["value"] == pytest.approx(values[name], abs=1e-6)
+        assert score["interval"] == pytest.approx([values[name] - spread, values[name] + spread], abs=1e-5)
+        behind = values[best] - values[name]
+        spread = 1.96 * np.std(np.subtract(drawn[best], drawn[name]), ddof=1)
+        assert score["behind_interval"] == pytest.approx([behind - spread, behind + spread], abs=1e-5)
+        score = found["runs"][name]["intervals"]["micro_F1"]
+        spread = 1.96 * np.std(f1[name][1:], ddof=1)
+        assert (score["value"], score["margin"]) == pytest.approx((f1[name][0], spread), abs=1e-5)
+    assert found["tie_set"] == [best]
+    (line,) = [line for line in said if line.startswith(best + " ")]
+    score = found["runs"][best]["intervals"]
+    assert f" {100 * score['mAP']['value']:.2f} ±{100 * score['mAP']['margin']:.2f} " in line
+    assert f" {100 * score['R@3']['value']:.2f} ±{100 * score['R@3']['margin']:.2f} " in line
+    rows = list(csv.DictReader((output / "comparison.csv").open()))
+    assert len(rows) == 3 * len(score)
+    row = next(row for row in rows if row["run"] == names[0] and row["metric"] == "macro_recall")
+    expected = found["runs"][names[0]]["intervals"]["macro_recall"]
+    assert float(row["behind_high"]) == expected["behind_interval"][1]
+    assert row["tied"] == str(int(expected["tied"]))
+    assert (output / "comparison.png").read_bytes()[:4] == b"\x89PNG"
+    again = spml.compare(names, data, observed=False, unlisted="negative", draws=50)
+    assert again["runs"] == found["runs"]
+
+
+def test_each_run_has_its_own_decision_unless_one_is_stated(folder, names, tmp_path, capsys):
+    data = str(folder / "features.npz")
+    with np.load(data) as stored:
+        truth = stored["Y"][stored["split"] == "test"] == 1
+
+    def micro(*options):
+        path = tmp_path / "e.json"
+        main(["evaluate", *names, data, "--data.unlisted", "negative", "--output", str(path), *options])
+        found = json.loads(path.read_text())
+        return [found["runs"][name]["thresholded"]["micro"] for name in names]
+
+    scores = {name: predicted(name, folder / "features.npz", tmp_path) for name in names}
+    for measured, (_, tags) in zip(micro(), scores.values(), strict=True):
+        expected = precision_recall_fscore_support(truth, tags, average="micro")[:3]
+        assert list(measured.values()) == pytest.approx(expected)
+    assert "the threshold assumes 2 labels per sample" in capsys.readouterr().out
+    for measured, (logits, _) in zip(micro("--threshold", "0.3"), scores.values(), strict=True):
+        tags = logits >= np.log(0.3 / 0.7)
+        expected = precision_recall_fscore_support(truth, tags, average="micro", zero_division=0)[:3]
+        assert list(measured.values()) == pytest.approx(expected)
+    assert "assumes" not in capsys.readouterr().out
+    for measured, (logits, _) in zip(micro("--top_k", "2"), scores.values(), strict=True):
+        tags = (-logits).argsort(axis=1).argsort(axis=1) < 2
+        expected = precision_recall_fscore_support(truth, tags, average="micro")[:3]
+        assert list(measured.values()) == pytest.approx(expected)
+    more, few = micro("--mean_labels", "4"), micro("--mean_labels", "1")
+    for many, less in zip(more, few, strict=True):
+        assert many["recall"] > less["recall"] + 0.1
+    with_one = micro("--mean_labels", "1", "--top1_fallback")
+    assert all(one["recall"] > less["recall"] for one, less in zip(with_one, few, strict=True))
+
+
+def test_a_class_without_training_positives_is_never_predicted_and_named(folder, tmp_path, capsys):
+    data = str(folder / "features.npz")
+    run = tmp_path / "run"
+    shutil.copytree(folder / "ridge", run)
+    card = json.loads((run / "model.json").read_text())
+    (run / "model.json").write_text(json.dumps({**card, "without_positives": ["c"]}))
+    main(["evaluate", str(run), data, "--data.unlisted", "negative", "--top_k", "5"])
+    said = capsys.readouterr().out
+    assert [line.split("  ")[-2:] for line in said.splitlines() if "never" in line] == [
+        ["c", "(never predicted: had no training positive)"]
+    ]
+    found = json.loads((run / "evaluation.json").read_text())
+    assert found["never_predicted"] == ["c"]
+    assert found["threshold"] is None
+    with np.load(data) as stored:
+        truth = stored["Y"][stored["split"] == "test"] == 1
+    logits, _ = predicted(run, folder / "features.npz", tmp_path)
+    logits[:, 2] = -99
+    for k in (3, 5):
+        tags = (-logits).argsort(axis=1).argsort(axis=1) < k
+        precision = (truth & tags).sum() / tags.sum()
+        assert found["top_k"][str(k)]["precision"] == pytest.approx(precision)
+    recall = precision_recall_fscore_support(truth, tags, average="macro", zero_division=0)[1]
+    assert found["thresholded"]["macro"]["recall"] == pytest.approx(recall)
+    assert found["AP"]["c"] > 0  # its scores still rank
+    main(["evaluate", str(run), str(folder / "gr"), data, "--data.unlisted", "negative"])
+    assert f"{run}: never predicted (no training positive): c" in capsys.readouterr().out
+
+
+def other_classes(folder, path, *, full):
+    """Test samples in which `a` and `b` are called `new` and `other`, with full labels or the known one."""
+    with np.load(folder / ("features.npz" if full else "known.npz")) as stored:
+        test = stored["split"] == "test" if full else slice(None)
+        classes = np.array(["new", "other", *CLASSES[2:]])
+        np.savez(path, X=stored["X"][test], Y=stored["Y"][test], classes=classes)
+        return stored["Y"][test]
+
+
+def test_classes_that_the_run_lacks_stop_or_are_left_out(folder, tmp_path, capsys):
+    run, path = str(folder / "gr"), tmp_path / "other.npz"
+    truth = other_classes(folder, path, full=True)
+    said = fails(capsys, "evaluate", run, path, "--data.unlisted", "negative")
+    assert f"{path}: has the class 'new' (and 1 more), which the model in {run} does not know" in said
+    assert "pass --unknown_classes leave_out" in said
+    options = ["--data.unlisted", "negative", "--unknown_classes", "leave_out"]
+    main(["evaluate", run, str(path), *options, "--output", str(tmp_path / "e.json")])
+    said = capsys.readouterr().out
+    found = json.loads((tmp_path / "e.json").read_text())
+    lost = ((truth[:, :2].sum(1) > 0) & (truth[:, 2:].sum(1) == 0)).sum()
+    assert lost > 0
+    assert found["left_out"] == {
+        "classes": ["new", "other"],
+        "labels": int(truth[:, :2].sum()),
+        "samples": 0,
+        "samples_without_label": lost,
+    }
+    assert f"left out: 2 classes with {truth[:, :2].sum()} labels (new, other)." in said
+    assert f"{lost} samples with labels of these classes only: kept" in said
+    assert found["classes_not_in_data"] == ["b", "a"]  # the order of the run
+    assert found["samples"] == 160
+    logits, _ = predicted(run, folder / "features.npz", tmp_path)
+    expected = average_precision_score(truth[:, 2:], logits[:, 2:], average="macro")
+    assert found["mAP"] == pytest.approx(expected, abs=1e-6)
+
+
+def test_by_observed_labels_samples_whose_labels_are_left_out_are_left_out(folder, names, tmp_path, capsys):
+    path = tmp_path / "other.npz"
+    known = other_classes(folder, path, full=False)
+    assert "does not know" in fails(capsys, "evaluate", *names, path)
+    main(
+        [
+            "evaluate",
+            *names,
+            str(path),
+            "--unknown_classes",
+            "leave_out",
+            "--output",
+            str(tmp_path / "e.json"),
+        ]
+    )
+    said = capsys.readouterr().out
+    found = json.loads((tmp_path / "e.json").read_text())
+    lost = int((known < 2).sum())
+    assert found["left_out"] == {
+        "classes": ["new", "other"], "labels": lost, "samples": lost, "samples_without_label": 0
+    }  # fmt: skip
+    assert f"{lost} samples left out: only labels of these classes are known of them." in said
+    assert found["samples"] == found["samples_with_a_positive"] == 160 - lost
+    with np.load(path) as stored:
+        np.savez(
+            tmp_path / "rest.npz", X=stored["X"][known > 1], Y=known[known > 1], classes=np.array(CLASSES)
+        )
+    rest = spml.compare(names, tmp_path / "rest.npz")
+    for mine, theirs in zip(found["candidates"], rest["candidates"], strict=True):
+        assert mine["SP"] == pytest.approx(theirs["SP"], abs=1e-9)
+    with np.load(path) as stored:
+        np.savez(tmp_path / "none.npz", X=stored["X"], Y=known * 0, classes=np.array(["x"]))
+    said = fails(capsys, "evaluate", *names, tmp_path / "none.npz", "--unknown_classes", "leave_out")
+    assert "has none of the classes that the model in" in said
+
+
+def test_a_score_on_few_samples_is_not_shown_and_one_above_100_is_capped(folder, names, tmp_path, capsys):
+    with np.load(folder / "known.npz") as stored:
+        matrix, known = stored["X"], stored["Y"]
+    np.savez(tmp_path / "few.npz", X=matrix[:49], Y=known[:49], classes=np.array(CLASSES))
+    output = tmp_path / "out"
+    output.mkdir()
+    (output / "comparison.png").write_text("of an earlier comparison")
+    main(["evaluate", *names, str(tmp_path / "few.npz"), "--output", str(output)])
+    said = capsys.readouterr().out
+    assert "SP-score not shown: it says too little about 49 samples" in said
+    assert "at least 50 are needed." in said
+    assert "tie set" not in said.split("warning:")[0]
+    found = json.loads((output / "comparison.json").read_text())
+    assert found["candidates"][0]["SP"] > 0
+    assert sorted(path.name for path in output.iterdir()) == ["comparison.csv", "comparison.json"]
+    np.savez(tmp_path / "one.npz", X=matrix[:50], Y=known[:50], classes=np.array(CLASSES))
+    main(["evaluate", names[0], str(tmp_path / "one.npz"), "--output", str(tmp_path / "one.json")])
+    assert "SP-score not shown" not in capsys.readouterr().out
+    assert shown_score(1.2345) == "100.00"
+    assert shown_score(0.98765) == "98.77"
+
+
+def test_options_of_a_decision_are_checked_and_have_no_effect_without_full_labels(
+    folder, names, tmp_path, capsys
+):
+    known, full = folder / "known.npz", [folder / "features.npz", "--data.unlisted", "negative"]
+    main(["evaluate", names[0], str(known), "--threshold", "0.4", "--output", str(tmp_path / "e.json")])
+    assert "The SP-score needs no predicted labels: --threshold changed nothing." in capsys.readouterr().out
+    said = fails(capsys, "evaluate", names[0], *full, "--threshold", "0.4", "--mean_labels", "2")
+    assert "--mean_labels or --threshold, not both" in said
+    assert "between 0 and 1" in fails(capsys, "evaluate", names[0], *full, "--threshold", "3")
+    assert "top_k must be at least 0" in fails(capsys, "evaluate", names[0], *full, "--top_k", "-1")
+    for data in ([known], full):
+        assert "--draws must be at least 50, got 7" in fails(
+            capsys, "evaluate", *names, *data, "--draws", "7"
+        )
+    assert spml.load(names[0]).evaluate(full[0], unlisted="negative", top_k=1)["top_k_limit"] == 1
+    old = tmp_path / "old"
+    shutil.copytree(names[0], old)
+    card = json.loads((old / "model.json").read_text())
+    del card["threshold"]["curve"], card["without_positives"]
+    (old / "model.json").write_text(json.dumps(card))
+    said = fails(capsys, "evaluate", old, *full, "--mean_labels", "2")
+    assert f"{old}: was trained by an earlier version" in said
+    main(["evaluate", str(old), str(known), "--mean_labels", "2", "--output", str(tmp_path / "e.json")])
+    main(["evaluate", str(old), *map(str, full), "--output", str(tmp_path / "e.json")])
 
 
 def test_a_fully_labelled_split_is_measured_by_map_where_training_is_not(tmp_path):
@@ -233,6 +473,28 @@ def test_the_summary_says_what_to_distrust(folder, tmp_path, capsys):
     (warning,) = json.loads((tmp_path / "run" / "summary.json").read_text())["selected"]["warnings"]
     assert warning.startswith("K = 3 labels per sample are 25% of the 12 classes")
     assert f"note: {warning}" in capsys.readouterr().err
+
+
+def test_training_does_not_show_a_score_on_few_samples(tmp_path, capsys):
+    for samples, shown in ((49, False), (50, True)):
+        data = make_features(tmp_path / "features.npz", rows=(100, samples, 20))
+        output = tmp_path / str(samples)
+        options = ["--threads", "1", "--output", str(output)]
+        main(["train", str(data), *HIDDEN, "--method", "an", "--epochs", "2", *options])
+        said = capsys.readouterr().err
+        summary = json.loads((output / "summary.json").read_text())
+        score = f"val/SP {100 * summary['validation']['val/SP']:.2f}"
+        assert (f"selected by {score} (observed" in said) == shown
+        assert said.count("val/SP not shown (< 50 samples)") == (0 if shown else 2)
+        assert ("selected by val/SP, not shown because 49 samples are fewer than 50 (obs" in said) != shown
+        assert said.count("val/SP ") == (3 if shown else 2)
+
+
+def test_the_score_of_training_is_capped_where_it_is_shown(capsys):
+    judge = SimpleNamespace(metric="val/SP")
+    record = {"val/SP": 1.3, "val/mAP": 0.5}
+    assert describe_scores(record, judge) == "val/SP 100.00  (true val/mAP 50.00, not used)"
+    assert describe_scores(record, SimpleNamespace(metric="val/mAP")) == "val/mAP 50.00"
 
 
 def test_the_summary_counts_the_penalties_in_the_tie_set(folder, tmp_path, capsys):

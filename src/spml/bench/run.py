@@ -26,12 +26,12 @@ from ..engine import Interrupted, Trainer, make_fabric
 from ..engine.process_memory import give_back_freed_memory, peak_memory, reset_peak_memory
 from ..errors import InputError, SpmlError, unexpected
 from ..files import sha256_file
-from ..metrics import mean_average_precision
+from ..metrics import bootstrap_map, mean_average_precision
 from ..runs.build import Build, frozen_features, make_backbone, start_objective
 from ..runs.init_from import Start, fingerprint
 from ..runs.resolve import Resolved, check_mean_labels, open_for_backbone, resolve
 from ..runs.summary import versions
-from .bootstrap import bootstrap_draws, bootstrap_map
+from .bootstrap import bootstrap_draws
 from .features import shared
 from .plan import Series, Trial, code_version, content, pseudo_labels, run_key
 from .rows import OBSERVED, TEST, Row, best_epoch, column

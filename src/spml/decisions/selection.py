@@ -43,6 +43,7 @@ class Judge:
 
     Attributes:
         metric: Name of the metric by which models are compared, `val/SP` or `val/mAP`.
+        known: Number of validation samples with a known positive label.
 
     Raises:
         InputError: `oracle` without full labels, or validation samples without any known positive.
@@ -75,8 +76,8 @@ class Judge:
         self._truth = None if truth is None else truth.to_ternary()
         self._mean_labels, self._empty = mean_labels, empty
         self._classes = samples.observed.num_classes
-        known = int((samples.observed.positives_per_sample() > 0).sum())
-        self._warnings = sample_warnings(known, samples.observed.num_classes, self.mean_labels)
+        self.known = int((samples.observed.positives_per_sample() > 0).sum())
+        self._warnings = sample_warnings(self.known, samples.observed.num_classes, self.mean_labels)
 
     @property
     def mean_labels(self) -> float:

@@ -11,25 +11,41 @@ from .average_precision import (
     naive_map,
     precision_of_ranks,
 )
-from .comparison import Candidate, Comparison, compare_models, compare_ranks, sample_warnings
+from .bootstrap import MIN_DRAWS, bootstrap_map, resamples
+from .comparison import (
+    FEWEST_SHOWN,
+    Candidate,
+    Comparison,
+    compare_models,
+    compare_ranks,
+    sample_warnings,
+    shown_score,
+)
 from .observed import SPScore, sp_of_ranks, sp_score, sp_scores
+from .paired import PairedScore, compare_paired, drawn_metrics
 from .ranks import Ranks, observed_ranks
 from .registry import LabelledScores, Metric, metrics, register_metric
 from .thresholded import PrecisionRecallF1, TopK, cost_sensitive_hamming, precision_recall_f1, top_k
 
 __all__ = [
+    "FEWEST_SHOWN",
+    "MIN_DRAWS",
     "Candidate",
     "Comparison",
     "LabelledScores",
     "Metric",
+    "PairedScore",
     "PrecisionRecallF1",
     "Ranks",
     "SPScore",
     "TopK",
     "average_precision",
+    "bootstrap_map",
     "compare_models",
+    "compare_paired",
     "compare_ranks",
     "cost_sensitive_hamming",
+    "drawn_metrics",
     "mean_average_precision",
     "mean_over_classes",
     "metrics",
@@ -38,7 +54,9 @@ __all__ = [
     "precision_of_ranks",
     "precision_recall_f1",
     "register_metric",
+    "resamples",
     "sample_warnings",
+    "shown_score",
     "sp_of_ranks",
     "sp_score",
     "sp_scores",

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
-from .arrays import FloatArray, IntArray, as_array
+from .arrays import FloatArray, as_array
 from .average_precision import mean_over_classes, precision_of_ranks
+from .bootstrap import MIN_DRAWS, resamples
 from .observed import sp_of_ranks, sp_scores
 from .ranks import Ranks, observed_ranks
 
 TIED = 1.645
 """Largest z of the tie set."""
+
+FEWEST_SHOWN = 50
+"""Number of samples with a known positive label below which an SP-score is not shown to a person."""
 
 # Bounds beyond which a warning is given.
 MIN_SAMPLES = 150
@@ -24,9 +28,7 @@ MIN_SPEARMAN_P_A = 0.5
 MAX_TIED_SHARE = 0.25
 MAX_LABELS_SHARE = 0.2
 
-_MIN_DRAWS = 50  # enough for a rough standard deviation, even with a single known positive
 _DIGITS = 12  # of a standard deviation; beyond that, the order of tied samples changes the rounding
-_BLOCK = 1 << 20  # multiplicities held in memory at a time
 _AUDIT = "If the choice matters, label 100 to 200 samples in full and compare the tie set by mAP on those."
 
 
@@ -153,8 +155,8 @@ def compare_ranks(
     """
     if not ranks:
         raise ValueError("no models to compare: pass the scores of at least one model")
-    if draws < _MIN_DRAWS:
-        raise ValueError(f"draws must be at least {_MIN_DRAWS}, got {draws}")
+    if draws < MIN_DRAWS:
+        raise ValueError(f"draws must be at least {MIN_DRAWS}, got {draws}")
     names, models = list(ranks), list(ranks.values())
     for name, model in ranks.items():
         if not np.array_equal(model.counts, models[0].counts):
@@ -218,6 +220,11 @@ def sample_warnings(samples: int, classes: int, mean_labels: float) -> tuple[str
     return tuple(warnings)
 
 
+def shown_score(value: float) -> str:
+    """Format an SP-score, or one of its parts, in percent for a person: at most 100, which it may exceed."""
+    return f"{100 * min(value, 1.0):.2f}"
+
+
 def spearman(first: FloatArray, second: FloatArray) -> float | None:
     """Spearman's rank correlation, with mean ranks for equal values; None if either side is constant."""
     x, y = map(_mean_ranks, (first, second))
@@ -254,24 +261,10 @@ def _drawn(models: Sequence[Ranks], samples: int, mean_labels: float, draws: int
     """SP-scores of shape (models, draws), without draws that have no known positive."""
     blocks = [
         np.stack([sp_scores(model, block, mean_labels)[:, 0] for model in models])
-        for block in _resamples(samples, draws, seed)
+        for block in resamples(samples, draws, seed)
     ]
     drawn = np.concatenate(blocks, axis=1)
     return drawn[:, ~np.isnan(drawn[0])]
-
-
-def _resamples(samples: int, draws: int, seed: int) -> Iterator[IntArray]:
-    """Yield how often each sample was drawn, (some draws, N) at a time.
-
-    Only the raw bits of PCG64 are used, which NumPy promises never to change; taking the remainder favours no
-    sample by more than N / 2^64.
-    """
-    bits = np.random.PCG64(seed)
-    at_once = max(1, _BLOCK // samples)
-    for first in range(0, draws, at_once):
-        count = min(at_once, draws - first)
-        rows = (bits.random_raw((count, samples)) % np.uint64(samples)).astype(np.int64)
-        yield np.stack([np.bincount(row, minlength=samples) for row in rows])
 
 
 def _descending_ranks(values: FloatArray) -> npt.NDArray[Any]:

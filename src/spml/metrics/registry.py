@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..plugins import import_plugins
-from .arrays import Empty, as_scores, as_truth
+from .arrays import BoolArray, Empty, Scores, as_scores, as_truth
 from .ranks import Ranks, rank_positives
 
 ENTRY_POINTS = "spml.metrics"
@@ -25,15 +25,46 @@ class LabelledScores:
         scores: Logits, float32 of shape (N, C).
         truth: Labels, int8 of shape (N, C) in {-1, +1}.
         classes: Names of the C classes.
-        threshold: Logit from which a label is predicted.
+        threshold: Logit from which a label is predicted; None = a number of labels per sample is predicted,
+            whatever their scores.
         empty: Treatment of a class without positives in a mean over classes, as in `mean_average_precision`.
+        decided: Labels that are predicted, bool of shape (N, C), where that is more than a threshold says;
+            None = those from the threshold on.
+        never: Columns of classes that are never predicted, whatever their scores.
     """
 
     scores: npt.NDArray[np.float32]
     truth: npt.NDArray[np.int8]
     classes: tuple[str, ...]
-    threshold: float
+    threshold: float | None
     empty: Empty = "exclude"
+    decided: BoolArray | None = None
+    never: tuple[int, ...] = ()
+
+    @cached_property
+    def predicted(self) -> BoolArray:
+        """Labels that are predicted, bool of shape (N, C)."""
+        if self.decided is not None:
+            return self.decided
+        assert self.threshold is not None
+        # A float32 score of 0.7 reaches a threshold of 0.7.
+        predicted: BoolArray = self.scores >= np.asarray(self.threshold, self.scores.dtype)
+        predicted[:, list(self.never)] = False
+        return predicted
+
+    @cached_property
+    def eligible(self) -> Scores:
+        """Scores, with -infinity for classes that are never predicted, float32 of shape (N, C)."""
+        if not self.never:
+            return self.scores
+        scores: Scores = self.scores.copy()
+        scores[:, list(self.never)] = -np.inf
+        return scores
+
+    @property
+    def ks(self) -> tuple[int, ...]:
+        """The k of P@k, R@k and hit@k: those of 1, 3 and 5 that do not exceed the number of classes."""
+        return tuple(k for k in (1, 3, 5) if k <= len(self.classes) - len(self.never))
 
     @cached_property
     def ranks(self) -> Ranks:
@@ -79,7 +110,7 @@ def register_metric(name: str, title: str) -> Callable[[Measure], Measure]:
 
         @register_metric("hamming_loss", "Hamming loss")
         def hamming_loss(data: LabelledScores) -> float:
-            return float(((data.scores >= data.threshold) != (data.truth == 1)).mean())
+            return float((data.predicted != (data.truth == 1)).mean())
     """
 
     def add(measure: Measure) -> Measure:

@@ -64,10 +64,16 @@ def precision_recall_f1(
     values = as_scores(scores)
     positive, known = as_truth(truth, values.shape)
     predicted = values >= _thresholds(threshold, values)
-    if known is not None:
-        predicted &= known
+    return _of_masks(predicted, positive, known, average)
+
+
+def _of_masks(
+    predicted: BoolArray, positive: BoolArray, known: BoolArray | None, average: Average
+) -> PrecisionRecallF1:
     if average not in ("micro", "macro", "samples"):
         raise ValueError(f'average must be "micro", "macro" or "samples", got {average!r}')
+    if known is not None:
+        predicted = predicted & known
     axis = {"micro": None, "macro": 0, "samples": 1}[average]
     hits, guessed, actual = (
         np.asarray(np.count_nonzero(mask, axis=axis), np.float64)
@@ -106,7 +112,10 @@ def cost_sensitive_hamming(
     """
     values = as_scores(scores)
     positive, known = as_truth(truth, values.shape)
-    predicted: BoolArray = values >= _thresholds(threshold, values)
+    return _hamming_of_masks(values >= _thresholds(threshold, values), positive, known)
+
+
+def _hamming_of_masks(predicted: BoolArray, positive: BoolArray, known: BoolArray | None) -> float:
     negative: BoolArray = ~positive if known is None else known & ~positive
     cost = 0.0
     for side, wrong in ((positive, positive & ~predicted), (negative, negative & predicted)):
@@ -139,12 +148,12 @@ def top_k(scores: npt.ArrayLike | torch.Tensor, truth: npt.ArrayLike | torch.Ten
         values = np.where(known, values, -np.inf)
     if not 1 <= k <= values.shape[1]:
         raise ValueError(f"k must be in 1 ... {values.shape[1]} (the classes), got {k}")
-    hits = np.count_nonzero(_highest(values, k) & positive, axis=1).astype(np.float64)
+    hits = np.count_nonzero(highest(values, k) & positive, axis=1).astype(np.float64)
     actual = np.count_nonzero(positive, axis=1).astype(np.float64)
     return TopK(float(hits.mean() / k), _ratio(hits, actual), float((hits > 0).mean()))
 
 
-def _highest(values: Scores, k: int) -> BoolArray:
+def highest(values: Scores, k: int) -> BoolArray:
     """Mask of the k highest entries of each row; of equal entries the earlier ones."""
     position = values.shape[1] - k
     kth = np.partition(values, position, axis=1)[:, position, None]
@@ -168,23 +177,23 @@ def _ratio(part: FloatArray, whole: FloatArray) -> float:
 
 
 @register_metric("threshold", "Logit from which a label is predicted")
-def _threshold(data: LabelledScores) -> float:
+def _threshold(data: LabelledScores) -> float | None:
     return data.threshold
 
 
-@register_metric("thresholded", "Precision, recall and F1 at the threshold")
+@register_metric("thresholded", "Precision, recall and F1 of the predicted labels")
 def _at_threshold(data: LabelledScores) -> dict[str, dict[str, Any]]:
     return {
-        average: precision_recall_f1(data.scores, data.truth, data.threshold, average)._asdict()
+        average: _of_masks(data.predicted, data.truth == 1, None, average)._asdict()
         for average in get_args(Average)
     }
 
 
 @register_metric("top_k", "P@k, R@k and hit@k")
 def _top_k(data: LabelledScores) -> dict[str, dict[str, Any]]:
-    return {str(k): top_k(data.scores, data.truth, k)._asdict() for k in (1, 3, 5) if k <= len(data.classes)}
+    return {str(k): top_k(data.eligible, data.truth, k)._asdict() for k in data.ks}
 
 
 @register_metric("cost_sensitive_hamming", "Cost-sensitive Hamming loss")
 def _cost_sensitive_hamming(data: LabelledScores) -> float:
-    return cost_sensitive_hamming(data.scores, data.truth, data.threshold)
+    return _hamming_of_masks(data.predicted, data.truth == 1, None)

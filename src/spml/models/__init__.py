@@ -4,6 +4,7 @@ from .backbones import Backbone, build_backbone
 from .classifier import Classifier, load_classifier, save_classifier
 from .heads import BOOSTED_CAM, CORRELATED, GAUSSIAN, LINEAR
 from .scaling import RAW, STANDARD, Standardise
+from .scores import probabilities
 from .solved import (
     CLOSED_FORM,
     FEW,
@@ -51,6 +52,7 @@ __all__ = [
     "load_classifier",
     "mean_difference",
     "moments",
+    "probabilities",
     "ridge",
     "save_classifier",
     "start_bias",

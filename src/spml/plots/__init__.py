@@ -3,10 +3,11 @@
 from .comparison import compare_curves, tie_set
 from .curves import learning_curves, penalty_curves
 from .data import inspection_sheet
-from .examples import example_sheet
+from .examples import ExampleLabel, example_sheet
 from .members import member_curves
 
 __all__ = [
+    "ExampleLabel",
     "compare_curves",
     "example_sheet",
     "inspection_sheet",

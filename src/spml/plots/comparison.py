@@ -55,18 +55,27 @@ def compare_curves(path: Path, curves: Mapping[str, Sequence[tuple[float, float]
     save(figure, path)
 
 
-def tie_set(path: Path, candidates: Sequence[Mapping[str, Any]]) -> None:
-    """Draw SP-scores of models with their intervals, the highest at the top and the tie set filled.
+def tie_set(
+    path: Path,
+    candidates: Sequence[Mapping[str, Any]],
+    *,
+    score: str = "SP",
+    axis: str = "SP-score, % (not mAP), and its 95 % interval",
+) -> None:
+    """Draw scores of models with their intervals, the highest at the top and the tie set filled.
 
     Args:
         path: PNG to write.
-        candidates: `run` (its name), `SP` and `SP_interval` (low, high) in [0, 1], and `in_tie_set` for each
-            model.
+        candidates: `run` (its name), `in_tie_set`, and the score with its interval (low, high), such as `SP`
+            and `SP_interval`, for each model. Values lie in [0, 1]; those above, which an SP-score may reach,
+            are drawn at 100 %.
+        score: Key of the score.
+        axis: What runs along the axis.
 
     Raises:
         SpmlError: The file could not be written.
     """
-    ordered = sorted(candidates, key=lambda candidate: candidate["SP"])
+    ordered = sorted(candidates, key=lambda candidate: candidate[score])
     figure = new_figure(7.2, 1.0 + 0.26 * len(ordered))
     axes = figure.subplots()
     style_axes(axes)
@@ -74,10 +83,11 @@ def tie_set(path: Path, candidates: Sequence[Mapping[str, Any]]) -> None:
     for row, candidate in enumerate(ordered):
         tied = candidate["in_tie_set"]
         colour = COLOURS[0] if tied else MISSED
-        low, high = (100 * end for end in candidate["SP_interval"])
+        ends = candidate[f"{score}_interval"]
+        low, value, high = (100 * min(number, 1.0) for number in (ends[0], candidate[score], ends[1]))
         axes.plot([low, high], [row, row], color=colour, linewidth=1.8)
         axes.plot(
-            [100 * candidate["SP"]],
+            [value],
             [row],
             marker="o",
             markersize=7,
@@ -88,7 +98,7 @@ def tie_set(path: Path, candidates: Sequence[Mapping[str, Any]]) -> None:
     axes.set_yticks(range(len(ordered)))
     for label in axes.set_yticklabels([_cut_start(candidate["run"]) for candidate in ordered]):
         label.set_parse_math(False)
-    axes.set_xlabel("SP-score, % (not mAP), and its 95 % interval", fontsize=9)
+    axes.set_xlabel(axis, fontsize=9)
     axes.set_title("Filled: the tie set, not to be told from the best", fontsize=9.5, loc="left")
     save(figure, path)
 

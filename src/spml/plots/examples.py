@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from .style import GIVEN, MISSED, RIGHT, WRONG, cut, image_at, new_sheet, save, text_at
+from .style import GIVEN, MISSED, RIGHT, WRONG, image_at, new_sheet, save, text_at, text_width
 
 SIDE, GAP, LINE, TITLE = 1.5, 0.14, 0.165, 0.42  # inches: an image, space, a line of text, a title
 _MAX_LINES = 7
+_SIZE = 8.5  # points
+_WIDEST, _SHEET, _LEGEND = 3.0, 10.0, 7.6  # inches: a column of text, all columns, what the legend needs
 _MARKS = {
     "right": ("\N{CHECK MARK}", RIGHT),
     "wrong": ("\N{BALLOT X}", WRONG),
@@ -27,52 +29,72 @@ Line = tuple[str, str, str]
 """Text, colour and weight of a line."""
 
 
+class ExampleLabel(NamedTuple):
+    """What is known of a class of a sample, and what is predicted.
+
+    Attributes:
+        name: Name of the class.
+        score: Score in [0, 1].
+        observed: Whether it is a known positive label that the user gave.
+        predicted: Whether it is predicted.
+        true: Whether it is a true label; None if that is not known.
+    """
+
+    name: str
+    score: float
+    observed: bool
+    predicted: bool
+    true: bool | None
+
+
 def example_sheet(
-    path: Path,
-    images: npt.NDArray[np.uint8],
-    observed: Sequence[Sequence[str]],
-    predicted: Sequence[Sequence[str]],
-    truth: Sequence[Sequence[str]] | None,
+    path: Path, images: npt.NDArray[np.uint8], labels: Sequence[Sequence[ExampleLabel]], *, with_truth: bool
 ) -> None:
-    """Draw samples with the observed and the predicted labels and, if known, whether they are right.
+    """Draw samples, each with its observed, predicted and missed labels in descending order of their scores.
 
     Args:
         path: PNG to write.
         images: (n, channels, H, W), grey or RGB; n at least 1.
-        observed: Known positive labels of each sample.
-        predicted: Predicted labels of each sample.
-        truth: True labels of each sample, if they are known.
+        labels: Labels of each sample that are observed, predicted or true, in any order.
+        with_truth: Whether the true labels are known.
 
     Raises:
         SpmlError: The file could not be written.
     """
     count = len(images)
-    lines = [_lines(observed[i], predicted[i], None if truth is None else truth[i]) for i in range(count)]
-    columns = min(max(count, 4), 6)  # four, so that the legend has room
+    chosen = [_chosen(sample) for sample in labels]
+    needed = [_width(_text(label, label.name), label.observed) for shown, _ in chosen for label in shown]
+    width = min(max([SIDE, *needed]), _WIDEST)
+    lines = [_lines(shown, more, width) for shown, more in chosen]
+    # At least four columns, so that the legend has room; fewer where names are long.
+    columns = min(max(count, 4), 6, int(_SHEET / (width + GAP)))
     heights = [
         SIDE + LINE * max(map(len, lines[first : first + columns])) + 0.22
         for first in range(0, count, columns)
     ]
-    sheet = new_sheet(columns * (SIDE + GAP) + GAP, sum(heights) + TITLE)
-    _legend(sheet, with_truth=truth is not None)
+    sheet = new_sheet(max(columns * (width + GAP) + GAP, _LEGEND), sum(heights) + TITLE)
+    _legend(sheet, with_truth=with_truth)
     interpolation = "nearest" if images.shape[3] < 100 else "antialiased"
     for number, image in enumerate(images):
         row, column = divmod(number, columns)
-        x, y = GAP + column * (SIDE + GAP), TITLE + sum(heights[:row])
+        x, y = GAP + column * (width + GAP), TITLE + sum(heights[:row])
         image_at(sheet, x, y, SIDE, image, interpolation)
         for i, (text, colour, weight) in enumerate(lines[number]):
-            text_at(sheet, x, y + SIDE + 0.05 + i * LINE, text, size=8.5, color=colour, weight=weight)
+            text_at(sheet, x, y + SIDE + 0.05 + i * LINE, text, size=_SIZE, color=colour, weight=weight)
     save(sheet, path)
 
 
 def _legend(sheet: Any, *, with_truth: bool) -> None:
-    entries = [("observed label", GIVEN, "bold"), marked("open", "predicted")]
+    right, missed = _MARKS["right"][0], _MARKS["missed"][0]
+    entries = [(f"observed label: {right} predicted, {missed} missed", GIVEN, "bold")]
     if with_truth:
-        entries[1:] = [
+        entries += [
             marked("right", "predicted, true"),
             marked("wrong", "predicted, not true"),
             marked("missed", "missed"),
         ]
+    else:
+        entries.append(marked("open", "predicted, not observed"))
     sheet_legend(sheet, entries)
 
 
@@ -110,15 +132,53 @@ def shortened(lines: Sequence[Line], limit: int = _MAX_LINES) -> list[Line]:
     return [*lines[: limit - 1], (f"... {len(lines) - limit + 1} more", MISSED, "normal")]
 
 
-def _lines(observed: Sequence[str], predicted: Sequence[str], truth: Sequence[str] | None) -> list[Line]:
-    """The lines under a sample."""
-    lines: list[Line] = [(cut(name), GIVEN, "bold") for name in observed]
-    lines = lines or [("no observed label", GIVEN, "normal")]
-    if truth is None:
-        lines += [marked("open", cut(name)) for name in predicted]
-    else:
-        true = set(truth)
-        lines += [marked("right", cut(name)) for name in predicted if name in true]
-        lines += [marked("wrong", cut(name)) for name in predicted if name not in true]
-        lines += [marked("missed", cut(name)) for name in truth if name not in set(predicted)]
-    return shortened(lines)
+def _chosen(labels: Sequence[ExampleLabel]) -> tuple[list[ExampleLabel], int]:
+    """Labels that fit under an image, the highest score first, and the number of others.
+
+    Observed labels come before others where there is no room for all.
+    """
+    ranked = sorted(labels, key=lambda label: -label.score)
+    if len(ranked) <= _MAX_LINES:
+        return ranked, 0
+    kept = sorted(range(len(ranked)), key=lambda i: not ranked[i].observed)[: _MAX_LINES - 1]
+    return [ranked[i] for i in sorted(kept)], len(ranked) - len(kept)
+
+
+def _lines(labels: Sequence[ExampleLabel], more: int, width: float) -> list[Line]:
+    """The lines under a sample, at most `width` inches wide."""
+    lines: list[Line] = []
+    if not any(label.observed for label in labels):
+        lines.append(("no observed label", GIVEN, "normal"))
+    for label in labels:
+        text = _fitted(label, width)
+        lines.append((text, GIVEN, "bold") if label.observed else (text, _MARKS[_kind(label)][1], "normal"))
+    if more:
+        lines.append((f"... {more} more", MISSED, "normal"))
+    return lines
+
+
+def _kind(label: ExampleLabel) -> Kind:
+    if not label.predicted:
+        return "missed"
+    if label.observed or label.true:
+        return "right"
+    return "open" if label.true is None else "wrong"
+
+
+def _text(label: ExampleLabel, name: str) -> str:
+    return f"{_MARKS[_kind(label)][0]} {label.score:.2f}  {name}"
+
+
+def _width(text: str, observed: bool) -> float:
+    return text_width(text, _SIZE, "bold" if observed else "normal")
+
+
+def _fitted(label: ExampleLabel, width: float) -> str:
+    """Text of a label. A name that is too wide loses its middle, since its end often tells it from others."""
+    text, name = _text(label, label.name), label.name
+    for length in range(len(name) - 1, 0, -1):
+        if _width(text, label.observed) <= width:
+            break
+        end = length // 3
+        text = _text(label, name[: length - end] + "\N{HORIZONTAL ELLIPSIS}" + name[len(name) - end :])
+    return text

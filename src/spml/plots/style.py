@@ -112,6 +112,18 @@ def cut(name: str, length: int = 20) -> str:
     return name if len(name) <= length else name[: length - 1] + "\N{HORIZONTAL ELLIPSIS}"
 
 
+def text_width(text: str, size: float, weight: str = "normal") -> float:
+    """Width in inches of a text at a font size in points."""
+    from matplotlib.font_manager import FontProperties
+    from matplotlib.textpath import TextToPath
+
+    font = FontProperties(size=size, weight=weight)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # as in `save`
+        width, _, _ = TextToPath().get_text_width_height_descent(text, font, ismath=False)
+    return float(width) / 72
+
+
 def save(figure: Any, path: Path) -> None:
     """Write a figure as PNG or SVG, as the suffix of the path says, whole or not at all."""
     import matplotlib

@@ -5,7 +5,8 @@
 - `solve`: heads that are solved instead of trained
 - `init_from`: starts a run from a finished one
 - `train`, `folder`, `summary`: the run of `spml train`, its files, what is written at its end
-- `api`, `evaluate`: trained runs in Python, on labelled data
+- `api`: trained runs in Python
+- `evaluate`, `full_labels`, `common_classes`, `compare`, `comparison_files`: runs on labelled data
 - `recording`: scores of samples in every epoch, kept for figures
 - `console`: progress
 """

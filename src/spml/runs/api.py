@@ -1,4 +1,4 @@
-"""Train, load, predict, evaluate, compare from Python; the command line does the same."""
+"""Train, load, predict, evaluate from Python; the command line does the same."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from ..engine import make_fabric, predict_logits
 from ..errors import InputError, nearest
 from ..labels import ObservedLabels
 from . import folder as runfolder
+from .common_classes import UnknownClasses
 from .console import Console
 from .evaluate import evaluate, of_one
 from .resolve import check_mean_labels
@@ -81,87 +82,6 @@ def load(folder: str | Path) -> Run:
     """
     classifier, card = models.load_classifier(Path(folder))
     return Run(Path(folder), classifier, card)
-
-
-def compare(
-    runs: Sequence[Run | str | Path],
-    data: str | Path | DataConfig,
-    *,
-    split: str = "test",
-    mean_labels: float | None = None,
-    draws: int = 200,
-    seed: int = 0,
-    batch_size: int = 64,
-    workers: int = 0,
-    device: str = "auto",
-    console: Console | None = None,
-    **settings: Any,
-) -> dict[str, Any]:
-    """Compare runs with the same classes by observed labels alone, even if true labels are available.
-
-    Args:
-        runs: Runs, or their folders; each once.
-        data: Path of the data, or a complete `DataConfig`.
-        split: `train`, `val` or `test`.
-        mean_labels: Mean labels per sample K of the SP-score; if None, 2, or half of fewer than 4 classes.
-        draws: Number of draws of the bootstrap, as in `spml.metrics.compare_models`.
-        seed: Seed of the bootstrap.
-        batch_size, workers, device, console: As in `Run.predict`.
-        settings: Fields of `DataConfig`, for example `observe="single"`.
-
-    Returns:
-        A dict that can be written as JSON: `candidates` in the order of `runs`, `tie_set` with the best run
-        first, `cross_checks`, `warnings`, `notes`. Scores lie in [0, 1]; they rank runs, and none is a mAP.
-
-    Raises:
-        InputError: No run is named, a run is named twice or is not finished, the runs have different classes,
-            or the data does not suit; the message says what to do.
-
-    Example:
-        spml.compare(["runs/em", "runs/gr"], "held_out.csv")["tie_set"]
-    """
-    engine = Engine(batch_size, workers, device, console)
-    more = {"draws": draws, "seed": seed, **settings}
-    return evaluate_runs(runs, data, engine, split, observed=True, mean_labels=mean_labels, **more)
-
-
-def evaluate_runs(
-    runs: Sequence[Run | str | Path],
-    data: str | Path | DataConfig,
-    engine: Engine,
-    split: str,
-    *,
-    observed: bool,
-    mean_labels: float | None,
-    draws: int = 200,
-    seed: int = 0,
-    **settings: Any,
-) -> dict[str, Any]:
-    """Evaluate runs on labelled data (`spml.runs.evaluate.evaluate`); each is named by its folder.
-
-    Raises:
-        InputError: As in `compare`.
-    """
-    if not runs:
-        raise InputError("no run to evaluate: name the folder of at least one")
-    loaded: dict[str, Run] = {}
-    for run_or_folder in runs:
-        run = run_or_folder if isinstance(run_or_folder, Run) else load(run_or_folder)
-        name = str(run.folder)
-        if any(run.folder.resolve() == other.folder.resolve() for other in loaded.values()):
-            raise InputError(f"{name}: is named twice; name each run once.")
-        loaded[name] = run
-    return evaluate(
-        loaded,
-        data if isinstance(data, DataConfig) else _data_config(data, settings),
-        split=split,
-        observed=observed,
-        mean_labels=mean_labels,
-        predict=lambda run, samples: run.logits(samples, engine),
-        report=(engine.console or Console(silent=True)).line,
-        draws=draws,
-        seed=seed,
-    )
 
 
 @dataclass(frozen=True)
@@ -267,6 +187,10 @@ class Run:
         split: str = "test",
         observed: bool = False,
         mean_labels: float | None = None,
+        threshold: float | None = None,
+        top_k: int = 0,
+        top1_fallback: bool = False,
+        unknown_classes: UnknownClasses = "stop",
         batch_size: int = 64,
         workers: int = 0,
         device: str = "auto",
@@ -280,7 +204,11 @@ class Run:
             split: `train`, `val` or `test`.
             observed: Judge by observed labels alone, even if true labels are available.
             mean_labels: Mean labels per sample K of the SP-score; if None, 2, or half of fewer than 4
-                classes.
+                classes. On fully labelled data, as in `decision`.
+            threshold, top_k, top1_fallback: How labels are predicted on fully labelled data, as in
+                `decision`.
+            unknown_classes: What to do about classes of the data that the model does not know: `stop`, or
+                `leave_out` to evaluate over the others; `left_out` in the result says what was left out.
             batch_size, workers, device, console: As in `predict`.
             settings: Fields of `DataConfig`, for example `unlisted="negative"`.
 
@@ -290,12 +218,22 @@ class Run:
 
         Raises:
             InputError: The data can't be read, has no such split, has a class that the model does not know,
-                or has no known positive label where it is not fully labelled.
+                or has no known positive label where it is not fully labelled; or the decision does not suit.
         """
         engine = Engine(batch_size, workers, device, console)
-        return of_one(
-            evaluate_runs([self], data, engine, split, observed=observed, mean_labels=mean_labels, **settings)
+        result = evaluate(
+            {str(self.folder): self},
+            data if isinstance(data, DataConfig) else data_config(data, settings),
+            split=split,
+            observed=observed,
+            mean_labels=mean_labels,
+            decision={"threshold": threshold, "top_k": top_k, "top1_fallback": top1_fallback},
+            predict=lambda run, samples: run.logits(samples, engine),
+            unknown_classes=unknown_classes,
+            intervals=False,
+            report=(console or Console(silent=True)).line,
         )
+        return of_one(result)
 
     def decision(
         self,
@@ -323,7 +261,13 @@ class Run:
         check_mean_labels(mean_labels, len(self.classes))
         cut: float | None = self.threshold
         if mean_labels is not None:
-            cut = threshold_at(self.card["threshold"]["curve"], mean_labels)
+            curve = self.card["threshold"].get("curve")
+            if curve is None:
+                raise InputError(
+                    f"{self.folder}: was trained by an earlier version, which kept no thresholds for other "
+                    "numbers of labels. Pass --threshold or --top_k, or train again."
+                )
+            cut = threshold_at(curve, mean_labels)
         elif threshold is not None:
             cut = self._logit(threshold)
         elif top_k:
@@ -395,10 +339,7 @@ class Run:
 
     def probabilities(self, logits: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
         """Turn what `logits` returned into scores, float32 in [0, 1], as `Predictions` describes them."""
-        from scipy.special import expit
-
-        normalised = self._classifier.top.scores == models.LOG_SOFTMAX
-        return np.asarray(np.exp(logits) if normalised else expit(logits), np.float32)
+        return models.probabilities(logits, self._classifier.top.scores)
 
     def _labels(self, logits: npt.NDArray[np.float32], decision: Decision) -> list[list[str]]:
         order = np.argsort(-logits, axis=1, kind="stable")
@@ -406,8 +347,9 @@ class Run:
         return [[self.classes[c] for c in ranked[marks]] for ranked, marks in zip(order, chosen, strict=True)]
 
 
-def _data_config(path: str | Path, settings: dict[str, Any]) -> DataConfig:
+def data_config(path: str | Path, settings: dict[str, Any]) -> DataConfig:
+    """Settings of data from its path and fields of `DataConfig` by name."""
     return from_dict({"data": {**settings, "path": str(path)}}).data
 
 
-__all__ = ["Config", "Predictions", "Run", "compare", "load", "train"]
+__all__ = ["Config", "Predictions", "Run", "load", "train"]

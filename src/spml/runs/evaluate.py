@@ -4,34 +4,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from ..config import DataConfig
 from ..data import Dataset, Samples, start_opening
-from ..decisions import default_mean_labels
+from ..decisions import Decision, default_mean_labels
 from ..errors import InputError
-from ..files import write_json, write_rows
 from ..labels import ObservedLabels
 from ..metrics import (
+    MIN_DRAWS,
     Candidate,
     Comparison,
-    LabelledScores,
-    Ranks,
     compare_ranks,
-    metrics,
     observed_ranks,
 )
 from ..models import BackboneSpec
+from .common_classes import UnknownClasses, columns_of, common_classes, left_out
+from .full_labels import Logits, Measured, measure_runs
 from .resolve import check_mean_labels
-
-Logits = npt.NDArray[np.float32]
-
-JSON, CSV, PICTURE = "comparison.json", "comparison.csv", "comparison.png"
 
 
 class Trained(Protocol):
@@ -39,11 +33,11 @@ class Trained(Protocol):
 
     Attributes:
         classes: Class names, in the order of the columns of its scores.
-        threshold: Logit at and above which a label is predicted.
+        card: Content of model.json.
     """
 
     classes: tuple[str, ...]
-    threshold: float
+    card: dict[str, Any]
 
     @property
     def trained_on(self) -> str:
@@ -55,8 +49,15 @@ class Trained(Protocol):
         """Backbone, and how images are prepared for it."""
         ...
 
-    def columns(self, path: str, classes: tuple[str, ...]) -> npt.NDArray[np.int64]:
-        """Column of the model for each class of a data set."""
+    def decision(
+        self,
+        *,
+        mean_labels: float | None = None,
+        threshold: float | None = None,
+        top_k: int = 0,
+        top1_fallback: bool = False,
+    ) -> Decision:
+        """How logits become labels."""
         ...
 
 
@@ -70,8 +71,11 @@ def evaluate(
     split: str,
     observed: bool,
     mean_labels: float | None,
+    decision: Mapping[str, Any],
     predict: Callable[[_Trained, Samples], Logits],
     report: Callable[[str], None],
+    unknown_classes: UnknownClasses = "stop",
+    intervals: bool = True,
     draws: int = 200,
     seed: int = 0,
 ) -> dict[str, Any]:
@@ -83,26 +87,38 @@ def evaluate(
         split: `train`, `val` or `test`.
         observed: Compare by observed labels even if true labels are available. Data that is not fully
             labelled is always compared in this way.
-        mean_labels: Mean labels per sample K of the SP-score; None = `default_mean_labels`.
+        mean_labels: Mean labels per sample K of the SP-score; None = `default_mean_labels`. Where labels are
+            full, an argument of the decision.
+        decision: Further arguments of `Trained.decision`, by which labels are predicted.
         predict: Computes the logits (N, C) of a run.
         report: Called with a line before something that takes long.
+        unknown_classes: `stop` refuses data with a class that the runs do not know; `leave_out` evaluates
+            over the classes that both have. Then, where labels are full, a sample whose labels are all left
+            out stays, as one that has none; by observed labels it is left out.
+        intervals: Where labels are full, compare runs by a bootstrap over samples.
         draws: Number of draws of the bootstrap, as in `spml.metrics.compare_models`.
         seed: Seed of the bootstrap.
 
     Returns:
         A dict that can be written as JSON. `labels` is `full`, with the metrics of each run in `runs`, in
-        [0, 1] and over the classes of the data; or `observed only`, with `candidates`, `tie_set` and
-        `cross_checks`, where SP and A exceed 1 if a model does better than K allows for. Both have `warnings`
-        and `notes`.
+        [0, 1] and over the classes of the data, and, with `intervals`, the `tie_set` of the best by mAP; or
+        `observed only`, with `candidates`, `tie_set` and `cross_checks`, where SP and A exceed 1 if a model
+        does better than K allows for. Both have `left_out`, `warnings` and `notes`.
 
     Raises:
         InputError: The runs have different classes; or the data can't be read, has no such split, has a class
-            that the runs do not know, has no known positive label, or, with `observed`, has no unknown one.
+            that the runs do not know, has no known positive label, or, with `observed`, has no unknown one;
+            or there are too few draws.
     """
-    first = next(iter(runs.values()))
+    name, first = next(iter(runs.items()))
     check_classes(runs)
     check_mean_labels(mean_labels, len(first.classes))
+    if draws < MIN_DRAWS:
+        raise InputError(f"--draws must be at least {MIN_DRAWS}, got {draws}")
+    for run in runs.values():
+        run.decision(**decision)  # refuses wrong values before images are read
     opening = start_opening(config, purpose="evaluate", report=report)
+    common = common_classes(config.path, opening.classes, name, first.classes, unknown_classes)
 
     @cache
     def finish(size: int, interpolation: str) -> Dataset:
@@ -111,25 +127,66 @@ def evaluate(
     dataset = finish(first.spec.size, first.spec.interpolation)
     if split not in dataset.splits:
         raise InputError(f"{config.path}: has no {split!r} split, but {', '.join(dataset.splits)} (--split).")
-    columns = first.columns(config.path, dataset.classes)
-
-    def logits(run: _Trained) -> Logits:
-        """Logits of a run in the order of the classes of the first run."""
-        column_of = {name: column for column, name in enumerate(run.classes)}
-        samples = finish(run.spec.size, run.spec.interpolation).splits[split]
-        return predict(run, samples)[:, [column_of[name] for name in first.classes]]
-
     truth, labels = dataset.truth.get(split), dataset.splits[split].observed
     if truth is not None and not observed:
-        result = _against_truth(runs, logits, truth, columns, dataset.empty)
+        labels = truth
     else:
         _check_observed(labels, config.path, split)
-        labels = labels.with_classes(columns, len(first.classes))
-        ranks = {name: _ranks(logits(run), labels, name, config.path) for name, run in runs.items()}
+    full = labels is truth
+    left, rows = left_out(common, labels, drop=not full)
+    labels = common.reduce(labels, rows)
+    if not labels.positives_per_class().any():
+        raise InputError(
+            f"{config.path}: no sample of the {split!r} split has a label of a class that can be measured. "
+            "Name another --split, or other data."
+        )
+
+    def logits(name: str) -> Logits:
+        """Logits of a run over its own classes."""
+        run = runs[name]
+        samples = finish(run.spec.size, run.spec.interpolation).splits[split]
+        if len(rows) < len(samples):
+            ids = tuple(samples.ids[row] for row in rows)
+            samples = Samples(ids, samples.inputs.take(rows), samples.observed.take(rows))
+        found = predict(run, samples)
+        if np.isnan(found).any():
+            raise InputError(
+                f"{config.path}: the scores of {name} are NaN for some samples, which can't be ranked."
+            )
+        return found
+
+    labels = labels.with_classes(common.positions, len(first.classes))
+    if full:
+        # A class that the data does not list is unknown in it, not absent, so it is left out.
+        known = np.sort(common.positions)
+        names = tuple(first.classes[column] for column in known)
+        measured = {
+            name: Measured(
+                partial(logits, name),
+                run.decision(mean_labels=mean_labels, **decision),
+                columns_of(names, run.classes),
+            )
+            for name, run in runs.items()
+        }
+        matrix = labels.to_ternary()[:, known]
+        result = measure_runs(
+            measured, matrix, names, dataset.empty, draws=draws if intervals else 0, seed=seed
+        )
+        absent = [name for name in first.classes if name not in set(names)]
+        result["classes_not_in_data"] = absent
+        result["notes"] = [f"Not in the data, and left out: {', '.join(absent)}."] if absent else []
+        if mean_labels is None and decision.get("threshold") is None and not decision.get("top_k"):
+            result["notes"] += _assumptions(runs)
+    else:
+        target = labels.index if labels.index is not None else labels.to_ternary()
+        ranks = {
+            name: observed_ranks(logits(name)[:, columns_of(first.classes, run.classes)], target)
+            for name, run in runs.items()
+        }
         k = mean_labels or default_mean_labels(len(first.classes))
         result = _describe(compare_ranks(ranks, len(labels), k, draws, seed))
         result["mean_labels_source"] = "default" if mean_labels is None else "stated"
-        result["notes"] = _notes(truth is not None)
+        result["notes"] = _notes(truth is not None, decision)
     not_held_out = split == "train" or set(dataset.splits) == {"test"}
     warnings = [
         f"{name} was trained on samples of {config.path}, so these results say little about new samples. "
@@ -138,33 +195,9 @@ def evaluate(
         if not_held_out and _same_path(run.trained_on, config.path)
     ]
     result["warnings"] = [*warnings, *result.get("warnings", [])]
-    return {"data": config.path, "split": split, "samples": len(labels), **result}
-
-
-def _against_truth(
-    runs: Mapping[str, _Trained],
-    logits: Callable[[_Trained], Logits],
-    truth: ObservedLabels,
-    columns: npt.NDArray[np.int64],
-    empty: Literal["exclude", "zero"],
-) -> dict[str, Any]:
-    """Metrics of each run against full labels, over the classes of the data."""
-    classes = next(iter(runs.values())).classes
-    # A class that the data does not list is unknown in it, not absent, so it is left out.
-    known = np.sort(columns)
-    full = truth.with_classes(columns, len(classes)).to_ternary()[:, known]
-    names = tuple(classes[column] for column in known)
-    absent = [name for name in classes if name not in names]
-    return {
-        "labels": "full",
-        "classes_not_in_data": absent,
-        "warnings": [],
-        "notes": [f"Not in the data, and left out: {', '.join(absent)}."] if absent else [],
-        "runs": {
-            name: full_metrics(logits(run)[:, known], full, names, run.threshold, empty)
-            for name, run in runs.items()
-        },
-    }
+    result["notes"] = [*left.describe(), *result["notes"]]
+    about = {"data": config.path, "split": split, "samples": len(labels)}
+    return {**about, "left_out": {**left._asdict(), "classes": list(left.classes)}, **result}
 
 
 def of_one(result: dict[str, Any]) -> dict[str, Any]:
@@ -176,44 +209,6 @@ def of_one(result: dict[str, Any]) -> dict[str, Any]:
     left_out = ("candidates", "tie_set", "cross_checks")
     about = {key: value for key, value in result.items() if key not in left_out}
     return about | {key: candidate[key] for key in ("SP", "P", "A", "naive_mAP", "SP_interval")}
-
-
-def write_comparison(folder: Path, comparison: dict[str, Any]) -> None:
-    """Write a comparison by observed labels as JSON, as CSV (a row per run) and as a picture.
-
-    Raises:
-        SpmlError: A file could not be written.
-    """
-    from .. import plots
-
-    write_json(folder / JSON, comparison)
-    header = ["run", "SP", "SP_low", "SP_high", "P", "A", "naive_mAP"]
-    header += ["rank_SP", "rank_P", "rank_A", "rank_naive_mAP", "behind", "sd", "z", "in_tie_set"]
-    rows = [
-        [
-            *(c["run"], c["SP"], *c["SP_interval"], c["P"], c["A"], c["naive_mAP"], *c["ranks"].values()),
-            *(c["behind"], c["sd"], c["z"], int(c["in_tie_set"])),
-        ]
-        for c in comparison["candidates"]
-    ]
-    write_rows(folder / CSV, header, rows)
-    plots.tie_set(folder / PICTURE, comparison["candidates"])
-
-
-def full_metrics(
-    logits: Logits,
-    truth: npt.NDArray[np.int8],
-    classes: tuple[str, ...],
-    threshold: float,
-    empty: Literal["exclude", "zero"] = "exclude",
-) -> dict[str, Any]:
-    """Compute all registered metrics against full labels (N, C) in {-1, +1}, by name.
-
-    A label is predicted at and above `threshold`. A class without positives is left out of mAP (`exclude`),
-    or counts as 0 in it (`zero`).
-    """
-    data = LabelledScores(logits, truth, classes, threshold, empty)
-    return {"labels": "full", **{name: metric.measure(data) for name, metric in metrics().items()}}
 
 
 def _same_path(first: str, second: str) -> bool:
@@ -251,12 +246,6 @@ def _check_observed(labels: ObservedLabels, path: str, split: str) -> None:
             f"{path}: no sample of the {split!r} split has a known positive label, so models can't be judged "
             "on it. Label some, or name another --split."
         )
-
-
-def _ranks(logits: Logits, labels: ObservedLabels, name: str, path: str) -> Ranks:
-    if np.isnan(logits).any():
-        raise InputError(f"{path}: the scores of {name} are NaN for some samples, which can't be ranked.")
-    return observed_ranks(logits, labels.index if labels.index is not None else labels.to_ternary())
 
 
 def _describe(comparison: Comparison) -> dict[str, Any]:
@@ -298,7 +287,23 @@ def _describe_candidate(candidate: Candidate) -> dict[str, Any]:
     }
 
 
-def _notes(fully_labelled: bool) -> list[str]:
-    if not fully_labelled:
-        return []
-    return ["The data is fully labelled; its true labels were not used."]
+def _notes(fully_labelled: bool, decision: Mapping[str, Any]) -> list[str]:
+    notes = ["The data is fully labelled; its true labels were not used."] if fully_labelled else []
+    stated = [f"--{name}" for name, value in decision.items() if value]
+    if stated:
+        notes.append(f"The SP-score needs no predicted labels: {', '.join(stated)} changed nothing.")
+    return notes
+
+
+def _assumptions(runs: Mapping[str, Trained]) -> list[str]:
+    """Name the runs whose threshold stands on a number of labels per sample that nobody stated."""
+    assumed: dict[float, list[str]] = {}
+    for name, run in runs.items():
+        threshold = run.card["threshold"]
+        if threshold["source"] == "default":
+            assumed.setdefault(threshold["labels_per_sample"], []).append(name)
+    return [
+        f"{', '.join(names)}: the threshold assumes {k:g} labels per sample (--mean_labels or --threshold "
+        "change it)."
+        for k, names in assumed.items()
+    ]

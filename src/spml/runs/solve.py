@@ -20,7 +20,7 @@ from ..engine.lbfgs_path import solve_path
 from ..engine.loop import Judging
 from ..errors import SpmlError
 from ..methods.base import Objective
-from ..metrics import compare_ranks, sp_score
+from ..metrics import FEWEST_SHOWN, compare_ranks, shown_score, sp_score
 
 
 class Fitted(NamedTuple):
@@ -50,9 +50,14 @@ class Fitted(NamedTuple):
     tried: Sequence[dict[str, Any]] = ()
 
 
-def describe_scores(record: dict[str, Any], metric: str) -> str:
+def describe_scores(record: dict[str, Any], judge: Judging) -> str:
     """Format the validation scores of a record for the terminal."""
+    metric = judge.metric
     text = f"{metric} {100 * record[metric]:.2f}"
+    if metric == "val/SP":
+        few = isinstance(judge, Judge) and judge.known < FEWEST_SHOWN
+        shown = f"not shown (< {FEWEST_SHOWN} samples)" if few else shown_score(record[metric])
+        text = f"{metric} {shown}"
     if metric != "val/mAP" and "val/mAP" in record:
         text += f"  (true val/mAP {100 * record['val/mAP']:.2f}, not used)"
     return text
@@ -150,7 +155,7 @@ class _Solutions:
             if isinstance(self._judge, Judge) and metric == "val/SP":
                 self._ranks[str(number)] = self._judge.ranks(scores)
             unsolved = "" if record.get("converged", True) else "  not converged"
-            self._report(f"penalty {record['penalty']:<10}  {describe_scores(record, metric)}{unsolved}")
+            self._report(f"penalty {record['penalty']:<10}  {describe_scores(record, self._judge)}{unsolved}")
 
     def tie_set_size(self) -> int | None:
         """Number of solutions in the tie set of the best one; None where the SP-score did not choose."""

@@ -13,9 +13,9 @@ import torch
 
 from .. import models, plots
 from ..data import Dataset
-from ..decisions import Judge, default_mean_labels, global_threshold, threshold_curve
+from ..decisions import Decision, Judge, default_mean_labels, global_threshold, threshold_curve
 from ..files import write_json
-from ..metrics import mean_average_precision
+from ..metrics import FEWEST_SHOWN, mean_average_precision, shown_score
 from ..version import __version__
 from . import folder as run_files
 from . import init_from
@@ -102,8 +102,9 @@ def write_results(folder: Path, finished: Finished) -> str:
     write_json(folder / run_files.SUMMARY, summary)
     _draw_curves(folder, finished)
     if data.kind == "image":
-        _draw_examples(folder, finished, threshold)
-    return _closing_lines(folder, summary)
+        never = tuple(data.classes.index(name) for name in card["without_positives"])
+        _draw_examples(folder, finished, Decision(threshold, never=never))
+    return _closing_lines(folder, summary, finished.judge.known)
 
 
 def versions() -> dict[str, str]:
@@ -183,25 +184,46 @@ def _draw_curves(folder: Path, finished: Finished) -> None:
         plots.penalty_curves(path, fitted.history, metric=metric, best=fitted.best)
 
 
-def _draw_examples(folder: Path, finished: Finished, threshold: float) -> None:
+def _draw_examples(folder: Path, finished: Finished, decision: Decision) -> None:
     data = finished.run.data
     split = "test" if "test" in finished.scores else "val"
-    samples, scores, classes = data.splits[split], finished.scores[split], data.classes
+    samples, classes, truth = data.splits[split], data.classes, data.truth.get(split)
     rows = np.linspace(0, len(samples) - 1, min(_EXAMPLES, len(samples))).round().astype(int)
-    truth = data.truth.get(split)
-    plots.example_sheet(
-        folder / run_files.EXAMPLES,
-        samples.inputs.fetch(rows, None).numpy(),
-        samples.observed.take(rows).to_names(classes),
-        [[classes[c] for c in np.flatnonzero(row >= threshold)] for row in scores[rows]],
-        truth.take(rows).to_names(classes) if truth is not None else None,
-    )
+    logits = finished.scores[split][rows]
+    scores = models.probabilities(logits, finished.classifier.top.scores)
+    predicted = decision(logits)
+    observed = samples.observed.take(rows).to_ternary() == 1
+    true = None if truth is None else truth.take(rows).to_ternary() == 1
+    relevant = predicted | observed if true is None else predicted | observed | true
+    labels = [
+        [
+            plots.ExampleLabel(
+                classes[c],
+                float(scores[row, c]),
+                bool(observed[row, c]),
+                bool(predicted[row, c]),
+                None if true is None else bool(true[row, c]),
+            )
+            for c in np.flatnonzero(relevant[row])
+        ]
+        for row in range(len(rows))
+    ]
+    images = samples.inputs.fetch(rows, None).numpy()
+    plots.example_sheet(folder / run_files.EXAMPLES, images, labels, with_truth=true is not None)
 
 
-def _closing_lines(folder: Path, summary: dict[str, Any]) -> str:
+def _closing_lines(folder: Path, summary: dict[str, Any], known: int) -> str:
+    """Closing lines; `known` counts the validation samples with a known positive label."""
     selected, cost = summary["selected"], summary["cost"]
     value = summary["validation"][selected["metric"]]
-    text = f"{selected['metric']} {100 * value:.2f} ({selected['labels']})"
+    if selected["metric"] == "val/mAP":
+        shown = f" {100 * value:.2f}"
+    elif known < FEWEST_SHOWN:
+        samples = "1 sample is" if known == 1 else f"{known} samples are"
+        shown = f", not shown because {samples} fewer than {FEWEST_SHOWN}"
+    else:
+        shown = f" {shown_score(value)}"
+    text = f"{selected['metric']}{shown} ({selected['labels']})"
     for key in ("epoch", "penalty"):
         if key in selected:
             tied = f" ({selected['tie_set']} in the tie set)" if "tie_set" in selected else ""

@@ -214,7 +214,7 @@ def _end_epoch(folder: Path, console: Console, trainer: Trainer) -> None:
     history = trainer.state.history
     run_files.write_lines(folder / run_files.METRICS, history)
     last = history[-1]
-    scores = f"loss {last['train/loss']:.4f}  {describe_scores(last, trainer.judge.metric)}"
+    scores = f"loss {last['train/loss']:.4f}  {describe_scores(last, trainer.judge)}"
     console.line(f"epoch {last['epoch']:>3}/{trainer.config.epochs}  {scores}  {last['seconds']:.1f} s")
 
 

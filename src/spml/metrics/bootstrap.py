@@ -1,0 +1,123 @@
+"""Bootstrap over samples: how often each was drawn, and mAP on the draws."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from .arrays import Empty, FloatArray, IntArray, as_scores, as_truth
+
+MIN_DRAWS = 50
+"""Enough for a rough standard deviation, even with a single known positive."""
+
+_BLOCK = 1 << 20  # multiplicities held in memory at a time
+_BLOCK_BYTES = 1 << 26  # size of the block of multiplicities that is gathered at a time
+
+
+def resamples(samples: int, draws: int, seed: int) -> Iterator[IntArray]:
+    """Yield how often each sample was drawn with replacement, int64 (some draws, N) at a time.
+
+    Only the raw bits of PCG64 are used, which NumPy promises never to change; taking the remainder favours no
+    sample by more than N / 2^64.
+
+    Args:
+        samples: Number N of samples, N of which are drawn.
+        draws: Number of draws of the whole set.
+        seed: Seed of the draws, which are the same on every platform.
+    """
+    bits = np.random.PCG64(seed)
+    at_once = max(1, _BLOCK // samples)
+    for first in range(0, draws, at_once):
+        count = min(at_once, draws - first)
+        rows = (bits.random_raw((count, samples)) % np.uint64(samples)).astype(np.int64)
+        yield np.stack([np.bincount(row, minlength=samples) for row in rows])
+
+
+def bootstrap_map(
+    scores: npt.ArrayLike | torch.Tensor,
+    truth: npt.ArrayLike | torch.Tensor,
+    multiplicity: npt.NDArray[np.integer],
+    empty: Empty = "exclude",
+) -> FloatArray:
+    """mAP of each draw b: `mean_average_precision` with row i repeated `multiplicity[b, i]` times.
+
+    AP_c = sum_i m_i y_i (sum_{j: s_j >= s_i} m_j y_j) / (sum_{j: s_j >= s_i} m_j) / sum_i m_i y_i. Each class
+    is sorted once for all draws; O(C N (log N + B)).
+
+    Args:
+        scores: Scores (N, C), as in `metrics.average_precision`.
+        truth: Labels (N, C), as in `metrics.average_precision`.
+        multiplicity: Non-negative integers (B, N).
+        empty: How a class without a positive in a draw counts: `exclude` leaves it out of the mean of that
+            draw, `zero` counts it as 0.
+
+    Returns:
+        float64 (B,), in [0, 1].
+
+    Raises:
+        ValueError: Shapes that differ, a NaN score, a wrong label, another value of `empty`, or a draw
+            without any positive and `empty="exclude"`.
+    """
+    if empty not in ("exclude", "zero"):
+        raise ValueError(f'empty must be "exclude" or "zero", got {empty!r}')
+    values = as_scores(scores)
+    positive, known = as_truth(truth, values.shape)
+    samples, classes = values.shape
+    if multiplicity.ndim != 2 or multiplicity.shape[1] != samples:
+        raise ValueError(f"multiplicity must have shape (B, {samples}), got {multiplicity.shape}")
+    tracks = [
+        _thresholds(values[:, c], positive[:, c], None if known is None else known[:, c])
+        for c in range(classes)
+        if positive[:, c].any()
+    ]
+    # Sums of whole numbers up to 2^24 are exact in float32, which adds several times faster.
+    dtype = np.float32 if multiplicity.sum(axis=1, dtype=np.int64).max(initial=0) < 1 << 24 else np.float64
+    draws = len(multiplicity)
+    total, defined = np.zeros(draws), np.zeros(draws, np.int64)
+    width = max(1, _BLOCK_BYTES // (samples * np.dtype(dtype).itemsize))
+    for first in range(0, draws, width):
+        block = slice(first, first + width)
+        weights = np.ascontiguousarray(multiplicity[block].T.astype(dtype))
+        for track in tracks:
+            drawn = np.add.reduceat(weights[track.order], track.starts, axis=0).astype(np.float64)
+            hits = np.add.reduceat(weights[track.positives], track.positive_starts, axis=0).astype(np.float64)
+            positives = hits.cumsum(axis=0)
+            precision = positives / np.maximum(drawn.cumsum(axis=0), 1.0)  # before any sample 0, not 0 / 0
+            count = positives[-1]
+            total[block] += (hits * precision).sum(axis=0) / np.maximum(count, 1.0)
+            defined[block] += count > 0
+    if empty == "zero":
+        return np.asarray(total / classes)
+    if (defined == 0).any():
+        raise ValueError(
+            f'draw {int(np.argmin(defined))} has no positive, so its mean is undefined; empty="zero" gives 0'
+        )
+    return np.asarray(total / defined)
+
+
+class _Track(NamedTuple):
+    """One class, from the highest score to its last positive, cut at each distinct score of a positive."""
+
+    order: npt.NDArray[np.int32]
+    starts: npt.NDArray[np.int64]
+    positives: npt.NDArray[np.int64]
+    positive_starts: npt.NDArray[np.int64]
+
+
+def _thresholds(
+    value: npt.NDArray[np.floating], mark: npt.NDArray[np.bool_], known: npt.NDArray[np.bool_] | None
+) -> _Track:
+    rows = np.arange(len(value)) if known is None else np.flatnonzero(known)
+    ascending = rows[np.argsort(value[rows], kind="stable")]
+    in_order = value[ascending]
+    positives = np.flatnonzero(mark)
+    positives = positives[np.argsort(value[positives], kind="stable")][::-1]
+    levels, first = np.unique(-value[positives], return_index=True)
+    # Number of samples with a score of at least each level, which is where the next piece starts.
+    reached = len(rows) - np.searchsorted(in_order, -levels, side="left")
+    starts = np.concatenate([[0], reached[:-1]])
+    return _Track(ascending[::-1][: reached[-1]].astype(np.int32), starts, positives, first)
