@@ -65,6 +65,27 @@ def run_training(
         torch.set_num_threads(threads)
 
 
+def complete_config(config: Config, *, resume: bool = False, console: Console | None = None) -> Config:
+    """Settle every setting of a run without training it; nothing is written.
+
+    Args:
+        config: Settings; what is left open is filled in.
+        resume: Take the settings of the run in the folder, if no data is named.
+        console: Shows notes; by default on standard error.
+
+    Raises:
+        InputError: A setting or the data does not suit.
+    """
+    console = console or Console()
+    if resume and not config.data.path:
+        config = _saved_config(config)
+    config = replace(config, output=str(run_folder(config)))
+    run = resolve(config, partial(open_for_backbone, report=console.line))
+    for note in run.notes:
+        console.line(f"note: {note}.")
+    return run.config
+
+
 def _train(config: Config, folder: Path, resume: bool, console: Console) -> Path:
     started = time.perf_counter()
     run = resolve(config, partial(open_for_backbone, report=console.line))
