@@ -285,6 +285,9 @@ def _wrong_positional(command: Command) -> str:
         return (
             f"{action.dest.upper()} is missing: {action.help}. `{command.name} --help` shows how to call it."
         )
+    for word, action in zip(words, expected, strict=False):
+        if action.choices and word not in action.choices:
+            return f"{action.dest.upper()} must be one of {', '.join(map(str, action.choices))}, got {word!r}"
     if len(words) > len(expected) and not any(action.nargs in _MANY for action in expected):
         return (
             f"unexpected argument {words[len(expected)]!r}. Put quotes round a name with spaces; "

@@ -12,6 +12,7 @@ from ..version import __version__
 from .analyse import add_analyse_command, run_analyse
 from .arguments import find_command, parse
 from .bench import add_bench_commands, run_bench
+from .completion import add_completion_command, run_completion
 from .data import add_data_commands, run_data
 from .demo import add_demo_command, run_demo_command
 from .evaluate import add_evaluate_command, run_evaluate
@@ -22,6 +23,7 @@ from .train import add_train_command, run_train
 _COMMANDS: dict[str, Callable[[Namespace], None]] = {
     "analyse": run_analyse,
     "bench": run_bench,
+    "completion": run_completion,
     "data": run_data,
     "demo": run_demo_command,
     "evaluate": run_evaluate,
@@ -74,4 +76,5 @@ def make_parser(*, with_figures: bool = True) -> ArgumentParser:
     add_analyse_command(commands, with_figures=with_figures)
     add_bench_commands(commands)
     add_methods_command(commands)
+    add_completion_command(commands)
     return parser
