@@ -82,6 +82,8 @@ def run_train(arguments: Namespace) -> None:
         SpmlError: Training failed or was interrupted.
     """
     from ..engine import Interrupted
+    from ..runs.folder import how_to_continue
+    from ..runs.resolve import run_folder
     from ..runs.train import complete_config, run_training
 
     settings = arguments.as_dict()
@@ -102,3 +104,5 @@ def run_train(arguments: Namespace) -> None:
         raise Interrupted(
             f"{stop}; everything up to here is saved. Continue with the same command and --resume."
         ) from stop
+    except KeyboardInterrupt as stop:
+        raise Interrupted(f"interrupted; {how_to_continue(run_folder(config))}") from stop

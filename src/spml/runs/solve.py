@@ -32,6 +32,7 @@ class Fitted(NamedTuple):
         passes: Passes over the training set.
         state: State of the objective at the chosen epoch.
         tied: Number of records in the tie set of the chosen one; None if it was not computed.
+        start_loss: Loss of the first step; None for a head that is solved.
     """
 
     history: list[dict[str, Any]]
@@ -40,6 +41,7 @@ class Fitted(NamedTuple):
     passes: int
     state: dict[str, Tensor]
     tied: int | None = None
+    start_loss: float | None = None
 
 
 def describe_scores(record: dict[str, Any], metric: str) -> str:
