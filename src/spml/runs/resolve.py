@@ -165,13 +165,13 @@ def assumed_mean_labels(config: Config, data: Dataset, *, new_head: bool) -> str
     """
     if config.mean_labels is not None:
         return ""
-    full = {name: data.splits[name].observed.full for name in ("train", "val")}
+    full = {name for name, samples in data.splits.items() if samples.observed.full}
     uses = []
-    if not full["val"]:
+    if "val" not in full:
         uses.append("the threshold")
-    if config.select == "observed" or (config.select == "auto" and not full["val"]):
+    if config.select == "observed" or (config.select == "auto" and "val" not in full):
         uses.append("the SP-score")
-    if (config.model.head_bias == "prior" and new_head) or (not config.method and not full["train"]):
+    if (config.model.head_bias == "prior" and new_head) or (not config.method and "train" not in full):
         uses.append("the bias that the head starts with" if config.method else "the bias of the head")
     if not uses:
         return ""
