@@ -298,7 +298,9 @@ def _wrong_positional(command: Command) -> str:
 
 def _missing_option(command: Command) -> str:
     named = {given.action for given in _given(command)}
+    required = getattr(command.parser, "required_args", ())  # older versions of jsonargparse keep them apart
     for action in command.parser._actions:
-        if action.required and action.option_strings and action not in named:
+        needed = action.required or action.dest in required
+        if needed and action.option_strings and action not in named:
             return f"{action.option_strings[0]} is required: {action.help}."
     return ""
