@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import yaml
 
-from .errors import InputError, nearest
+from .errors import InputError, closest, nearest
 
 AUTO = "auto"
 """The method that solves an ensemble of heads in closed form."""
@@ -265,26 +266,64 @@ def _fill(cls: Any, settings: Mapping[str, Any], prefix: str) -> Any:
                 raise InputError(f"{prefix + key}: expected settings by name, got {value!r}")
             values[key] = _fill(hint, value, f"{prefix}{key}.")
         else:
-            values[key] = _typed(value, hint, prefix + key)
+            values[key] = typed(value, hint, prefix + key)
     return cls(**values)
 
 
-def _typed(value: Any, hint: Any, name: str) -> Any:
+def typed(value: Any, hint: Any, name: str) -> Any:
+    """Check the type of a value that was read from YAML or given in Python.
+
+    Args:
+        value: Value of a setting.
+        hint: Type hint of the setting: a plain type, a `Literal`, a dictionary, or a union of them.
+        name: Name of the setting, for the message.
+
+    Returns:
+        The value; a whole number becomes a float where a float is expected.
+
+    Raises:
+        InputError: Says in one sentence what the value must be and what it is.
+    """
     if get_origin(hint) is Literal:
         if value not in get_args(hint):
-            raise InputError(f"{name} must be one of {', '.join(get_args(hint))}, got {value!r}")
+            advice = closest(value, get_args(hint)) if isinstance(value, str) else ""
+            if isinstance(value, bool) and "no" in get_args(hint):
+                advice = f"YAML reads yes and no as true and false: write {'yes' if value else 'no'!r}."
+            message = f"{name} must be {describe_type(hint)}, got {value!r}"
+            raise InputError(f"{message}. {advice}" if advice else message)
         return value
     if isinstance(value, os.PathLike) and hint is str:
         return os.fspath(value)
     allowed = tuple(dict if get_origin(part) is dict else part for part in get_args(hint) or (hint,))
     if get_origin(hint) is dict:
         allowed = (dict,)
+    if float in allowed and isinstance(value, str) and _EXPONENT.fullmatch(value):
+        return float(value)
     if float in allowed and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     if not isinstance(value, allowed) or (isinstance(value, bool) and bool not in allowed):
-        names = " or ".join("nothing" if part is type(None) else part.__name__ for part in allowed)
-        raise InputError(f"{name} must be of type {names}, got {value!r}")
+        raise InputError(f"{name} must be {describe_type(hint)}, got {value!r}")
     return value
+
+
+def describe_type(hint: Any) -> str:
+    """Describe in words what a setting of this type must be, such as `a whole number`."""
+    if get_origin(hint) is Literal:
+        return "one of " + ", ".join(get_args(hint))
+    parts = (dict,) if get_origin(hint) is dict else get_args(hint) or (hint,)
+    return " or ".join(_TYPES[part] for part in parts if part in _TYPES)
+
+
+_TYPES = {
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    str: "text",
+    dict: "settings by name",
+}
+
+_EXPONENT = re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+")
+"""Numbers such as 1e-3, which YAML 1.1 reads as text because they have no point or no sign."""
 
 
 def check(config: Config) -> None:
@@ -327,20 +366,27 @@ def to_yaml(config: Config) -> str:
     return yaml.safe_dump(asdict(config), sort_keys=False, allow_unicode=True)
 
 
-def read_yaml(path: Path) -> Config:
+def read_yaml(path: Path, *, other: Iterable[str] = ()) -> Config:
     """Read a configuration from a YAML file.
 
+    Args:
+        path: The file.
+        other: Keys that are no settings and are left out.
+
     Raises:
-        InputError: The file is missing, is not YAML, or has unknown settings.
+        InputError: The file is missing, is not YAML, or has unknown settings or values of the wrong type.
     """
     try:
         settings = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise InputError(f"{path}: not a readable configuration ({error})") from error
+    except OSError as error:
+        raise InputError(f"{path}: not a readable configuration ({error.strerror or error})") from error
+    except (UnicodeDecodeError, yaml.YAMLError) as error:
+        raise InputError(f"{path}: not a readable configuration ({' '.join(str(error).split())})") from error
     if not isinstance(settings, dict):
-        raise InputError(f"{path}: expected settings by name, got {type(settings).__name__}")
+        found = "nothing" if settings is None else type(settings).__name__
+        raise InputError(f"{path}: expected settings by name, got {found}")
     try:
-        return from_dict(settings)
+        return from_dict({key: value for key, value in settings.items() if key not in other})
     except InputError as error:
         raise InputError(f"{path}: {error}") from error
 

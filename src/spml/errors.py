@@ -38,8 +38,13 @@ def unexpected(error: Exception) -> str:
 def nearest(name: str, options: Iterable[str]) -> str:
     """Suggest the options closest to a misspelt name, or list the options if none is close."""
     options = sorted(options)
-    close = difflib.get_close_matches(name.lower(), options, n=3, cutoff=0.5)
-    if close:
-        return "Did you mean " + " or ".join(close) + "?"
+    if close := closest(name, options):
+        return close
     listed = ", ".join(options[:20]) + (f", ... ({len(options)} in all)" if len(options) > 20 else "")
     return f"Known: {listed}."
+
+
+def closest(name: str, options: Iterable[str]) -> str:
+    """Suggest the options closest to a misspelt name; empty if none is close."""
+    close = difflib.get_close_matches(name.lower(), sorted(options), n=3, cutoff=0.5)
+    return "Did you mean " + " or ".join(close) + "?" if close else ""

@@ -46,10 +46,10 @@ def test_a_path_as_data_is_not_read_as_settings(tmp_path, capsys):
     ("arguments", "message"),
     [
         ([], "name a figure; `spml analyse --list` lists them"),
-        (["loses", "1"], "invalid choice: 'loses'"),
-        (["losses"], "analyse.losses.sources"),
+        (["loses", "1"], "unknown command 'loses'. Did you mean losses?"),
+        (["losses"], "analyse losses: SOURCES is missing: exponents q3"),
         (["gradients", "em2"], "Did you mean em?"),
-        (["gradients", "em", "--over", "q"], "Expected a typing.Literal['p', 'z']"),
+        (["gradients", "em", "--over", "q"], "--over must be one of p, z, got 'q'"),
     ],
 )
 def test_wrong_usage(arguments, message, tmp_path, capsys, monkeypatch):

@@ -179,6 +179,49 @@ def test_a_signal_lets_the_step_finish_and_writes_a_checkpoint(tmp_path):
     assert equal_states(resumed.model.state_dict(), expected.model.state_dict())
 
 
+@pytest.mark.parametrize(("step", "before"), [(10, 100 + 3 * 16), (7, 100), (28, 400)])
+def test_a_resumed_training_first_reports_the_samples_that_were_done(tmp_path, step, before):
+    steps, again = [], []
+
+    def interrupt(rows):
+        steps.append(rows)
+        if len(steps) == step:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(Interrupted):
+        make_trainer(tmp_path, on_step=interrupt).fit()
+    make_trainer(tmp_path, on_step=again.append).fit(resume=True)
+    assert again[0] == before
+    assert sum(again) == sum(steps) + sum(again[1:]) == 4 * 100
+
+
+def test_a_signal_in_the_last_validation_stops_with_everything_saved(tmp_path):
+    class Signals(CountsEpochs):
+        def on_epoch_end(self, progress, train_pass):
+            super().on_epoch_end(progress, train_pass)
+            if self.epochs == 4:
+                os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(Interrupted, match="stopped after the last epoch: training is complete"):
+        make_trainer(tmp_path, objective=Signals()).fit()
+    again = make_trainer(tmp_path, objective=CountsEpochs())
+    assert len(again.fit(resume=True).history) == 4
+
+
+def test_the_loss_of_the_first_step_is_kept(tmp_path):
+    class Constant(CountsEpochs):
+        """The loss of a step is its number."""
+
+        steps = 6.0
+
+        def forward(self, outputs, batch):
+            self.steps += 1
+            return {name: 0 * outputs.logits.sum() + self.steps / 2 for name in ("one", "other")}
+
+    assert make_trainer(tmp_path, objective=Constant()).fit().start_loss == 7.0
+    assert make_trainer(tmp_path, objective=Constant()).fit(resume=True).start_loss == 7.0
+
+
 def test_changed_data_is_not_resumed(tmp_path):
     make_trainer(tmp_path, identity="a").fit()
     with pytest.raises(InputError, match="data changed"):

@@ -172,15 +172,21 @@ def test_a_damaged_file_of_weights_is_refused(weights: Path) -> None:
         build_backbone(spec, config)
 
 
-def _pretrained(monkeypatch: pytest.MonkeyPatch, answer: Any) -> tuple[list[str], Any]:
+def _pretrained(monkeypatch: pytest.MonkeyPatch, answer: Any, cached: Any = None) -> tuple[list[str], Any]:
+    """Without network: `answer` is the file of the hub, or its refusal; `cached` is already there."""
     asked: list[str] = []
+
+    def ask(url: str) -> None:
+        asked.append(url)
+        if isinstance(answer, Exception):
+            raise answer
 
     def download(repository: str, file: str) -> str:
         asked.append(f"{repository}/{file}")
-        if isinstance(answer, Exception):
-            raise answer
         return str(answer)
 
+    monkeypatch.setattr("huggingface_hub.try_to_load_from_cache", lambda repository, file: cached)
+    monkeypatch.setattr("huggingface_hub.get_hf_file_metadata", ask)
     monkeypatch.setattr("huggingface_hub.hf_hub_download", download)
     config = ModelConfig(TINY)
     return asked, lambda report=print: build_backbone(describe(config, PHOTOS), config, report=report)
@@ -189,7 +195,11 @@ def _pretrained(monkeypatch: pytest.MonkeyPatch, answer: Any) -> tuple[list[str]
 def test_pretrained_weights_come_as_safetensors(monkeypatch: pytest.MonkeyPatch, weights: Path) -> None:
     asked, build = _pretrained(monkeypatch, weights)
     backbone = build()
-    assert asked == [f"timm/{backbone.spec.name}/model.safetensors"]
+    name = f"timm/{backbone.spec.name}"
+    assert asked == [
+        f"https://huggingface.co/{name}/resolve/main/model.safetensors",
+        f"{name}/model.safetensors",
+    ]
     assert backbone.spec.weights == "pretrained"
     assert not any(name.startswith("fc.") for name in backbone.network.state_dict())
     expected = load_file(weights)["conv1.0.weight"]
@@ -198,12 +208,20 @@ def test_pretrained_weights_come_as_safetensors(monkeypatch: pytest.MonkeyPatch,
 
 def test_without_network_access_weights_are_not_random(monkeypatch: pytest.MonkeyPatch) -> None:
     lines: list[str] = []
-    _, build = _pretrained(monkeypatch, OSError("no route to host"))
+    asked, build = _pretrained(monkeypatch, OSError("no route to host"))
     with pytest.raises(InputError, match="no route to host") as caught:
         build(lines.append)
     assert "--model.weights FILE.safetensors" in str(caught.value)
     assert "--model.weights random" in str(caught.value)
     assert [line for line in lines if TINY in line and "pretrained" in line] == lines[:1]
+    assert len(asked) == 1, "asked again after the first refusal"
+
+
+def test_weights_in_the_cache_need_no_network(monkeypatch: pytest.MonkeyPatch, weights: Path) -> None:
+    asked, build = _pretrained(monkeypatch, OSError("no route to host"), cached=str(weights))
+    expected = load_file(weights)["conv1.0.weight"]
+    assert torch.equal(build().network.get_parameter("conv1.0.weight"), expected)
+    assert not asked
 
 
 def test_pretrained_weights_that_do_not_fit_are_refused(

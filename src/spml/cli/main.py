@@ -10,17 +10,20 @@ from jsonargparse import ArgumentParser, Namespace
 from ..errors import SpmlError
 from ..version import __version__
 from .analyse import add_analyse_command, run_analyse
+from .arguments import find_command, parse
 from .bench import add_bench_commands, run_bench
+from .completion import add_completion_command, run_completion
 from .data import add_data_commands, run_data
 from .demo import add_demo_command, run_demo_command
 from .evaluate import add_evaluate_command, run_evaluate
 from .methods import add_methods_command, run_methods
 from .predict import add_predict_command, run_predict
-from .train import add_train_command, expand_short_options, run_train
+from .train import add_train_command, run_train
 
 _COMMANDS: dict[str, Callable[[Namespace], None]] = {
     "analyse": run_analyse,
     "bench": run_bench,
+    "completion": run_completion,
     "data": run_data,
     "demo": run_demo_command,
     "evaluate": run_evaluate,
@@ -37,15 +40,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if not arguments:
         parser.print_help()
         sys.exit(2)
-    parsed = parser.parse_args(expand_short_options(arguments) if arguments[0] == "train" else arguments)
-    command = parsed.subcommand
+    name = find_command(parser, arguments).name
     try:
-        _COMMANDS[command](parsed[command])
+        parsed = parse(parser, arguments)
+        _COMMANDS[parsed.subcommand](parsed[parsed.subcommand])
     except SpmlError as error:
-        print(f"spml {command}: {error}", file=sys.stderr)
+        print(f"{name}: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
-        print(f"spml {command}: interrupted", file=sys.stderr)
+        print(f"{name}: interrupted", file=sys.stderr)
         sys.exit(130)
     except BrokenPipeError:
         sys.stderr.close()
@@ -62,6 +65,7 @@ def make_parser(*, with_figures: bool = True) -> ArgumentParser:
         prog="spml",
         description="Single-positive multi-label learning: one known label per sample in, every label out.",
         version=__version__,
+        exit_on_error=False,
     )
     commands = parser.add_subcommands(required=True)
     add_demo_command(commands)
@@ -72,4 +76,5 @@ def make_parser(*, with_figures: bool = True) -> ArgumentParser:
     add_analyse_command(commands, with_figures=with_figures)
     add_bench_commands(commands)
     add_methods_command(commands)
+    add_completion_command(commands)
     return parser

@@ -2,36 +2,76 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from jsonargparse import ArgumentParser, Namespace
 
-from ..config import Config, from_dict
+from ..config import Config, from_dict, to_yaml
 from ..errors import InputError
+from .common_options import CommonOption, add_aliases, add_two_helps
 
-_SHORT_OPTIONS = {"--head": "--model.head", "--init-from": "--init_from"}
+_ALIASES = {
+    "--model.head": "--head",
+    "--model.backbone": "--backbone",
+    "--model.weights": "--weights",
+    "--model.frozen": "--frozen",
+    "--optim.lr": "--lr",
+    "--init_from": "--init-from",
+}
+
+_COMMON = (
+    CommonOption("--method"),
+    CommonOption(
+        "--head", "what is trained or solved on the features: `linear`, `mlp`, ..., or in seconds `ridge`"
+    ),
+    CommonOption("--backbone"),
+    CommonOption("--weights"),
+    CommonOption("--frozen"),
+    CommonOption("--epochs"),
+    CommonOption("--lr"),
+    CommonOption("--mean_labels"),
+    CommonOption("--data.unlisted"),
+    CommonOption("--init-from", "folder of a finished run whose model to start from"),
+    CommonOption("--output"),
+    CommonOption("--config"),
+    CommonOption("--print_config"),
+    CommonOption("--resume"),
+    CommonOption("--overwrite"),
+)
+
+_EXAMPLES = """examples:
+  spml train photos/ --output runs/photos           a folder of images per class
+  spml train labels.csv --mean_labels 2             a table of files and one known label each
+  spml train features.npz --head ridge              features of your own, solved in seconds
+
+`spml train --help-all` lists all options, those of data, model and optimiser."""
 
 
 def add_train_command(commands: Any) -> None:
     """Add `train` to the commands of `spml`."""
-    parser = ArgumentParser(description="Train a model on one known label per sample.")
+    parser = ArgumentParser(
+        description="Train a model on one known label per sample.",
+        usage="spml train [options] [path]",
+        add_help=False,
+        print_config=None,
+    )
+    add_two_helps(parser, _COMMON, _EXAMPLES)
     parser.add_argument(
         "path", nargs="?", default="", help="folder with one sub-folder per class, CSV, .npz, or `digits`"
     )
     parser.add_argument(
         "--config", action="config", help="YAML file with settings, such as config.yaml of a run"
     )
+    parser.add_argument(
+        "--print_config",
+        action="store_true",
+        help="print what would run, with every default settled, as YAML for --config; train nothing",
+    )
     parser.add_class_arguments(Config, as_group=False)
     parser.add_argument("--resume", action="store_true", help="continue the run in --output")
     parser.add_argument("--overwrite", action="store_true", help="replace the run in --output")
+    add_aliases(parser, _ALIASES)
     commands.add_subcommand("train", parser, help="train a model")
-
-
-def expand_short_options(arguments: Sequence[str]) -> list[str]:
-    """Replace short options by the names of the settings: the parser knows one name for each."""
-    parts = [argument.partition("=") for argument in arguments]
-    return [_SHORT_OPTIONS.get(name, name) + equals + value for name, equals, value in parts]
 
 
 def run_train(arguments: Namespace) -> None:
@@ -42,18 +82,27 @@ def run_train(arguments: Namespace) -> None:
         SpmlError: Training failed or was interrupted.
     """
     from ..engine import Interrupted
-    from ..runs.train import run_training
+    from ..runs.folder import how_to_continue
+    from ..runs.resolve import run_folder
+    from ..runs.train import complete_config, run_training
 
     settings = arguments.as_dict()
     resume, overwrite = settings.pop("resume"), settings.pop("overwrite")
+    print_config = settings.pop("print_config")
     settings.pop("config", None)
     path = settings.pop("path")
     if path and settings["data"]["path"] not in ("", path):
         raise InputError(f"the data is named twice: {path} and --data.path {settings['data']['path']}")
     settings["data"]["path"] = path or settings["data"]["path"]
+    config = from_dict(settings)
+    if print_config:
+        print(to_yaml(complete_config(config, resume=resume)), end="")
+        return
     try:
-        run_training(from_dict(settings), resume=resume, overwrite=overwrite)
+        run_training(config, resume=resume, overwrite=overwrite)
     except Interrupted as stop:
         raise Interrupted(
             f"{stop}; everything up to here is saved. Continue with the same command and --resume."
         ) from stop
+    except KeyboardInterrupt as stop:
+        raise Interrupted(f"interrupted; {how_to_continue(run_folder(config))}") from stop

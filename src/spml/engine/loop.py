@@ -40,6 +40,11 @@ _AGREE_STEPS = 10
 """Several processes agree every so many steps on whether to stop."""
 
 
+AFTER_LAST_EPOCH = (
+    "stopped after the last epoch: training is complete, the final predictions and the summary are missing"
+)
+"""Message of a run that was stopped between its last epoch and its summary."""
+
 OnScores = Callable[[int, npt.NDArray[np.float32]], None]
 """Receives the number of finished epochs, and the logits (N, C) of the recorded samples."""
 
@@ -79,7 +84,8 @@ class Trainer:
         workers: Number of processes that decode images.
         identity: Fingerprint of the data. A checkpoint with another one is not resumed.
         on_epoch: Called with this trainer after each epoch, on the first process.
-        on_step: Called after each step with the number of samples in it.
+        on_step: Called after each step with the number of samples in it, and when a training is resumed with
+            the number of those that were trained on before.
         recorded: Samples whose scores are handed to `on_scores`. Those of the validation split cost nothing,
             because they are computed anyway.
         on_scores: Called with the number of finished epochs and the logits (N, C) of `recorded`, one part
@@ -137,12 +143,14 @@ class Trainer:
 
         Raises:
             SpmlError: A term of the loss became NaN or infinite, or a checkpoint could not be written.
-            Interrupted: Stopped by SIGINT or SIGTERM, after a checkpoint was written.
+            Interrupted: Stopped by SIGINT or SIGTERM, after a checkpoint was written; by a signal in the last
+                epoch after its end, too.
             InputError: The checkpoint to resume from does not fit or can't be read.
         """
         torch.manual_seed(self.config.seed * self.fabric.world_size + self.fabric.global_rank)
         if resume:
             resume_training(self)
+            self.on_step(self._samples_done())
         with stop_on_signal(self._request_stop):
             if not self.state.step:
                 self._record()
@@ -160,6 +168,8 @@ class Trainer:
                 save_training(self)
                 if self.fabric.is_global_zero:
                     self.on_epoch(self)
+            if self._agree(self._stop_requested):
+                raise Interrupted(AFTER_LAST_EPOCH)
         self.model.load_state_dict(self.state.best)
         return self.state
 
@@ -212,6 +222,8 @@ class Trainer:
                 )
         state.add_terms(terms, rows)
         state.batch, state.step = state.batch + 1, state.step + 1
+        if state.step == 1:
+            state.start_loss = sum(total for total, _ in state.total_terms(self.fabric).values()) / rows
         self.on_step(rows)
 
     def _end_epoch(self, metrics: dict[str, float]) -> None:
@@ -229,6 +241,11 @@ class Trainer:
     def _learning_rate(self, step: int) -> float:
         steps_per_epoch = math.ceil(len(self.train) / self.config.batch_size)
         return learning_rate(self.config.optim, step, steps_per_epoch, self.config.epochs)
+
+    def _samples_done(self) -> int:
+        """Number of samples that were trained on, over all epochs."""
+        in_epoch = min(self.state.batch * self.config.batch_size, len(self.train))
+        return self.state.epoch * len(self.train) + in_epoch
 
     def _predict(self, samples: Samples) -> npt.NDArray[np.float32]:
         return predict_logits(
@@ -263,11 +280,13 @@ class Trainer:
 
     def _must_stop(self) -> bool:
         """Whether a signal has arrived. Several processes agree on the step at which they stop."""
-        if self.fabric.world_size == 1:
-            return self._stop_requested
-        if not self._is_due(_AGREE_STEPS):
+        if self.fabric.world_size > 1 and not self._is_due(_AGREE_STEPS):
             return False
-        return bool(self.fabric.all_gather(torch.tensor(self._stop_requested)).any())
+        return self._agree(self._stop_requested)
+
+    def _agree(self, stop: bool) -> bool:
+        """Whether any process wants to stop."""
+        return stop if self.fabric.world_size == 1 else bool(self.fabric.all_gather(torch.tensor(stop)).any())
 
     # -- divergence ----------------------------------------------------------------------------------------
 

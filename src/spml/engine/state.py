@@ -21,6 +21,7 @@ class LoopState:
         seconds: Time spent in training.
         sums: Per term of the loss, float64 (2,): sum over the samples of this epoch, and the first step at
             which the term was not finite (infinity if there is none). Kept on the device.
+        start_loss: Loss of the first step, before any weight has changed; None before it.
         history: One record per finished epoch.
         best_epoch: Position of the best epoch in `history`; -1 before the first one.
         best: State of the model at the end of the best epoch.
@@ -38,6 +39,7 @@ class LoopState:
     best: dict[str, Tensor] = field(default_factory=dict)
     best_objective: dict[str, Tensor] = field(default_factory=dict)
     finished: bool = False
+    start_loss: float | None = None
 
     @torch.no_grad()
     def add_terms(self, terms: dict[str, Tensor], rows: int) -> None:

@@ -253,16 +253,15 @@ def _with_size(spec: BackboneSpec, model: Any) -> Backbone:
 
 def _pretrained(spec: BackboneSpec) -> Any:
     import timm
-    from huggingface_hub import hf_hub_download
 
     known = timm.get_pretrained_cfg(spec.name)
-    advice = "Pass a file (--model.weights FILE.safetensors), or pass --model.weights random."
+    advice = "Pass a file that you have (--model.weights FILE.safetensors), or --model.weights random."
     if not known.hf_hub_id:
         raise InputError(f"timm has no pretrained weights for {spec.name}. {advice}")
     # By default timm falls back to a pickle, and leaves out layers whose shape differs.
     file = (known.hf_hub_filename or "pytorch_model.bin").replace("pytorch_model.bin", "model.safetensors")
     try:
-        path = hf_hub_download(known.hf_hub_id, file)
+        path = _download(known.hf_hub_id, file)
         overlay = {"file": path, "custom_load": False}
         model = timm.create_model(spec.name, pretrained=True, pretrained_cfg_overlay=overlay)
         model.reset_classifier(0)
@@ -273,6 +272,18 @@ def _pretrained(spec: BackboneSpec) -> Any:
             f"pretrained weights of {spec.name} could not be downloaded or loaded "
             f"({type(error).__name__}: {first_line}). Check the connection. {advice}"
         ) from error
+
+
+def _download(repository: str, file: str) -> str:
+    """Path of a file of the Hugging Face hub, downloaded unless it is in the cache."""
+    import huggingface_hub
+
+    path = huggingface_hub.try_to_load_from_cache(repository, file)
+    if isinstance(path, str):
+        return path
+    # Asks once and fails at once without a network, where the download would ask again for a minute.
+    huggingface_hub.get_hf_file_metadata(huggingface_hub.hf_hub_url(repository, file))
+    return huggingface_hub.hf_hub_download(repository, file)
 
 
 def _fill(model: Any, spec: BackboneSpec, path: Path) -> None:

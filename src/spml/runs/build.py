@@ -171,7 +171,12 @@ class Build:
         # A run that was killed before its first checkpoint starts from the beginning.
         state = trainer.fit(resume and folder is not None and has_checkpoint(folder))
         return Fitted(
-            state.history, state.best_epoch, state.seconds, len(state.history), state.best_objective
+            state.history,
+            state.best_epoch,
+            state.seconds,
+            len(state.history),
+            state.best_objective,
+            start_loss=state.start_loss,
         )
 
     def predict(self, split: str, model: nn.Module | None = None) -> npt.NDArray[np.float32]:

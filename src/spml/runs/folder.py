@@ -27,6 +27,15 @@ def holds_run(folder: Path) -> bool:
     return (folder / CONFIG).exists() or has_checkpoint(folder)
 
 
+def how_to_continue(folder: Path) -> str:
+    """Say what an interrupted run left in its folder, and how to go on."""
+    if has_checkpoint(folder):
+        return f"the last checkpoint is in {folder}. Continue with the same command and --resume."
+    if holds_run(folder):
+        return f"{folder} holds no checkpoint yet. Start again with the same command and --overwrite."
+    return "nothing was written."
+
+
 def check_free(folder: Path, *, resume: bool, overwrite: bool) -> None:
     """Check that a run may be written to a folder.
 

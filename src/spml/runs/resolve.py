@@ -11,6 +11,7 @@ from typing import NamedTuple
 from .. import models
 from ..config import AUTO, LBFGS, Config, DataConfig, ModelConfig, OptimConfig, check, differences
 from ..data import Dataset, start_opening
+from ..decisions import default_mean_labels
 from ..errors import InputError
 from ..methods.base import Needs, Objective
 from ..methods.registry import create, find
@@ -105,6 +106,8 @@ def resolve(config: Config, open_data: Opener, start: Start | None = None) -> Re
     _check_needs(config, needs)
     if objective and (remark := missed_warmup(config, objective)):
         notes.append(remark)
+    if remark := assumed_mean_labels(config, data, new_head=start is None):
+        notes.append(remark)
     return Resolved(config, spec, data, objective, start, tuple(notes))
 
 
@@ -163,6 +166,37 @@ def missed_warmup(config: Config, objective: Objective) -> str:
         f"method {config.method!r} infers nothing before epoch {objective.warmup + 1} (hp.warmup is "
         f"{objective.warmup}), and epochs is {config.epochs}: train longer, or set a shorter warmup"
     )
+
+
+def assumed_mean_labels(config: Config, data: Dataset, *, new_head: bool) -> str:
+    """A remark on the mean number of labels per sample K that is assumed; empty if it is stated or not used.
+
+    Args:
+        config: Complete settings.
+        data: Data set with its splits.
+        new_head: Whether the head of the model is a new one.
+    """
+    if config.mean_labels is not None:
+        return ""
+    full = {name for name, samples in data.splits.items() if samples.observed.full}
+    uses = []
+    if "val" not in full:
+        uses.append("the threshold")
+    if config.select == "observed" or (config.select == "auto" and "val" not in full):
+        uses.append("the SP-score")
+    if (config.model.head_bias == "prior" and new_head) or (
+        not config.method and config.model.head != models.LDA and "train" not in full
+    ):
+        uses.append("the bias that the head starts with" if config.method else "the bias of the head")
+    if not uses:
+        return ""
+    classes = len(data.classes)
+    labels = default_mean_labels(classes)
+    assumed = f"{labels:g} label{'' if labels == 1 else 's'} per sample assumed"
+    if labels < 2:
+        assumed += f" (half of the {classes} classes)"
+    listed = ", ".join(uses[:-1]) + (" and " if uses[1:] else "") + uses[-1]
+    return f"{assumed} for {listed}: pass --mean_labels K if you know better"
 
 
 # -- checks that need no data ----------------------------------------------------------------------------

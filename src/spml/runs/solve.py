@@ -37,6 +37,7 @@ class Fitted(NamedTuple):
         tried: Space, head, penalty and score of every solution from which the members were chosen.
         held_out: Scores (N, C) of the validation samples by a model that was not fitted to them, where the
             final one was; None = those of the final model.
+        start_loss: Loss of the first step; None for a head that is solved.
     """
 
     history: list[dict[str, Any]]
@@ -48,6 +49,7 @@ class Fitted(NamedTuple):
     members: Sequence[dict[str, Any]] = ()
     held_out: npt.NDArray[np.float32] | None = None
     tried: Sequence[dict[str, Any]] = ()
+    start_loss: float | None = None
 
 
 def describe_scores(record: dict[str, Any], judge: Judging) -> str:

@@ -19,6 +19,7 @@ from ..metrics import FEWEST_SHOWN, mean_average_precision, shown_score
 from ..version import __version__
 from . import folder as run_files
 from . import init_from
+from .divergence import fit_warnings
 from .resolve import Resolved
 from .solve import Fitted
 
@@ -97,6 +98,12 @@ def write_results(folder: Path, finished: Finished) -> str:
         "threshold": {key: value for key, value in card["threshold"].items() if key != "curve"},
         "data": _describe_data(finished),
         "cost": finished.cost,
+        "warnings": fit_warnings(
+            fitted,
+            config,
+            positives=int(data.splits["val"].observed.positives_per_class().sum()),
+            share=finished.judge.mean_labels / len(data.classes),
+        ),
         "versions": versions(),
     }
     write_json(folder / run_files.SUMMARY, summary)
@@ -231,5 +238,6 @@ def _closing_lines(folder: Path, summary: dict[str, Any], known: int) -> str:
     if summary["test"]:
         text += f"; test mAP {100 * summary['test']['mAP']:.2f}"
     text += f"; {cost['seconds']:.0f} s, {cost['peak_memory_mib']:.0f} MiB"
-    lines = [text, *(f"note: {warning}" for warning in selected.get("warnings", ())), f"{folder}: done"]
-    return "\n".join(lines)
+    notes = [f"note: {warning}" for warning in selected.get("warnings", ())]
+    warnings = [f"warning: {warning}" for warning in summary["warnings"]]
+    return "\n".join([text, *notes, *warnings, f"{folder}: done"])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -15,7 +17,7 @@ from .. import models
 from ..config import Config, differences, read_yaml, to_yaml
 from ..data import Dataset
 from ..decisions import Judge
-from ..engine import Trainer, make_fabric
+from ..engine import AFTER_LAST_EPOCH, Interrupted, Trainer, make_fabric
 from ..engine.process_memory import give_back_freed_memory, peak_memory
 from ..errors import InputError
 from ..files import remove_leftovers, write_rows, write_text
@@ -64,6 +66,27 @@ def run_training(
             return _train(config, folder, resume, console)
     finally:
         torch.set_num_threads(threads)
+
+
+def complete_config(config: Config, *, resume: bool = False, console: Console | None = None) -> Config:
+    """Settle every setting of a run without training it; nothing is written.
+
+    Args:
+        config: Settings; what is left open is filled in.
+        resume: Take the settings of the run in the folder, if no data is named.
+        console: Shows notes; by default on standard error.
+
+    Raises:
+        InputError: A setting or the data does not suit.
+    """
+    console = console or Console()
+    if resume and not config.data.path:
+        config = _saved_config(config)
+    config = replace(config, output=str(run_folder(config)))
+    run = resolve(config, partial(open_for_backbone, report=console.line))
+    for note in run.notes:
+        console.line(f"note: {note}.")
+    return run.config
 
 
 def _train(config: Config, folder: Path, resume: bool, console: Console) -> Path:
@@ -119,34 +142,46 @@ def _train(config: Config, folder: Path, resume: bool, console: Console) -> Path
             recorded=recorder.samples,
             on_scores=recorder.write,
         )
-    scores = {name: build.predict(name) for name in data.splits if name != "train"}
-    if fitted.held_out is not None:
-        scores["val"] = fitted.held_out
-    if fabric.is_global_zero:
-        if run.solved:
-            run_files.write_lines(folder / run_files.METRICS, [*fitted.tried, *fitted.history])
-        assert build.classifier is not None
-        finished = Finished(
-            run=run,
-            judge=judge,
-            classifier=build.classifier,
-            fitted=fitted,
-            scores=scores,
-            head_bias=build.head_bias,
-            init_from=origin,
-            fingerprint=fingerprint,
-            cost={
-                "seconds": round(time.perf_counter() - started, 2),
-                **_training_cost(run, fitted),
-                "features": feature_cost,
-                "device": str(fabric.device),
-                "devices": config.devices,
-            },
-        )
-        console.line(write_results(folder, finished))
-    fabric.barrier()
+    with _after_training(run):
+        scores = {name: build.predict(name) for name in data.splits if name != "train"}
+        if fitted.held_out is not None:
+            scores["val"] = fitted.held_out
+        if fabric.is_global_zero:
+            if run.solved:
+                run_files.write_lines(folder / run_files.METRICS, [*fitted.tried, *fitted.history])
+            assert build.classifier is not None
+            finished = Finished(
+                run=run,
+                judge=judge,
+                classifier=build.classifier,
+                fitted=fitted,
+                scores=scores,
+                head_bias=build.head_bias,
+                init_from=origin,
+                fingerprint=fingerprint,
+                cost={
+                    "seconds": round(time.perf_counter() - started, 2),
+                    **_training_cost(run, fitted),
+                    "features": feature_cost,
+                    "device": str(fabric.device),
+                    "devices": config.devices,
+                },
+            )
+            console.line(write_results(folder, finished))
+        fabric.barrier()
     give_back_freed_memory()
     return folder
+
+
+@contextmanager
+def _after_training(run: Resolved) -> Iterator[None]:
+    """Say what is saved when the user stops what follows the last epoch; of a solved head, nothing is."""
+    try:
+        yield
+    except KeyboardInterrupt as stop:
+        if run.solved:
+            raise
+        raise Interrupted(AFTER_LAST_EPOCH) from stop
 
 
 def _saved_config(config: Config) -> Config:

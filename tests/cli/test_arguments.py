@@ -1,0 +1,147 @@
+"""A wrong command line gives one line: what was found, what was expected, what comes nearest."""
+
+from __future__ import annotations
+
+import pytest
+
+from spml.cli.arguments import find_command, parse
+from spml.cli.main import main, make_parser
+from spml.errors import InputError
+
+
+def refuse(capsys, *arguments):
+    """Run a command that must fail with exit code 2 and one line, which is returned."""
+    with pytest.raises(SystemExit) as stopped:
+        main(list(arguments))
+    captured = capsys.readouterr()
+    assert stopped.value.code == 2
+    assert captured.out == ""
+    assert captured.err.count("\n") == 1
+    return captured.err.rstrip("\n")
+
+
+@pytest.mark.parametrize(
+    ("line", "answer"),
+    [
+        ("trian photos", "spml: unknown command 'trian'. Did you mean train?"),
+        ("train photos --epoch 3", "spml train: unknown option --epoch. Did you mean --epochs?"),
+        ("train --modle.head ridge", "spml train: unknown option --modle.head. Did you mean --model.head?"),
+        ("train -epochs 3", "spml train: unknown option -epochs. Did you mean --epochs?"),
+        ("train --dropout .1", "spml train: unknown option --dropout. Did you mean --model.dropout?"),
+        ("train --mean-label 2", "spml train: unknown option --mean-label. Did you mean --mean_labels?"),
+        (
+            "train --zzz 3 photos",
+            "spml train: unknown option --zzz. `spml train --help-all` lists the options.",
+        ),
+        ("train photos --epochs ten", "spml train: --epochs must be a whole number, got 'ten'"),
+        ("train photos --epochs 1.5", "spml train: --epochs must be a whole number, got 1.5"),
+        ("train photos --lr high", "spml train: --lr must be a number, got 'high'"),
+        ("train photos --mean-labels=two", "spml train: --mean_labels must be a number, got 'two'"),
+        ("train photos --data.flip maybe", "spml train: --data.flip must be true or false, got 'maybe'"),
+        (
+            "train photos --frozen perhaps",
+            "spml train: --frozen must be one of auto, yes, no, got 'perhaps'",
+        ),
+        (
+            "train photos --optim.name adamm",
+            "spml train: --optim.name must be one of adamw, adam, sgd, lbfgs, got 'adamm'. "
+            "Did you mean adam or adamw?",
+        ),
+        ("train photos --seed", "spml train: --seed needs a value: a whole number."),
+        ("train photos --output --resume", "spml train: --output needs a value."),
+        ("train --resume=yes", "spml train: --resume takes no value, got 'yes'."),
+        (
+            "train my photos",
+            "spml train: unexpected argument 'photos'. Put quotes round a name with spaces; "
+            "`spml train --help` shows what the command takes.",
+        ),
+        ("data inpsect photos", "spml data: unknown command 'inpsect'. Did you mean inspect?"),
+        ("data", "spml data: name a command: inspect, prepare, convert."),
+        ("bench rn quick", "spml bench: unknown command 'rn'. Did you mean run?"),
+        ("bench run quick --worker 2", "spml bench run: unknown option --worker. Did you mean --workers?"),
+        (
+            "predict",
+            "spml predict: RUN is missing: folder of the run. `spml predict --help` shows how to call it.",
+        ),
+        ("evaluate run --splt val", "spml evaluate: unknown option --splt. Did you mean --split?"),
+        (
+            "data prepare voc2012",
+            "spml data prepare: --root is required: folder that holds the official folders.",
+        ),
+        ("demo --processes all", "spml demo: --processes must be a whole number, got 'all'"),
+        ("--versoin", "spml: unknown option --versoin. Did you mean --version?"),
+    ],
+)
+def test_a_wrong_command_line(line, answer, capsys):
+    assert refuse(capsys, *line.split()) == answer
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("optim:\n  lr: 1e-3\nepochs: ten\n", "epochs must be a whole number, got 'ten'"),
+        ("optm:\n  lr: 0.1\n", "unknown setting 'optm'. Did you mean optim?"),
+        ("model:\n  haed: ridge\n", "unknown setting 'model.haed'. Did you mean head?"),
+        (
+            "model: {frozen: no}\n",
+            "model.frozen must be one of auto, yes, no, got False. YAML reads yes and no as true and false: "
+            "write 'no'.",
+        ),
+        ("optim: {lr: fast}\n", "optim.lr must be a number, got 'fast'"),
+        ("path: photos\nmethod: 3\n", "method must be text, got 3"),
+        ("", "expected settings by name, got nothing"),
+        ("a: [1,\n", "not a readable configuration (while parsing"),
+        (None, "not a readable configuration (No such file or directory)"),
+    ],
+)
+def test_a_wrong_file_of_settings(text, answer, tmp_path, capsys):
+    path = tmp_path / "settings.yaml"
+    if text is not None:
+        path.write_text(text)
+    assert refuse(capsys, "train", "photos", "--config", str(path)).startswith(
+        f"spml train: {path}: {answer}"
+    )
+
+
+def test_hyphens_and_underscores_and_short_names_are_the_same_options():
+    words = (
+        "train photos --mean-labels 2 --batch_size=8 --data.val-share 0.1 --hp.some-rate 3 --init-from run"
+    )
+    settings = parse(make_parser(), words.split()).train
+    assert (settings.mean_labels, settings.batch_size, settings.data.val_share) == (2.0, 8, 0.1)
+    assert (settings.hp, settings.init_from) == ({"some_rate": 3}, "run")
+    words = "train photos --lr 0.1 --backbone vit --weights a.safetensors --frozen yes --head linear"
+    settings = parse(make_parser(), words.split()).train
+    assert settings.optim.lr == 0.1
+    model = settings.model
+    assert (model.backbone, model.weights, model.frozen, model.head) == (
+        "vit", "a.safetensors", "yes", "linear"
+    )  # fmt: skip
+
+
+def test_values_are_left_as_they_are():
+    words = [
+        "train",
+        "my-photos and-more",
+        "--output",
+        "some-where/run-1",
+        "--hp.w",
+        "-1",
+        "--mean_labels",
+        "-2",
+    ]
+    settings = parse(make_parser(), words).train
+    assert (settings.path, settings.output) == ("my-photos and-more", "some-where/run-1")
+    assert (settings.hp, settings.mean_labels) == ({"w": -1}, -2.0)
+
+
+def test_a_message_that_no_rule_explains_is_shown_in_one_line():
+    with pytest.raises(InputError) as caught:
+        parse(make_parser(), ["train", "photos", "--hp", "[1"])
+    assert "hp" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_command_is_found_behind_options():
+    command = find_command(make_parser(), ["data", "--unknown", "inspect", "photos", "--x"])
+    assert (command.name, command.arguments) == ("spml data inspect", ["photos", "--x"])

@@ -1,0 +1,70 @@
+"""`spml completion` prints a script that completes commands, options and values, and starts no Python."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+
+import pytest
+
+from spml.cli.completion import completion_script
+from spml.cli.main import main, make_parser
+from spml.methods.registry import methods
+
+
+@pytest.fixture(scope="module")
+def scripts():
+    return {
+        shell: completion_script(make_parser(with_figures=False), shell, list(methods()))
+        for shell in ("bash", "zsh")
+    }
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+@pytest.mark.parametrize(
+    ("line", "completed"),
+    [
+        ("spml tra", ["train"]),
+        ("spml train --epo", ["--epochs"]),
+        ("spml train --model.head", ["--model.head", "--model.head_bias"]),
+        ("spml train photos --frozen ", ["auto", "yes", "no"]),
+        ("spml train --data.flip f", ["false"]),
+        ("spml train --method gp", ["gpr"]),
+        ("spml data ins", ["inspect"]),
+        ("spml bench run --engine ", ["local", "ray"]),
+        ("spml methods em_", ["em_apl"]),
+        ("spml predict mod", ["model.json"]),
+        ("spml train --output mod", ["model.json"]),
+    ],
+)
+def test_bash_completes_a_line(scripts, line, completed, tmp_path):
+    (tmp_path / "model.json").touch()
+    words = line.split(" ")
+    typed = f"COMP_WORDS=({' '.join(word or chr(34) * 2 for word in words)}); COMP_CWORD={len(words) - 1}"
+    script = f'{scripts["bash"]}\n{typed}\n_shtab_spml\nprintf "%s\\n" "${{COMPREPLY[@]}}"\n'
+    done = subprocess.run(["bash", "-c", script], cwd=tmp_path, check=True, capture_output=True, text=True)
+    assert done.stdout.split() == completed
+    assert "python" not in scripts["bash"].lower()
+
+
+def test_the_script_for_zsh_names_commands_options_and_values(scripts):
+    script = scripts["zsh"]
+    assert script.startswith("#compdef spml\n")
+    assert '{--model.frozen,--frozen}"[' in script
+    assert "(auto yes no)" in script
+    assert f"({' '.join(methods())})" in script
+    for command in ("train", "predict", "evaluate", "completion"):
+        assert f"    {command}:" in script
+
+
+def test_the_command_prints_the_script_with_the_figures(capsys):
+    main(["completion", "bash"])
+    script = capsys.readouterr().out
+    assert "_shtab_spml_analyse_maps_option_strings=" in script
+
+
+def test_another_shell_is_refused(capsys):
+    with pytest.raises(SystemExit) as stopped:
+        main(["completion", "fsh"])
+    assert stopped.value.code == 2
+    assert capsys.readouterr().err == "spml completion: SHELL must be one of bash, zsh, got 'fsh'\n"

@@ -1,0 +1,160 @@
+"""`spml train`: its two helps, and what it says before and after training."""
+
+from __future__ import annotations
+
+import re
+from contextlib import contextmanager
+
+import pytest
+import yaml
+
+from spml.cli.arguments import parse
+from spml.cli.main import main, make_parser
+from spml.config import from_dict, read_yaml
+from spml.engine import Interrupted, Trainer
+from spml.runs.console import Console
+from spml.runs.train import run_training
+from tests.runs.test_closed_form_runs import make_features
+
+QUICK = ["--data.unlisted", "negative", "--data.observe", "single", "--epochs", "1", "--threads", "1"]
+
+
+@pytest.fixture(scope="module")
+def features(tmp_path_factory):
+    return make_features(tmp_path_factory.mktemp("data") / "features.npz")
+
+
+def help_of(capsys, *arguments):
+    with pytest.raises(SystemExit) as stopped:
+        main(["train", *arguments])
+    assert stopped.value.code == 0
+    return capsys.readouterr().out
+
+
+def test_the_short_help_lists_a_dozen_options_and_three_examples(capsys):
+    text = help_of(capsys, "--help")
+    options = re.findall(r"^  (--[\w.-]+)", text, re.M)
+    assert 12 <= len(options) <= 16
+    assert {"--method", "--head", "--backbone", "--weights", "--frozen", "--lr", "--mean_labels"} <= {
+        *options
+    }
+    examples = re.findall(r"^  spml (train .+?)  +", text, re.M)
+    assert len(examples) == 3
+    for example in examples:
+        assert parse(make_parser(with_figures=False), example.split()).train.path == example.split()[1]
+    assert "--frozen {auto,yes,no}" in text
+    assert "Number of passes over the training set. (default: 20)" in " ".join(text.split())
+    assert "--help-all" in text
+    assert len(text.splitlines()) < 60
+    assert help_of(capsys, "photos", "-h") == text
+
+
+def test_the_full_help_lists_every_setting_and_its_other_name(capsys):
+    text = help_of(capsys, "--help-all")
+    options = {*re.findall(r"--[\w.-]+", text)}
+    assert {"--data.observe_noise", "--optim.schedule", "--record_samples", "--print_config"} <= options
+    for setting, short in {"optim.lr": "lr", "model.frozen": "frozen", "init_from": "init-from"}.items():
+        assert re.search(rf"--{setting} [\w{{,}}]+, --{short} ", text)
+
+
+def test_print_config_shows_the_configuration_of_the_run_that_would_follow(features, tmp_path, capsys):
+    command = ["train", str(features), *QUICK, "--lr", "0.02", "--output", str(tmp_path / "run")]
+    main([*command, "--print_config"])
+    captured = capsys.readouterr()
+    assert not (tmp_path / "run").exists()
+    settings = yaml.safe_load(captured.out)
+    assert settings["optim"]["lr"] == 0.02
+    assert settings["model"]["backbone"] == "none"
+    (tmp_path / "printed.yaml").write_text(captured.out)
+    main(["train", "--config", str(tmp_path / "printed.yaml")])
+    assert (tmp_path / "run" / "config.yaml").read_text() == captured.out
+    main(["train", "--output", str(tmp_path / "run"), "--resume", "--print-config"])
+    assert capsys.readouterr().out == captured.out
+    assert read_yaml(tmp_path / "printed.yaml").output == str(tmp_path / "run")
+
+
+def test_print_config_of_data_that_is_not_there_is_an_error(tmp_path, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        main(["train", str(tmp_path / "nowhere"), "--print_config"])
+    captured = capsys.readouterr()
+    assert (stopped.value.code, captured.out) == (2, "")
+    assert "no such file or folder" in captured.err
+
+
+def stop_in(monkeypatch, name, *command):
+    """Train, and press Ctrl-C in a function of the program."""
+
+    def interrupt(*arguments, **options):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(name, interrupt)
+        with pytest.raises(SystemExit) as stopped:
+            main(list(command))
+    assert stopped.value.code == 130
+
+
+def test_ctrl_c_after_the_last_epoch_says_what_is_saved(features, tmp_path, capsys, monkeypatch):
+    output = tmp_path / "run"
+    command = ["train", str(features), *QUICK, "--output", str(output)]
+    stop_in(monkeypatch, "spml.runs.train.write_results", *command)
+    assert capsys.readouterr().err.splitlines()[-1] == (
+        "spml train: stopped after the last epoch: training is complete, the final predictions and the "
+        "summary are missing; everything up to here is saved. Continue with the same command and --resume."
+    )
+    trained = (output / "metrics.jsonl").read_bytes()
+    main([*command, "--resume"])
+    assert "epoch   1/1" not in capsys.readouterr().err
+    assert (output / "metrics.jsonl").read_bytes() == trained
+    assert (output / "summary.json").is_file()
+
+
+def test_ctrl_c_while_nothing_is_saved_says_so(features, tmp_path, capsys, monkeypatch):
+    output = tmp_path / "run"
+    command = ["train", str(features), "--head", "ridge", "--threads", "1", "--output", str(output)]
+    stop_in(monkeypatch, "spml.runs.train.resolve", *command)
+    assert capsys.readouterr().err == "spml train: interrupted; nothing was written.\n"
+    for name in ("spml.runs.build.solve", "spml.runs.train.write_results"):
+        stop_in(monkeypatch, name, *command, "--overwrite")
+        assert capsys.readouterr().err.splitlines()[-1] == (
+            f"spml train: interrupted; {output} holds no checkpoint yet. Start again with the same command "
+            "and --overwrite."
+        )
+
+
+def test_the_bar_of_a_resumed_run_starts_where_it_stopped(features, tmp_path, monkeypatch):
+    shown = []
+
+    class Bar(Console):
+        @contextmanager
+        def progress(self, total, label):
+            shown.append((total, []))
+            yield shown[-1][1].append
+
+    settings = from_dict({
+        "data": {"path": str(features), "unlisted": "negative", "observe": "single"},
+        "method": "an", "epochs": 3, "threads": 1, "output": str(tmp_path / "run"),
+    })  # fmt: skip
+    train_epoch = Trainer._train_epoch
+
+    def stop(self):
+        if self.state.epoch == 2:
+            raise Interrupted("stopped")
+        return train_epoch(self)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Trainer, "_train_epoch", stop)
+        with pytest.raises(Interrupted):
+            run_training(settings, console=Bar(silent=True))
+    run_training(settings, resume=True, console=Bar(silent=True))
+    (total, first), (same, second) = shown
+    assert total == same == 3 * 160
+    assert sum(first) == second[0] == 2 * 160
+    assert sum(second) == total
+
+
+def test_train_says_what_it_took_for_k(features, tmp_path, capsys):
+    main(["train", str(features), *QUICK, "--print_config"])
+    assert "note: 2 labels per sample assumed for the threshold, the SP-score" in capsys.readouterr().err
+    main(["train", str(features), *QUICK, "--print_config", "--mean_labels", "2"])
+    assert "assumed" not in capsys.readouterr().err

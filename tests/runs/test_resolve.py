@@ -1,0 +1,56 @@
+"""What `resolve` tells of the settings that it fills in."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from spml.config import from_dict
+from spml.runs.resolve import assumed_mean_labels
+from tests.engine.test_loop import make_data
+
+ALL = "the threshold, the SP-score and the bias that the head starts with"
+
+
+def remark(*, classes=4, new_head=True, full=(), **settings):
+    """The remark on K for data with one known label per sample; the splits in `full` are fully labelled."""
+    data = make_data(classes=classes)
+    splits = {
+        name: replace(samples, observed=data.truth[name]) if name in full else samples
+        for name, samples in data.splits.items()
+    }
+    return assumed_mean_labels(from_dict(settings), replace(data, splits=splits), new_head=new_head)
+
+
+PRIOR = {"method": "gr", "model": {"head_bias": "prior"}}
+ZERO = {"method": "gr", "model": {"head_bias": "zero"}}
+RIDGE = {"model": {"head": "ridge"}}
+
+
+@pytest.mark.parametrize(
+    ("settings", "for_what"),
+    [
+        (PRIOR, ALL),
+        (ZERO, "the threshold and the SP-score"),
+        ({**PRIOR, "new_head": False}, "the threshold and the SP-score"),
+        ({**ZERO, "select": "oracle"}, "the threshold"),
+        ({**PRIOR, "full": ("train", "val")}, "the bias that the head starts with"),
+        ({**ZERO, "full": ("train", "val"), "select": "observed"}, "the SP-score"),
+        (RIDGE, "the threshold, the SP-score and the bias of the head"),
+        ({**RIDGE, "full": ("train",)}, "the threshold and the SP-score"),
+    ],
+)
+def test_the_remark_names_what_an_assumed_k_affects(settings, for_what):
+    assert remark(**settings) == (
+        f"2 labels per sample assumed for {for_what}: pass --mean_labels K if you know better"
+    )
+
+
+def test_few_classes_and_a_stated_k():
+    assert remark(classes=3, **ZERO).startswith(
+        "1.5 labels per sample assumed (half of the 3 classes) for the"
+    )
+    assert remark(classes=2, **ZERO).startswith("1 label per sample assumed (half of the 2 classes) for the")
+    assert remark(**PRIOR, mean_labels=2.5) == ""
+    assert remark(**ZERO, full=("train", "val")) == ""
