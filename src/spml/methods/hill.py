@@ -22,7 +22,7 @@ _PAPER = (
 
 
 _SUMMED = f"{SUMMED}: in one comparison on features of animal photographs the two came to 51.43 and 50.76 mAP"
-_BIAS = "the released training code leaves the head's bias at its random start near 0; here it starts at logit(K / C)"
+_BIAS = "the head's bias starts at logit(K / C); the released training code leaves it at random near 0"
 
 
 @register("hill")
