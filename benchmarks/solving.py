@@ -3,10 +3,10 @@
     python benchmarks/solving.py DATA    # DATA holds the folder `features`, which is not in this repository
 
 For each feature set and loss, the path of 13 penalties is solved with the default tolerance, in float32, and
-with a tenth of it, in float64. Seconds are CPU time of one thread, the rotation to principal axes included, so
-that other load on the machine counts less than in wall time. Test mAP is computed for each solution of both
-paths; its largest difference is what the tolerance changes. Ridge regression, solved in closed form, is the
-reference for time. Writes benchmarks/results/solving.json and .md.
+with a tenth of it, in float64. Seconds are CPU time of one thread, in which other load on the machine counts
+less than in wall time, and include the rotation to principal axes. Test mAP is computed for each solution of
+both paths; its largest difference is what the tolerance changes. Ridge regression, solved in closed form, is
+the reference for time. Writes benchmarks/results/solving.json and .md.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from losses import processor
 
+from losses import processor
 from spml import models
 from spml.config import DataConfig
 from spml.data import open_dataset
@@ -59,7 +59,7 @@ def test_map(top, data):
     """Test mAP in percent over classes with positives."""
     test = data.splits["test"]
     scores = top(test.inputs.fetch(range(len(test)), None)).logits.numpy()
-    return 100 * float(np.nanmean(average_precision(scores, data.truth["test"].to_multi_hot())))
+    return 100 * float(np.nanmean(average_precision(scores, data.truth["test"].to_multi_hot() == 1)))
 
 
 def path(data, method, mean_labels, tolerance):
@@ -101,7 +101,7 @@ def measure(root):
         location, mean_labels = SETS[name]
         data = open_dataset(DataConfig(path=f"{root}/{location}", unlisted="negative", observe="single"))
         solve = partial(path, data, method, mean_labels)
-        solve(1e-2)  # the first call of everything takes longer
+        solve(0.1)  # the first call of everything takes longer
         quick, fine = solve(TOLERANCE), solve(TOLERANCE / 10)
         apart = max(abs(a - b) for a, b in zip(quick["test mAP"], fine["test mAP"], strict=True))
         rows.append({
