@@ -7,8 +7,7 @@
 
 The first argument is a function of `spml.losses` or a registered method, the second the class or function of
 the released code: `FILE.py:NAME`, or `MODULE:NAME` for a module that Python finds. It is your own checkout;
-this script contains none of that code and downloads nothing. Importing it runs it, so read it
-first.
+this script contains none of that code and downloads nothing. Importing it runs it: read it first.
 
 Two linear heads start from the same weights and see the same batches, each with its own loss and its own
 Adam. Before every step the logits of the batch are compared. If the losses are the same function, the logits
@@ -215,8 +214,8 @@ def main(arguments=None):
         return error.exit_code
     verdict = "the same" if largest <= args.tolerance else "NOT the same"
     print(
-        f"Largest difference of logits over {args.steps:,} steps: {largest:.2g} (logits up to {extent:.2g} in "
-        f"size), {verdict} to within {args.tolerance:g}."
+        f"Largest difference of logits over {args.steps:,} steps: {largest:.2g} (logits up to {extent:.2g} "
+        f"in size), {verdict} to within {args.tolerance:g}."
     )
     return int(not largest <= args.tolerance)
 
