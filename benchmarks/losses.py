@@ -152,7 +152,7 @@ def tensor_forms():
         table[f"{rows} x {classes}"] = {
             name: ratio(timings, name, name.split(" ")[0]) for name in candidates if " " in name
         }
-    return {"date": date.today().isoformat(), "ours over tensors": table}
+    return {"date": date.today().isoformat(), "machine": processor(), "ours over tensors": table}
 
 
 def ours(rows, classes):
@@ -365,8 +365,9 @@ def report(result):
             for shape in shapes
         ]
         lines.append(f"| {name} | {' | '.join(cells)} |")
-    lines += ["", f"Ours over an expression in whole tensors ({result['tensors']['date']}):", ""]
-    table = result["tensors"]["ours over tensors"]
+    tensors = result["tensors"]
+    lines += ["", f"Ours over an expression in whole tensors ({tensors['date']}, {tensors['machine']}):", ""]
+    table = tensors["ours over tensors"]
     lines += [f"| loss, target | {' | '.join(table)} |", "|---" * (len(table) + 1) + "|"]
     for name in next(iter(table.values())):
         cells = [f"{row[name]:.2f}" for row in table.values()]
