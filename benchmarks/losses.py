@@ -12,7 +12,8 @@ logits. A large tensor is allocated and freed first, as happens in any training 
 library returns every large block to the system, and time goes to page faults, most of all for dense BCE.
 
 (d) Hill and SPLC have released code in whole tensors, without boolean indexing. They are compared with such
-expressions on a dense target that exists already, with class indices and with matrices as targets of ours.
+expressions on a dense target that exists already, with class indices and with matrices as targets of ours, in
+CPU time.
 
 The script then measures the cost of a training step with a small CNN, and of the same losses under
 `torch.compile`. Writes benchmarks/results/losses.json and .md.
@@ -148,7 +149,8 @@ def tensor_forms():
             candidates[name] = partial(step, expression, logits, observed)
             candidates[f"{name} index"] = partial(step, loss, logits, index)
             candidates[f"{name} matrix"] = partial(step, loss, logits, matrix)
-        timings = times(candidates)
+        # Many short rounds, so that other programs interrupt all candidates of a round, or none.
+        timings = times(candidates, time.process_time, rounds=100, seconds=0.002)
         table[f"{rows} x {classes}"] = {
             name: ratio(timings, name, name.split(" ")[0]) for name in candidates if " " in name
         }
@@ -204,7 +206,7 @@ def copies(logits, target):
         logits.detach().clone()
 
 
-def times(candidates):
+def times(candidates, clock=time.perf_counter, rounds=ROUNDS, seconds=SECONDS):
     """Seconds per call of each candidate in each round: {name: [seconds]}."""
     repeats, timings = {}, {name: [] for name in candidates}
     for name, call in candidates.items():
@@ -212,15 +214,15 @@ def times(candidates):
         started = time.perf_counter()
         call()
         once = time.perf_counter() - started
-        repeats[name] = max(1, min(1000, round(SECONDS / once)))
+        repeats[name] = max(1, min(1000, round(seconds / once)))
         if once > LIMIT:
             raise RuntimeError(f"{name}: {once:.1f} s for one call")
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         for name, call in candidates.items():
-            started = time.perf_counter()
+            started = clock()
             for _ in range(repeats[name]):
                 call()
-            timings[name].append((time.perf_counter() - started) / repeats[name])
+            timings[name].append((clock() - started) / repeats[name])
     return timings
 
 

@@ -182,7 +182,7 @@ def _at_positives(
         constants = {name: tensor.gather(1, column) for name, tensor in x.constants.items()}
         of_positives = positive(Point(x.z.gather(1, column), constants))
         return value.scatter_(1, column, of_positives[0]), slope.scatter_(1, column, of_positives[1])
-    place = (target.clamp(min=0) if signed else target).flatten().nonzero()[:, 0]
+    place = (target.clamp(min=0) if signed else target).flatten().nonzero().flatten()
     constants = {name: tensor.take(place) for name, tensor in x.constants.items()}
     of_positives = positive(Point(x.z.take(place), constants))
     return value.put_(place, of_positives[0]), slope.put_(place, of_positives[1])
