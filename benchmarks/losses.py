@@ -1,6 +1,7 @@
 """Measure speed and memory of the losses: forward and backward pass, one thread, float32.
 
-    python benchmarks/losses.py
+    python benchmarks/losses.py           # everything
+    python benchmarks/losses.py tensors   # only (d), the rest of the results stays
 
 The losses are compared with (a) `binary_cross_entropy_with_logits` on a dense target, which it builds from
 the class index; (b) a plain transcription of the formula, with boolean indexing on probabilities, as in
@@ -9,6 +10,10 @@ load on the machine affects all of them; a ratio is the median of the rounds' ra
 of live allocations during forward and backward pass, the gradient included, in tensors of the size of the
 logits. A large tensor is allocated and freed first, as happens in any training process: before that, the C
 library returns every large block to the system, and time goes to page faults, most of all for dense BCE.
+
+(d) Hill and SPLC have released code in whole tensors, without boolean indexing. They are compared with such
+expressions on a dense target that exists already, with class indices and with matrices as targets of ours, in
+CPU time.
 
 The script then measures the cost of a training step with a small CNN, and of the same losses under
 `torch.compile`. Writes benchmarks/results/losses.json and .md.
@@ -108,6 +113,50 @@ NAIVE = {
 }
 
 
+# -- (d): the formulas in whole tensors ------------------------------------------------------------------
+
+
+def tensors_hill(logits, observed):
+    """Hill with focal margin, summed."""
+    at_margin, p = torch.sigmoid(logits - 1), torch.sigmoid(logits)
+    positive = observed * (1 - at_margin) ** 2 * -F.logsigmoid(logits - 1)
+    return (positive + (1 - observed) * (1.5 - p) * p**2).sum()
+
+
+def tensors_splc(logits, observed):
+    """SPLC after its warm-up, summed."""
+    z = torch.where(observed == 1, logits - 1, logits)
+    p = torch.sigmoid(z)
+    label = torch.where(p > 0.6, torch.ones_like(observed), observed)
+    positive, negative = label * -F.logsigmoid(z), (1 - label) * -F.logsigmoid(-z)
+    return ((positive + negative) * ((1 - p) * label + p * (1 - label)) ** 2).sum()
+
+
+TENSORS = {"hill": (tensors_hill, losses.hill_loss), "splc": (tensors_splc, losses.splc_loss)}
+TENSOR_SHAPES = ((64, 20), (64, 80), (256, 80), (256, 1000))
+
+
+def tensor_forms():
+    """Time of our loss over that of its expression in whole tensors."""
+    table = {}
+    for rows, classes in TENSOR_SHAPES:
+        generator = torch.Generator().manual_seed(0)
+        logits = (2 * torch.randn(rows, classes, generator=generator) - 2).requires_grad_()
+        index = torch.randint(0, classes, (rows,), generator=generator)
+        observed = dense(logits.detach(), index)
+        matrix, candidates = observed.to(torch.int8), {}
+        for name, (expression, loss) in TENSORS.items():
+            candidates[name] = partial(step, expression, logits, observed)
+            candidates[f"{name} index"] = partial(step, loss, logits, index)
+            candidates[f"{name} matrix"] = partial(step, loss, logits, matrix)
+        # Many short rounds, so that other programs interrupt all candidates of a round, or none.
+        timings = times(candidates, time.process_time, rounds=100, seconds=0.002)
+        table[f"{rows} x {classes}"] = {
+            name: ratio(timings, name, name.split(" ")[0]) for name in candidates if " " in name
+        }
+    return {"date": date.today().isoformat(), "machine": processor(), "ours over tensors": table}
+
+
 def ours(rows, classes):
     """All losses by name, each with its further arguments, which are created outside the timing."""
     generator = torch.Generator().manual_seed(1)
@@ -157,7 +206,7 @@ def copies(logits, target):
         logits.detach().clone()
 
 
-def times(candidates):
+def times(candidates, clock=time.perf_counter, rounds=ROUNDS, seconds=SECONDS):
     """Seconds per call of each candidate in each round: {name: [seconds]}."""
     repeats, timings = {}, {name: [] for name in candidates}
     for name, call in candidates.items():
@@ -165,15 +214,15 @@ def times(candidates):
         started = time.perf_counter()
         call()
         once = time.perf_counter() - started
-        repeats[name] = max(1, min(1000, round(SECONDS / once)))
+        repeats[name] = max(1, min(1000, round(seconds / once)))
         if once > LIMIT:
             raise RuntimeError(f"{name}: {once:.1f} s for one call")
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         for name, call in candidates.items():
-            started = time.perf_counter()
+            started = clock()
             for _ in range(repeats[name]):
                 call()
-            timings[name].append((time.perf_counter() - started) / repeats[name])
+            timings[name].append((clock() - started) / repeats[name])
     return timings
 
 
@@ -318,6 +367,13 @@ def report(result):
             for shape in shapes
         ]
         lines.append(f"| {name} | {' | '.join(cells)} |")
+    tensors = result["tensors"]
+    lines += ["", f"Ours over an expression in whole tensors ({tensors['date']}, {tensors['machine']}):", ""]
+    table = tensors["ours over tensors"]
+    lines += [f"| loss, target | {' | '.join(table)} |", "|---" * (len(table) + 1) + "|"]
+    for name in next(iter(table.values())):
+        cells = [f"{row[name]:.2f}" for row in table.values()]
+        lines.append(f"| {name.replace(' ', ', ')} | {' | '.join(cells)} |")
     lines += ["", "Under `torch.compile`, over plain dense BCE:", ""]
     shapes = list(result["compiled"])
     lines += [f"| | {' | '.join(shapes)} |", "|---" * (len(shapes) + 1) + "|"]
@@ -344,13 +400,17 @@ def main():
     """Measure and write the results."""
     torch.set_num_threads(1)
     torch.empty(MAX_ELEMENTS)  # freed at once: from now on the allocator keeps blocks of this size
-    result = {"date": date.today().isoformat(), "machine": processor(), "versions": versions()}
-    result["losses"] = {}
-    for shape in SHAPES:
-        result["losses"][f"{shape[0]} x {shape[1]}"] = one_shape(*shape)
-        print(shape, flush=True)
-    result["compiled"] = {f"{r} x {c}": compiled(r, c) for r, c in ((16, 80), (1024, 312), (256, 10_000))}
-    result["steps"] = training_steps()
+    if sys.argv[1:] == ["tensors"]:
+        result = json.loads((RESULTS / "losses.json").read_text())
+    else:
+        result = {"date": date.today().isoformat(), "machine": processor(), "versions": versions()}
+        result["losses"] = {}
+        for shape in SHAPES:
+            result["losses"][f"{shape[0]} x {shape[1]}"] = one_shape(*shape)
+            print(shape, flush=True)
+        result["compiled"] = {f"{r} x {c}": compiled(r, c) for r, c in ((16, 80), (1024, 312), (256, 10_000))}
+        result["steps"] = training_steps()
+    result["tensors"] = tensor_forms()
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / "losses.json").write_text(json.dumps(result, indent=1) + "\n")
     (RESULTS / "losses.md").write_text(report(result))

@@ -32,8 +32,9 @@ MODES = ("oracle", "observed")
 FACTS = ("classes", "train", "val", "test", "mean_labels")
 HEAD = """# Benchmarks of methods
 
-Every number here comes from `spml bench run`; `python benchmarks/tables.py` makes this page from the results
-that are committed under `benchmarks/results/bench`. Scores are 100 x mAP on test samples, mean over seeds (of
+Every number here comes from `spml bench run`, except where it is said to come from held-back sets;
+`python benchmarks/tables.py` makes this page from the results that are committed under
+`benchmarks/results/bench`. Scores are 100 x mAP on test samples, mean over seeds (of
 split, hiding and training). Each candidate had the same budget. Trial and epoch were selected twice: by full
 validation labels (`oracle`, as publications do) and by the one observed label of each validation sample
 (`observed`, which is what a user has). See also

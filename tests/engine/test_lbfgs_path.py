@@ -17,7 +17,7 @@ from spml.config import read_yaml
 from spml.data import Samples
 from spml.data.matrix import FeatureMatrix
 from spml.engine.lbfgs import minimise
-from spml.engine.lbfgs_path import PENALTIES, check_solvable, solve_path
+from spml.engine.lbfgs_path import PENALTIES, TOLERANCE, check_solvable, solve_path
 from spml.errors import InputError, SpmlError
 from spml.labels import ObservedLabels
 from spml.methods.base import Batch, Card, Facts, Objective, Outputs, Progress
@@ -133,6 +133,32 @@ def test_a_path_ends_where_each_penalty_alone_ends(name):
     # The second solution starts nearer than it would alone.
     (alone,), _ = solve(name, penalties=[9.99])
     assert solve(name, penalties=[10.0, 9.99])[0][1]["evaluations"] < alone["evaluations"]
+
+
+@pytest.mark.parametrize("name", [*CONVEX, "show"])
+def test_single_precision_finds_the_solutions_of_double_precision(name):
+    dtypes = set()
+
+    class Watched(type(create(name))):
+        def forward(self, outputs, batch):
+            dtypes.add(outputs.logits.dtype)
+            return super().forward(outputs, batch)
+
+    samples, solutions = make_samples(), []
+    for tolerance, dtype in ((1e-9, torch.float64), (TOLERANCE, torch.float32)):
+        dtypes.clear()
+        objective, top, heads = Watched(), make_top(samples), []
+        objective.on_fit_start(Facts(samples.observed, samples.ids, tuple("abcd"), 1.5))
+        found = solve_path(
+            objective, top, samples, (10.0, 1.0, 0.1),
+            lambda number, record, top=top, heads=heads: heads.append(top.head.weight.detach().clone()),
+            tolerance=tolerance,
+        )  # fmt: skip
+        assert dtypes == {dtype}
+        assert all(record["converged"] for record in found)
+        solutions.append(heads)
+    for exact, quick in zip(*solutions, strict=True):
+        torch.testing.assert_close(quick, exact, atol=1e-3 * float(exact.abs().max()), rtol=0)
 
 
 def test_the_head_stays_float32_and_the_solution_does_not_depend_on_its_random_weights():

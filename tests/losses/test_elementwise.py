@@ -6,10 +6,11 @@ import subprocess
 import sys
 from typing import get_args
 
+import numpy as np
 import pytest
 import torch
 
-from spml.losses import an_loss, em_loss, gr_loss, lasd_loss
+from spml.losses import an_loss, em_loss, focal_loss, gr_loss, hill_loss, lasd_loss, splc_loss
 from spml.losses._core import elementwise as module
 from spml.losses._core.elementwise import elementwise
 from spml.losses._core.terms import no_loss, positive_log_loss
@@ -131,6 +132,66 @@ def test_half_precision_logits_are_computed_in_float32(name, dtype):
     assert torch.equal(z.grad, wide.grad.to(dtype))
 
 
+@pytest.mark.parametrize("loss", [an_loss, hill_loss, splc_loss])
+@pytest.mark.parametrize("dtype", [torch.int8, torch.int64])
+@pytest.mark.parametrize("rows", [slice(0, 3), slice(0, 1), slice(1, 2), slice(2, 3)])
+def test_where_positives_cannot_be_counted_the_result_is_the_same(loss, dtype, rows, logits, monkeypatch):
+    """On CPU known positives are looked up; elsewhere every element is computed as if it were one."""
+    results = []
+    for compiling in (False, True):
+        monkeypatch.setattr(torch.compiler, "is_compiling", lambda value=compiling: value)
+        # Of a transposed matrix, because positions count rows first.
+        z = logits[rows].T.contiguous().requires_grad_()
+        value = loss(z.T, TARGET[rows].to(dtype), reduction="none")
+        value.sum().backward()
+        results.append((value.detach(), z.grad))
+    torch.testing.assert_close(*results, rtol=1e-12, atol=1e-15)
+    assert results[0][1].abs().min() > 0
+
+
+def test_without_known_negatives_their_term_is_not_computed(logits):
+    def unexpected(x):
+        raise AssertionError("computed")
+
+    terms = {"positive": positive_log_loss, "unknown": no_loss, "negative": unexpected}
+    for target in (torch.tensor([1, 0, 4]), (TARGET > 0).to(torch.int8)):
+        assert elementwise(logits, target, **terms).item() > 0
+    with pytest.raises(AssertionError, match="computed"):
+        elementwise(logits, TARGET, **terms)
+
+
+@pytest.mark.parametrize("target", [torch.tensor([1, 0, 4]), (TARGET > 0).to(torch.int8)])
+def test_a_term_may_return_its_inputs(logits, target):
+    soft = torch.rand(3, 5, dtype=torch.float64)
+    before = logits.clone(), soft.clone()
+
+    def unknown(x):
+        return x.z, x.constants["soft"]
+
+    z = logits.requires_grad_()
+    loss = elementwise(
+        z, target, positive=positive_log_loss, unknown=unknown, reduction="none", constants={"soft": soft}
+    )
+    loss.backward(torch.full_like(loss, 2.0))
+    assert torch.equal(z.detach(), before[0])
+    assert torch.equal(soft, before[1])
+    positive = torch.zeros(3, 5).scatter_(1, target[:, None], 1) if target.ndim == 1 else target
+    assert torch.equal(loss.detach()[positive == 0], before[0][positive == 0])
+    assert torch.equal(z.grad[positive == 0], 2 * before[1][positive == 0])
+    expected = -torch.nn.functional.logsigmoid(before[0])
+    torch.testing.assert_close(loss.detach()[positive == 1], expected[positive == 1])
+
+
+@pytest.mark.parametrize("z", [-700.0, -40.0, -1e-9, 15.0, 21.0, 36.0, 37.5, 1e4])
+def test_focal_losses_keep_their_digits_at_all_logits(z):
+    p, loss = 1 / (1 + np.exp(-z)), np.logaddexp(0.0, z)
+    logits = torch.tensor([[z, -z]], dtype=torch.float64)
+    each = focal_loss(logits, torch.tensor([1]), reduction="none")[0].tolist()
+    assert each == pytest.approx([p**2 * loss] * 2, rel=1e-14, abs=1e-300)
+    each = splc_loss(logits, torch.tensor([1]), margin=0.0, tau=1.0, reduction="none")[0].tolist()
+    assert each == pytest.approx([p**2 * loss] * 2, rel=1e-14, abs=1e-300)
+
+
 def test_an_ignored_element_has_no_loss_and_no_gradient(logits):
     z = logits.clone().requires_grad_()
     loss = elementwise(z, TARGET, positive=positive_log_loss, unknown=no_loss, reduction="sum")
@@ -222,7 +283,7 @@ def test_a_retained_graph_gives_the_same_gradient_again(loss, reduction):
     assert copy.abs().max() > 0
 
 
-@pytest.mark.parametrize("loss", [an_loss, gr_loss, em_loss, lasd_loss])
+@pytest.mark.parametrize("loss", [an_loss, gr_loss, em_loss, hill_loss, lasd_loss, splc_loss])
 @pytest.mark.parametrize("matrix", [False, True])
 def test_losses_compile_as_one_graph(loss, matrix):
     logits, target = torch.randn(6, 9).requires_grad_(), torch.arange(6)

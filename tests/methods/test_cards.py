@@ -71,3 +71,12 @@ def test_every_hyper_parameter_is_explained_once(name):
 )
 def test_values_are_readable(value, text):
     assert readable(value) == text
+
+
+@pytest.mark.parametrize("name", ["hill", "splc"])
+def test_what_differs_from_the_released_training_is_named(name):
+    card = methods()[name].card
+    deviations = " ".join(card.deviations)
+    assert card.head_bias == "prior"
+    assert "starts at logit(K / C)" in deviations
+    assert "partial last batch" in deviations

@@ -44,7 +44,7 @@ def minimise(
 
     Args:
         gradient: Maps a point (P,) to the gradient (P,).
-        start: Starting point (P,), float64, scaled so that the second derivative is about 1 in all
+        start: Starting point (P,), scaled so that the second derivative is about 1 in all
             directions.
         tolerance: Norm of the gradient at which to stop.
         max_evaluations: Approximate limit on evaluations of the gradient.

@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 from torch import Tensor
+from torch.nn.functional import softplus
 
 from ._core.domains import check_non_negative
 from ._core.elementwise import Reduction, elementwise
+from ._core.point import Point
 from ._core.terms import (
     KnownNegatives,
     Term,
     capped,
     held,
     known_negative,
+    mirrored,
     negative_focus,
     negative_log_loss,
     negative_margin_loss,
     positive_focus,
     positive_log_loss,
+    power,
     product,
     shifted,
     weighted,
 )
+
+_LINEAR = 37.0
+"""Logit above which softplus(z) is z to the last digit, in float64, too."""
 
 
 def focal_loss(
@@ -70,7 +77,7 @@ def focal_loss(
     return elementwise(
         logits,
         target,
-        positive=shifted(margin, focal_positive(gamma, detach_weights, eps)),
+        positive=focal_positive(gamma, detach_weights, eps, margin),
         unknown=negative,
         negative=known_negative(known_negatives, negative),
         reduction=reduction,
@@ -135,15 +142,33 @@ def asl_loss(
     )
 
 
-def focal_positive(gamma: float, detach: bool = False, eps: float = 0.0) -> Term:
-    """(1 - p)^gamma l+. With `detach`, the factor is constant in the derivative; with `eps`, l+ is capped."""
-    return _focused(gamma, positive_focus(gamma), capped(eps, positive_log_loss), detach)
+def focal_positive(gamma: float, detach: bool = False, eps: float = 0.0, margin: float = 0.0) -> Term:
+    """(1 - p_m)^gamma (-log p_m) with p_m = sigmoid(z - margin).
+
+    With `detach`, the factor is constant in the derivative; with `eps`, the logarithm is capped.
+    """
+    if gamma and not detach and not eps:
+        return mirrored(_focal_negative(gamma), margin)
+    return shifted(margin, _focused(gamma, positive_focus(gamma), capped(eps, positive_log_loss), detach))
 
 
 def focal_negative(gamma: float, detach: bool = False, eps: float = 0.0, clip: float = 0.0) -> Term:
     """p_m^gamma (-log(1 - p_m)) with p_m = max(p - clip, 0). `detach` and `eps` as in `focal_positive`."""
+    if gamma and not (detach or eps or clip):
+        return _focal_negative(gamma)
     log_loss = negative_margin_loss(clip) if clip else negative_log_loss
     return _focused(gamma, negative_focus(gamma, clip), capped(eps, log_loss), detach)
+
+
+def _focal_negative(gamma: float) -> Term:
+    """p^gamma l-. Slope p^gamma (p + gamma (1 - p) l-)."""
+
+    def term(x: Point) -> tuple[Tensor, Tensor]:
+        factor = power(x.p, gamma)
+        value = softplus(x.z, threshold=_LINEAR).mul_(factor)
+        return value, (value * x.not_p).mul_(gamma).addcmul_(factor, x.p)
+
+    return term
 
 
 def _focused(gamma: float, focus: Term, log_loss: Term, detach: bool) -> Term:

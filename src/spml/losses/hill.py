@@ -10,6 +10,7 @@ from ._core.domains import check_non_negative, check_share
 from ._core.elementwise import Reduction, elementwise
 from ._core.terms import (
     KnownNegatives,
+    corrected,
     hill,
     known_negative,
     positive_eps_loss,
@@ -68,11 +69,11 @@ def hill_loss(
     check_lam(lam)
     if eps and gamma:
         raise ValueError(f"eps needs gamma = 0, got eps = {eps} and gamma = {gamma}")
-    positive = focal_positive(gamma) if gamma else positive_eps_loss(eps)
+    positive = focal_positive(gamma, margin=margin) if gamma else shifted(margin, positive_eps_loss(eps))
     return elementwise(
         logits,
         target,
-        positive=shifted(margin, positive),
+        positive=positive,
         unknown=hill(lam),
         negative=known_negative(known_negatives, hill(lam)),
         reduction=reduction,
@@ -135,13 +136,18 @@ def splc_loss(
     if negative not in ("focal", "hill"):
         raise ValueError(f"negative must be 'focal' or 'hill', got {negative!r}")
     check_lam(lam)
-    positive, low = focal_positive(gamma), hill(lam) if negative == "hill" else focal_negative(gamma)
-    corrected = shifted(margin, positive) if margin_corrected else positive
+    positive, beyond = focal_positive(gamma, margin=margin), margin if margin_corrected else 0.0
+    if negative == "focal":
+        low = focal_negative(gamma)
+        unknown = corrected(step(tau), low, beyond)
+    else:
+        low = hill(lam)
+        unknown = switched(step(tau), focal_positive(gamma, margin=beyond), low)
     return elementwise(
         logits,
         target,
-        positive=shifted(margin, positive),
-        unknown=switched(step(tau), corrected, low),
+        positive=positive,
+        unknown=unknown,
         negative=known_negative(known_negatives, low),
         reduction=reduction,
     )

@@ -21,6 +21,10 @@ _PAPER = (
 )
 
 
+_SUMMED = f"{SUMMED}: in one comparison on features of animal photographs the two came to 51.43 and 50.76 mAP"
+_BIAS = "the head's bias starts at logit(K / C); the released training code leaves it at random near 0"
+
+
 @register("hill")
 class Hill(WithOwnNegatives):
     """Unknown labels of high probability have less weight; focal margin loss on known positives.
@@ -43,7 +47,8 @@ class Hill(WithOwnNegatives):
         "p_m = sigmoid(z - margin), l_m = -log p_m",
         head_bias="prior",
         deviations=(
-            SUMMED,
+            _SUMMED,
+            _BIAS,
             FULL,
             "the comparison in the GR paper uses -log p on positives (margin = gamma = 0) and the mean; "
             "default: the released class, margin 1 and gamma 2",
@@ -107,7 +112,8 @@ class SelfPacedCorrection(WithOwnNegatives):
         "margin_corrected: (1 - p_m)^gamma l_m for (1 - p)^gamma l+",
         head_bias="prior",
         deviations=(
-            SUMMED,
+            _SUMMED,
+            _BIAS,
             FULL,
             "unknown labels have the focal loss, and no margin if p > tau, as in the released class; Table 1 "
             "of the GR paper has the Hill loss and the margin (negative = hill, margin_corrected = true)",

@@ -13,6 +13,9 @@ from .terms import Term, negative_log_loss
 
 Reduction: TypeAlias = Literal["mean", "sum", "none"]
 
+_Terms: TypeAlias = tuple[Term, Term, Term | None]
+"""Terms of known positives, unknown labels and known negatives; None if there are no known negatives."""
+
 # Elements per chunk: on CPU, intermediate results stay in the cache; elsewhere, few kernels are launched.
 _CHUNK = {"cpu": 1 << 17}
 _CHUNK_ELSEWHERE = 1 << 24
@@ -51,23 +54,27 @@ def elementwise(
     Raises:
         ValueError, TypeError: Wrong shape, dtype or range, or an unknown reduction.
     """
-    check_target(logits, target)
+    negatives = check_target(logits, target)
     if reduction not in ("mean", "sum", "none"):
         raise ValueError(f"reduction must be 'mean', 'sum' or 'none', got {reduction!r}")
-    terms = (positive, unknown, negative)
+    terms = (positive, unknown, negative if negatives else None)
     if any(isinstance(part, Tensor) and part.requires_grad for part in learned):
         # `.data` and not `.detach()`: this is part of our computation, not a stop-gradient of the method.
         loss: Tensor = _Attach.apply(logits, *_evaluate(upcast(logits.data), target, terms, constants))
         loss = loss if reduction == "none" else loss.sum()
-    else:
-        loss = _Elementwise.apply(logits, target, terms, constants, reduction == "none")
-    return loss / max(logits.numel(), 1) if reduction == "mean" else loss
+        return loss / max(logits.numel(), 1) if reduction == "mean" else loss
+    loss = _Elementwise.apply(logits, target, terms, constants, reduction)
+    return loss
 
 
-def check_target(logits: Tensor, target: Tensor) -> None:
+def check_target(logits: Tensor, target: Tensor) -> bool:
     """Check shapes and dtypes of logits and target, and the range of the target.
 
     The range is checked on CPU only, because it would wait for another device, and not in compiled code.
+
+    Returns:
+        Whether known negatives are possible: False for class indices, and where the range was checked and
+        none was found.
 
     Raises:
         ValueError, TypeError: A check failed; the message states what was found and what was expected.
@@ -88,7 +95,7 @@ def check_target(logits: Tensor, target: Tensor) -> None:
             f"({rows}, {classes}), got {tuple(target.shape)}"
         )
     if target.device.type != "cpu" or target.numel() == 0 or torch.compiler.is_compiling():
-        return
+        return target.ndim == 2
     if target.ndim == 1:
         if target.dtype != torch.int64:
             raise TypeError(f"class indices must be int64, got {target.dtype}")
@@ -102,6 +109,7 @@ def check_target(logits: Tensor, target: Tensor) -> None:
         low, high, bottom, top = *_range(target), -1, 1
     if low < bottom or high > top:
         raise ValueError(f"target values must lie in {bottom} ... {top}, got {low} ... {high}")
+    return low < 0
 
 
 def check_like_logits(logits: Tensor, **tensors: Tensor) -> None:
@@ -140,35 +148,56 @@ def upcast(logits: Tensor) -> Tensor:
 
 
 def _evaluate(
-    z: Tensor,
-    target: Tensor,
-    terms: tuple[Term, Term, Term],
-    constants: Mapping[str, Tensor] | None,
-    out: Tensor | None = None,
+    z: Tensor, target: Tensor, terms: _Terms, constants: Mapping[str, Tensor] | None
 ) -> tuple[Tensor, Tensor]:
-    """Value and slope of each element of (B, C) logits; the slope is written to `out`, if given."""
+    """Value and slope of each element of (B, C) logits, in two tensors that nothing else uses."""
     positive, unknown, negative = terms
     x = Point(z, constants)
     value, slope = unknown(x)
+    if negative is not None:
+        value, slope = _overwrite(value, slope, negative, x, target.to(z.dtype).clamp_(max=0).neg_())
+    if target.ndim == 2 and (z.device.type != "cpu" or torch.compiler.is_compiling()):
+        # Elsewhere, asking where the positives are would wait for the device.
+        return _overwrite(value, slope, positive, x, target.to(z.dtype).clamp_(min=0))
+    value, slope = _separate(value, slope, x)
+    return _at_positives(value, slope, positive, x, target, signed=negative is not None)
+
+
+def _separate(value: Tensor, slope: Tensor, x: Point) -> tuple[Tensor, Tensor]:
+    """Copy what a term returns where it is one of its inputs, or the same tensor twice."""
+    inputs = (x.z, *x.constants.values())
+    if any(value is tensor for tensor in inputs):
+        value = value.clone()
+    if any(slope is tensor for tensor in (value, *inputs)):
+        slope = slope.clone()
+    return value, slope
+
+
+def _at_positives(
+    value: Tensor, slope: Tensor, positive: Term, x: Point, target: Tensor, signed: bool
+) -> tuple[Tensor, Tensor]:
+    """Overwrite value and slope with those of `positive` where the target is +1."""
     if target.ndim == 1:
         column = target[:, None]
-        of_positives = {name: tensor.gather(1, column) for name, tensor in x.constants.items()}
-        positive_value, positive_slope = positive(Point(z.gather(1, column), of_positives))
-        slope = slope.clone() if out is None else out.copy_(slope)
-        if any(value is tensor for tensor in (*vars(x).values(), *x.constants.values())):
-            value = value.clone()
-        return value.scatter_(1, column, positive_value), slope.scatter_(1, column, positive_slope)
-    signs = target.to(z.dtype)
-    for mask, term in ((signs.clamp(min=0), positive), (signs.clamp(max=0).neg_(), negative)):
-        known_value, known_slope = term(x)
-        value, slope = torch.lerp(value, known_value, mask), torch.lerp(slope, known_slope, mask)
-    return value, slope if out is None else out.copy_(slope)
+        constants = {name: tensor.gather(1, column) for name, tensor in x.constants.items()}
+        of_positives = positive(Point(x.z.gather(1, column), constants))
+        return value.scatter_(1, column, of_positives[0]), slope.scatter_(1, column, of_positives[1])
+    place = (target.clamp(min=0) if signed else target).flatten().nonzero().flatten()
+    constants = {name: tensor.take(place) for name, tensor in x.constants.items()}
+    of_positives = positive(Point(x.z.take(place), constants))
+    return value.put_(place, of_positives[0]), slope.put_(place, of_positives[1])
+
+
+def _overwrite(value: Tensor, slope: Tensor, term: Term, x: Point, mask: Tensor) -> tuple[Tensor, Tensor]:
+    """Take value and slope of a term where the mask is 1, and keep them where it is 0."""
+    known_value, known_slope = term(x)
+    return torch.lerp(value, known_value, mask), torch.lerp(slope, known_slope, mask)
 
 
 def _in_chunks(
     logits: Tensor,
     target: Tensor,
-    terms: tuple[Term, Term, Term],
+    terms: _Terms,
     constants: Mapping[str, Tensor] | None,
     unreduced: bool,
     with_slope: bool,
@@ -176,41 +205,46 @@ def _in_chunks(
     """Sum of the losses of all elements (or their matrix), and their slopes if `with_slope`."""
     rows, classes = logits.shape
     size = max(1, _CHUNK.get(logits.device.type, _CHUNK_ELSEWHERE) // max(classes, 1))
-    if torch.compiler.is_compiling():
-        size = max(rows, 1)  # the compiler fuses everything into one pass
+    # The compiler fuses everything into one pass. A single chunk needs no tensors in which to collect parts.
+    if rows <= size or torch.compiler.is_compiling():
+        value, slope = _evaluate(upcast(logits), target, terms, constants)
+        return value if unreduced else value.sum(), slope
     compute = torch.float64 if logits.dtype == torch.float64 else torch.float32
     # Not in half precision, in which small slopes would vanish before a loss scale is applied.
-    slope = torch.empty_like(logits, dtype=compute) if with_slope else None
+    slopes = torch.empty_like(logits, dtype=compute) if with_slope else None
     total = torch.zeros((), dtype=compute, device=logits.device)
     matrix = torch.empty(logits.shape, dtype=compute, device=logits.device) if unreduced else None
     for start in range(0, rows, size):
         chunk = slice(start, start + size)
         parts = {name: tensor[chunk] for name, tensor in (constants or {}).items()}
-        out = None if slope is None else slope[chunk]
-        value, _ = _evaluate(upcast(logits[chunk]), target[chunk], terms, parts, out)
+        value, slope = _evaluate(upcast(logits[chunk]), target[chunk], terms, parts)
+        if slopes is not None:
+            slopes[chunk] = slope
         if matrix is not None:
             matrix[chunk] = value
         else:
             total += value.sum()
-    return total if matrix is None else matrix, slope
+    return total if matrix is None else matrix, slopes
 
 
 class _Elementwise(torch.autograd.Function):
-    """Sum of the losses of all elements (or their matrix), whose gradient is computed in the forward pass."""
+    """Mean or sum of the losses of all elements (or their matrix); the forward pass computes the gradient."""
 
     @staticmethod
     def forward(
         ctx: Any,
         logits: Tensor,
         target: Tensor,
-        terms: tuple[Term, Term, Term],
+        terms: _Terms,
         constants: Mapping[str, Tensor] | None,
-        unreduced: bool,
+        reduction: Reduction,
     ) -> Tensor:
+        unreduced = reduction == "none"
         value, ctx.slope = _in_chunks(logits, target, terms, constants, unreduced, ctx.needs_input_grad[0])
         ctx.terms, ctx.constants, ctx.unreduced = terms, constants, unreduced
+        ctx.count = max(logits.numel(), 1) if reduction == "mean" else None
         ctx.save_for_backward(logits, target)
-        return value
+        return value if ctx.count is None else value.div_(ctx.count)
 
     @staticmethod
     def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor, None, None, None, None]:
@@ -220,9 +254,10 @@ class _Elementwise(torch.autograd.Function):
         slope, ctx.slope = ctx.slope, None
         if slope is None:
             _, slope = _in_chunks(logits, target, ctx.terms, ctx.constants, ctx.unreduced, True)
+        factor = grad_output if ctx.count is None else grad_output / ctx.count
         if torch.is_grad_enabled():
-            return _Scale.apply(grad_output, slope, logits), None, None, None, None
-        return slope.mul_(grad_output).to(logits.dtype), None, None, None, None
+            return _Scale.apply(factor, slope, logits), None, None, None, None
+        return slope.mul_(factor).to(logits.dtype), None, None, None, None
 
 
 class _Attach(torch.autograd.Function):

@@ -13,12 +13,11 @@ class _Cached:
     """Property that is computed once. functools.cached_property has a lock, which torch.compile refuses."""
 
     def __init__(self, make: Callable[[Any], Tensor]) -> None:
-        self.make, self.name = make, f"_{make.__name__}"
+        self.make = make
 
     def __get__(self, point: Any, owner: Any = None) -> Tensor:
-        if not hasattr(point, self.name):
-            setattr(point, self.name, self.make(point))
-        value: Tensor = getattr(point, self.name)
+        value = self.make(point)
+        setattr(point, self.make.__name__, value)  # found before this descriptor, from now on
         return value
 
 

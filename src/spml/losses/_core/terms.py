@@ -172,7 +172,9 @@ def hill(lam: float) -> Term:
 
     def term(x: Point) -> tuple[Tensor, Tensor]:
         square = x.p.square()
-        return (lam - x.p) * square, square * x.not_p * (2 * lam - 3 + 3 * x.not_p)
+        part = square * x.not_p
+        rest = x.not_p if lam == 1.5 else x.not_p + (2 * lam / 3 - 1)
+        return torch.add(part, square, alpha=lam - 1), (part * rest).mul_(3)
 
     return term
 
@@ -234,6 +236,27 @@ def weighted(weight: Weight, term: Term) -> Term:
 def shifted(margin: float, term: Term) -> Term:
     """A term at the logit z - margin."""
     return term if margin == 0 else lambda x: term(Point(x.z - margin, x.constants))
+
+
+def mirrored(term: Term, margin: float = 0.0) -> Term:
+    """A term at the logit margin - z: a loss of negatives becomes that of positives with a margin."""
+
+    def mirror(x: Point) -> tuple[Tensor, Tensor]:
+        value, slope = term(Point(margin - x.z if margin else -x.z, x.constants))
+        return value, slope.neg_()
+
+    return mirror
+
+
+def corrected(condition: Weight, term: Term, margin: float = 0.0) -> Term:
+    """A loss of negatives, or where the condition is 1 that of positives: the term at margin - z."""
+
+    def switch(x: Point) -> tuple[Tensor, Tensor]:
+        mask = condition(x)
+        value, slope = term(Point(torch.lerp(x.z, margin - x.z, mask), x.constants))
+        return value, torch.lerp(slope, -slope, mask)
+
+    return switch
 
 
 def capped(eps: float, term: Term) -> Term:
@@ -303,6 +326,8 @@ def power(base: Tensor, exponent: float) -> Tensor:
     """base^exponent as a new tensor; integer exponents up to 8 by multiplication (ten times faster)."""
     if exponent != int(exponent) or not 1 <= exponent <= 8:
         return base**exponent
+    if exponent == 2:
+        return base.square()
     result, square, remaining = torch.ones_like(base), base, int(exponent)
     while remaining:
         if remaining % 2:
