@@ -318,6 +318,30 @@ class ObservedLabels:
         order = np.lexsort((new[old], np.repeat(np.arange(len(self)), np.diff(indptr))))
         return ObservedLabels(indptr, new[old][order], values[order], num_classes, self._unlisted)
 
+    def take_classes(self, columns: npt.ArrayLike) -> ObservedLabels:
+        """Labels of the classes `columns` only, in that order.
+
+        Raises:
+            LabelError: `columns` are not different integers in [0, C), at least one of them.
+        """
+        chosen = _positions(columns)
+        if not len(chosen) or len(np.unique(chosen)) != len(chosen):
+            raise LabelError(f"expected different columns, at least one, got {chosen.tolist()}")
+        if chosen.min() < 0 or chosen.max() >= self._num_classes:
+            raise LabelError(f"columns must be in 0 ... {self._num_classes - 1}, got {chosen.tolist()}")
+        new = np.full(self._num_classes, -1, np.int64)
+        new[chosen] = np.arange(len(chosen))
+        indptr, old, values = self._rows()
+        keep = new[old] >= 0
+        row, column, value = (
+            np.repeat(np.arange(len(self)), np.diff(indptr))[keep],
+            new[old[keep]],
+            values[keep],
+        )
+        order = np.lexsort((column, row))
+        ends = np.searchsorted(row, np.arange(len(self) + 1)).astype(np.int64)
+        return ObservedLabels(ends, column[order], value[order], len(chosen), self._unlisted)
+
     def target(self, rows: npt.ArrayLike | torch.Tensor) -> torch.Tensor:
         """Target of a batch, the argument of the losses; `rows` as in `take`.
 

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from ...config import DataConfig
 from ...errors import InputError
+from ..images import MISSING
 from ..phrases import counted
 from ..records import Records
 from ..safe import inside, is_file, quote
@@ -81,6 +82,7 @@ def read_openimages(path: Path, config: DataConfig) -> Records:
         labels=label_entries(usable(positive), shape, config.unlisted, negative=usable(negative)),
         split=None,
         notes=tuple(notes),
+        skipped=tuple((f"{images[k]}.jpg", MISSING) for k in np.flatnonzero(~exists).tolist()),
     )
 
 
