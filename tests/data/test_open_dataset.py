@@ -47,8 +47,14 @@ def test_hidden_labels_and_truth(features):
     assert again.splits["val"].ids != data.splits["val"].ids
     assert observed(again) == observed(data), "the split must not change what is observed"
     other = open_dataset(DataConfig(path=path, unlisted="negative", observe="single", observe_seed=5))
-    assert other.splits["val"].ids == data.splits["val"].ids
     assert observed(other) != observed(data)
+    tests = {
+        open_dataset(
+            DataConfig(path=path, unlisted="negative", observe="single", observe_seed=seed, test_share=0.3)
+        ).splits["test"].ids
+        for seed in range(3)
+    }  # fmt: skip
+    assert len(tests) == 1, "what is hidden must not change the test samples"
 
 
 def observed(data):

@@ -144,8 +144,8 @@ def _set_aside_test(split: Split, records: Records, config: DataConfig) -> list[
         return []
     if (split == "test").any():
         raise InputError(
-            f"{records.source}: has test samples of its own, so data.test_share = {config.test_share:g} has no "
-            "effect: leave it out, or pass --data.split ignore."
+            f"{records.source}: has test samples of its own, so data.test_share = {config.test_share:g} has "
+            "no effect: leave it out, or pass --data.split ignore."
         )
     share, seed = config.test_share, config.split_seed
     train = np.flatnonzero(split == "train")

@@ -13,6 +13,9 @@ from ..errors import InputError
 from ..labels import ObservedLabels
 from .draws import permutation
 
+Integers = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
 SPLITS = ("train", "val", "test")
 SPELLINGS = {
     "train": "train",
@@ -31,9 +34,7 @@ def split_name(text: str) -> str | None:
     return SPELLINGS.get(text.strip().lower())
 
 
-def hold_out(
-    observed: ObservedLabels, share: float, seed: int, part: Literal["val", "test"] = "val"
-) -> npt.NDArray[np.bool_]:
+def hold_out(observed: ObservedLabels, share: float, seed: int, part: Literal["val", "test"] = "val") -> Mask:
     """Draw the training samples that are held out for another split: round(share * N), at least one.
 
     The draw is stratified: of the known positives of each class, as near as possible to the same share is
@@ -80,7 +81,47 @@ def hold_out(
     return mask
 
 
-def _stratified(labels: ObservedLabels, held: int, ties: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+class _Positives:
+    """Known positives of samples that are in random order.
+
+    Args:
+        labels: Labels of the samples.
+
+    Attributes:
+        total: Number of known positives of each class, int64 (C,).
+    """
+
+    def __init__(self, labels: ObservedLabels) -> None:
+        rows, columns = labels.entries(1)
+        self._columns: Integers = columns
+        self.total = labels.positives_per_class()
+        self._ends = np.cumsum(self.total)
+        self._samples = rows[np.argsort(self._columns, kind="stable")]
+        self._starts = np.searchsorted(rows, np.arange(len(labels) + 1))
+
+    def samples(self, column: int) -> Integers:
+        """Samples of a class, ascending."""
+        return self._samples[self._ends[column] - self.total[column] : self._ends[column]]
+
+    def first(self, number: Integers) -> Integers:
+        """The first `number[c]` samples of every class c."""
+        position = np.arange(len(self._samples)) - np.repeat(self._ends - self.total, self.total)
+        return self._samples[position < np.repeat(number, self.total)]
+
+    def classes(self, samples: Integers) -> Integers:
+        """Classes of some samples, one per known positive."""
+        starts, counts = self._starts[samples], self._starts[samples + 1] - self._starts[samples]
+        ends = np.cumsum(counts)
+        return self._columns[np.repeat(starts - ends + counts, counts) + np.arange(counts.sum())]
+
+    def left(self, chosen: Mask) -> Integers:
+        """Number of known positives of each class among the samples that are not chosen."""
+        return np.asarray(
+            np.bincount(self.classes(np.flatnonzero(~chosen)), minlength=len(self.total)), np.int64
+        )
+
+
+def _stratified(labels: ObservedLabels, held: int, ties: Integers) -> Mask:
     """Choose `held` samples, the first ones of each class.
 
     Args:
@@ -88,80 +129,79 @@ def _stratified(labels: ObservedLabels, held: int, ties: npt.NDArray[np.int64]) 
         held: Number of samples to choose; fewer are chosen if the others are the last ones of a class.
         ties: Order of classes that have the same number of samples left.
     """
-    share = held / len(labels)
-    rows, columns = labels.entries(1)
-    total = labels.positives_per_class()
-    ends = np.cumsum(total)
-    members = rows[np.argsort(columns, kind="stable")]
-    chosen, free = np.zeros(len(labels), np.bool_), np.ones(len(labels), np.bool_)
+    positives, share = _Positives(labels), held / len(labels)
+    per_sample = labels.positives_per_sample()
+    choose = _choose_by_class if len(labels) and per_sample.max() > 1 else _choose_at_once
+    chosen = choose(positives, share, len(labels), ties)
+    rest = np.flatnonzero(per_sample == 0)
+    chosen[rest[: round(share * len(rest))]] = True
+    _return_last(positives, chosen)
+    _adjust(positives, chosen, held)
+    return chosen
+
+
+def _choose_at_once(positives: _Positives, share: float, count: int, ties: Integers) -> Mask:
+    """Choose a share of each class where no sample has two."""
+    total = positives.total
+    order = np.lexsort((ties, total))
+    quota = np.minimum(share * total, np.maximum(total - 1, 0))[order]
+    # Rounded so that the sum over the classes so far is what it should be.
+    bounds = np.floor(np.cumsum(quota) + 0.5)
+    number = np.zeros_like(total)
+    number[order] = np.clip(np.diff(bounds, prepend=0), np.floor(quota), np.ceil(quota))
+    chosen = np.zeros(count, np.bool_)
+    chosen[positives.first(number)] = True
+    return chosen
+
+
+def _choose_by_class(positives: _Positives, share: float, count: int, ties: Integers) -> Mask:
+    """Choose a share of each class by iterative stratification."""
+    total = positives.total
+    chosen, free = np.zeros(count, np.bool_), np.ones(count, np.bool_)
     left, given, wanted, drawn = total.copy(), np.zeros_like(total), 0.0, 0
-
-    def draw(samples: npt.NDArray[np.int64], quota: float) -> None:
-        """Choose so many of the samples, rounded so that the sum over all calls is as wanted."""
-        nonlocal wanted, drawn
-        wanted += quota
-        number = min(max(round(wanted) - drawn, math.floor(quota)), math.ceil(quota))
-        drawn += number
-        chosen[samples[:number]] = True
-        free[samples] = False
-
     queue = [(int(left[column]), int(ties[column]), column) for column in np.flatnonzero(left).tolist()]
     heapq.heapify(queue)
     while queue:
         size, _, column = heapq.heappop(queue)
         if size != left[column]:
             continue  # pushed before a sample of the class was taken for another class
-        samples = members[ends[column] - total[column] : ends[column]]
+        samples = positives.samples(column)
         samples = samples[free[samples]]
-        quota = share * total[column] - given[column]
-        draw(samples, max(0.0, min(quota, len(samples), float(total[column] - 1 - given[column]))))
-        np.add.at(given, _positives(labels, samples[chosen[samples]]), 1)
-        touched = _positives(labels, samples)
+        most = min(len(samples), total[column] - 1 - given[column])
+        quota = max(0.0, min(share * total[column] - given[column], float(most)))
+        wanted += quota
+        number = min(max(math.floor(wanted + 0.5) - drawn, math.floor(quota)), math.ceil(quota))
+        drawn += number
+        chosen[samples[:number]] = True
+        free[samples] = False
+        np.add.at(given, positives.classes(samples[:number]), 1)
+        touched = positives.classes(samples)
         np.subtract.at(left, touched, 1)
         for other in np.unique(touched[left[touched] > 0]).tolist():
             heapq.heappush(queue, (int(left[other]), int(ties[other]), other))
-    unlabelled = np.flatnonzero(free)
-    draw(unlabelled, share * len(unlabelled))
-    _return_last(labels, chosen)
-    _adjust(labels, chosen, held)
     return chosen
 
 
-def _return_last(labels: ObservedLabels, chosen: npt.NDArray[np.bool_]) -> None:
+def _return_last(positives: _Positives, chosen: Mask) -> None:
     """Give a sample back to every class that has lost all of them, in place."""
-    lost = _left(labels, chosen) == 0
-    lost &= labels.positives_per_class() > 0
-    for column in np.flatnonzero(lost).tolist():
-        samples = labels.positive_rows(column)
+    for column in np.flatnonzero((positives.left(chosen) == 0) & (positives.total > 0)).tolist():
+        samples = positives.samples(column)
         if chosen[samples].all():
             chosen[samples[0]] = False
 
 
-def _adjust(labels: ObservedLabels, chosen: npt.NDArray[np.bool_], held: int) -> None:
+def _adjust(positives: _Positives, chosen: Mask, held: int) -> None:
     """Choose fewer or more samples until there are `held`, in place; none that is the last one of a class."""
     surplus = int(chosen.sum()) - held
     if surplus > 0:
         chosen[np.flatnonzero(chosen)[:surplus]] = False
-    left = _left(labels, chosen)
-    rows, columns = labels.entries(1)
-    free = ~chosen
-    free[rows[left[columns] < 2]] = False
+    left = positives.left(chosen)
     # From the end, because of every large class the first samples are chosen already.
-    for row in np.flatnonzero(free)[::-1].tolist():
+    for row in np.flatnonzero(~chosen)[::-1]:
         if surplus >= 0:
             return
-        own = _positives(labels, [row])
+        own = positives.classes(row[None])
         if (left[own] > 1).all():
             left[own] -= 1
             chosen[row] = True
             surplus += 1
-
-
-def _left(labels: ObservedLabels, chosen: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
-    """Number of known positives of each class among the samples that are not chosen, int64 (C,)."""
-    return labels.take(np.flatnonzero(~chosen)).positives_per_class()
-
-
-def _positives(labels: ObservedLabels, rows: npt.ArrayLike) -> npt.NDArray[np.int64]:
-    """Classes of the known positives of some samples, int64; one per entry."""
-    return labels.take(rows).entries(1)[1]

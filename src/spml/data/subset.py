@@ -86,8 +86,8 @@ def note_unlabelled(records: Records, rows: Sequence[int], config: DataConfig) -
         return [f"{text}; left out."]
     raise InputError(
         f"{records.source}: {text}. Add labels, remove {them}, or pass --data.unlabelled skip to leave "
-        f"{them} out. If every true label is listed in this data, so that none applies here, pass --data.unlisted "
-        "negative."
+        f"{them} out. If every true label is listed in this data, so that none applies here, pass "
+        "--data.unlisted negative."
     )
 
 

@@ -135,7 +135,7 @@ def test_bad_rows(write, rows, message):
 
 
 def test_headers(write):
-    with pytest.raises(InputError, match="no column `file`"):
+    with pytest.raises(InputError, match=r"no column `label` or `labels`.*found: imageid, labelname"):
         opened(write("ImageID,LabelName", "01,/m/dog"))
 
 

@@ -65,6 +65,8 @@ def read_table(path: Path, config: DataConfig) -> Records:
     read = _read_marks if columns.label < 0 else _read_names
     content = read(table, columns, rows, config)
     used = columns.used | {*content.columns}
+    if config.split == "ignore":
+        used -= {columns.split}
     unused = shorten(name for k, name in enumerate(table.names) if name and k not in used)
     notes = (
         *table.notes,
