@@ -112,7 +112,8 @@ class _Positives:
         """Classes of some samples, one per known positive."""
         starts, counts = self._starts[samples], self._starts[samples + 1] - self._starts[samples]
         ends = np.cumsum(counts)
-        return self._columns[np.repeat(starts - ends + counts, counts) + np.arange(counts.sum())]
+        entries: Integers = np.repeat(starts - ends + counts, counts) + np.arange(counts.sum())
+        return np.asarray(self._columns[entries], np.int64)
 
     def left(self, chosen: Mask) -> Integers:
         """Number of known positives of each class among the samples that are not chosen."""
