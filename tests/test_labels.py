@@ -284,14 +284,11 @@ def test_take_classes_selects_columns():
     full = ObservedLabels.from_multi_hot([[1, 0, 1], [0, 0, 1]], unlisted="negative").take_classes([1, 0])
     assert full.to_ternary().tolist() == [[-1, 1], [-1, -1]]
     assert full.full
-    for columns, message in (
-        ([0, 0], "different columns"),
-        ([3], r"in 0 \.\.\. 2"),
-        ([-1], "in 0"),
-        ([], "one"),
-    ):
-        with pytest.raises(LabelError, match=message):
+    for columns in ([0, 0], [3], [-1]):
+        with pytest.raises(LabelError, match="expected different columns below 3"):
             single.take_classes(columns)
+    with pytest.raises(LabelError, match="at least 1"):
+        single.take_classes([])
 
 
 def test_with_classes_moves_columns():

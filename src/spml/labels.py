@@ -325,22 +325,14 @@ class ObservedLabels:
             LabelError: `columns` are not different integers in [0, C), at least one of them.
         """
         chosen = _positions(columns)
-        if not len(chosen) or len(np.unique(chosen)) != len(chosen):
-            raise LabelError(f"expected different columns, at least one, got {chosen.tolist()}")
-        if chosen.min() < 0 or chosen.max() >= self._num_classes:
-            raise LabelError(f"columns must be in 0 ... {self._num_classes - 1}, got {chosen.tolist()}")
-        new = np.full(self._num_classes, -1, np.int64)
-        new[chosen] = np.arange(len(chosen))
-        indptr, old, values = self._rows()
-        keep = new[old] >= 0
-        row, column, value = (
-            np.repeat(np.arange(len(self)), np.diff(indptr))[keep],
-            new[old[keep]],
-            values[keep],
-        )
-        order = np.lexsort((column, row))
-        ends = np.searchsorted(row, np.arange(len(self) + 1)).astype(np.int64)
-        return ObservedLabels(ends, column[order], value[order], len(chosen), self._unlisted)
+        rest = np.setdiff1d(np.arange(self._num_classes), chosen)
+        if len(chosen) + len(rest) != self._num_classes:
+            raise LabelError(f"expected different columns below {self._num_classes}, got {chosen.tolist()}")
+        new = np.argsort(np.concatenate([chosen, rest]))
+        indptr, moved, values = self.with_classes(new, self._num_classes)._rows()
+        keep = moved < len(chosen)
+        ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(keep)])[indptr]
+        return ObservedLabels(ends, moved[keep], values[keep], len(chosen), self._unlisted)
 
     def target(self, rows: npt.ArrayLike | torch.Tensor) -> torch.Tensor:
         """Target of a batch, the argument of the losses; `rows` as in `take`.

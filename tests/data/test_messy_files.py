@@ -122,8 +122,8 @@ def test_missing_files_and_empty_labels_are_skipped_and_listed(messy):
     ]
     assert inspect(DataConfig(path=str(path), missing="skip", unlabelled="stop")).refused == (
         f"{path}: 1 of 14 samples has no label, so that nothing is known about it: 0.jpg. Add labels, remove "
-        "it, or pass --data.unlabelled skip to leave it out. If every true label is listed in this data, so that "
-        "none applies here, pass --data.unlisted negative."
+        "it, or pass --data.unlabelled skip to leave it out. If every true label is listed in this data, so "
+        "that none applies here, pass --data.unlisted negative."
     )
 
 
