@@ -68,6 +68,17 @@ def test_rows_without_label(save):
     assert read_table(path, DataConfig(unlisted="negative")).labels.to_ternary().tolist() == [[1], [-1], [-1]]
 
 
+def test_other_names_of_columns(save):
+    tags = pa.array([["cat"], ["cat", "dog"], ["dog"]], pa.list_(pa.string()))
+    for columns in ({"image": FILES, "tags": tags}, {"id": FILES, "tags": tags, "size": [1, 0, 1]}):
+        records = read_table(save(**columns), DataConfig())
+        assert records.labels.to_names(records.classes) == tags.to_pylist()
+    with pytest.raises(InputError, match=r"no column `file`.*'image' holds bytes"):
+        read_table(save(image=[b"1", b"2", b"3"], id=FILES, tags=tags), DataConfig())
+    records = read_table(save(image=[b"1", b"2", b"3"], id=FILES, tags=tags), DataConfig(file_column="id"))
+    assert records.ids == tuple(FILES)
+
+
 def test_one_column_per_class(save):
     path = save(
         file=FILES,

@@ -134,6 +134,8 @@ def _find_label(table: Table, config: DataConfig, taken: set[int]) -> int:
 
 def _mark_columns(table: Table, columns: Sequence[int]) -> list[int]:
     """Columns whose first cells stand for a class."""
+    if not columns:
+        return []
     cells = zip(*(row for _, row in islice(table.rows(columns), _PEEK)), strict=True)
     return [column for column, few in zip(columns, cells, strict=False) if are_marks(few)]
 

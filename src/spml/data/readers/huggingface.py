@@ -221,7 +221,8 @@ def _features(folder: Path, config: DataConfig) -> _Features:
         )
     class_labels = [name for name, column in columns.items() if column.kind == "ClassLabel"]
     usable = [name for name, column in columns.items() if column.kind in ("ClassLabel", "string")]
-    labels = next(filter(None, ([n for n in usable if n in known] for known in LABEL_COLUMNS)), class_labels)
+    certain, likely = ([name for name in usable if name in known] for known in LABEL_COLUMNS)
+    labels = certain or class_labels or likely
     if config.label_column:
         labels = [names[find_stated(names, config.label_column, "label_column", where)]]
     elif len(labels) != 1 and len(class_labels) == 1:
