@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from spml.config import DataConfig
-from spml.data import open_dataset
+from spml.data import open_dataset, splits
 from spml.data.splits import hold_out, split_name
 from spml.errors import InputError
 from spml.labels import ObservedLabels
@@ -101,6 +103,27 @@ def test_overlapping_classes_do_not_lose_their_last_sample():
     assert mask.sum() == 6
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_classes_take_turns_as_in_slow_loops(seed):
+    """Sechidis et al.: the class with the fewest samples left gives its share of them, then the next one."""
+    labels, share = several(80, 12, seed), 0.3
+    ties = np.random.default_rng(seed).permutation(12)
+    rows = [np.flatnonzero(row).tolist() for row in labels.to_multi_hot()]
+    free, chosen, wanted, drawn = set(range(80)), set(), 0.0, 0
+    while left := Counter(c for sample in free for c in rows[sample]):
+        column = min(left, key=lambda c: (left[c], ties[c]))
+        have = [sample for sample in range(80) if column in rows[sample]]
+        candidates = [sample for sample in have if sample in free]
+        quota = min(max(0.0, share * len(have) - len(chosen.intersection(have))), len(candidates))
+        wanted += quota
+        number = min(max(math.floor(wanted + 0.5) - drawn, math.floor(quota)), math.ceil(quota))
+        drawn += number
+        chosen.update(candidates[:number])
+        free.difference_update(have)
+    result = splits._choose_by_class(splits._Positives(labels), share, 80, ties)
+    assert np.flatnonzero(result).tolist() == sorted(chosen)
+
+
 def test_many_samples_of_many_classes():
     rng = np.random.default_rng(0)
     index = rng.choice(1000, 200_000, p=(weights := 1 / np.arange(1, 1001)) / weights.sum())
@@ -130,12 +153,12 @@ def ids(data):
 def test_three_parts_of_the_requested_sizes(tmp_path):
     path = save(tmp_path / "x.npz")
     config = DataConfig(path=path, unlisted="negative", test_share=0.3, val_share=0.2)
-    splits = ids(open_dataset(config))
-    assert {name: len(part) for name, part in splits.items()} == {"train": 28, "val": 7, "test": 15}
-    assert len(set().union(*splits.values())) == 50
-    assert ids(open_dataset(config)) == splits
+    parts = ids(open_dataset(config))
+    assert {name: len(part) for name, part in parts.items()} == {"train": 28, "val": 7, "test": 15}
+    assert len(set().union(*parts.values())) == 50
+    assert ids(open_dataset(config)) == parts
     other = DataConfig(path=path, unlisted="negative", test_share=0.3, val_share=0.2, split_seed=1)
-    assert ids(open_dataset(other))["test"] != splits["test"]
+    assert ids(open_dataset(other))["test"] != parts["test"]
     assert "test" in open_dataset(config).truth
 
 

@@ -145,7 +145,7 @@ def _choose_at_once(positives: _Positives, share: float, count: int, ties: Integ
     """Choose a share of each class where no sample has two."""
     total = positives.total
     order = np.lexsort((ties, total))
-    quota = np.minimum(share * total, np.maximum(total - 1, 0))[order]
+    quota = share * total[order]
     # Rounded so that the sum over the classes so far is what it should be.
     bounds = np.floor(np.cumsum(quota) + 0.5)
     number = np.zeros_like(total)
@@ -168,8 +168,7 @@ def _choose_by_class(positives: _Positives, share: float, count: int, ties: Inte
             continue  # pushed before a sample of the class was taken for another class
         samples = positives.samples(column)
         samples = samples[free[samples]]
-        most = min(len(samples), total[column] - 1 - given[column])
-        quota = max(0.0, min(share * total[column] - given[column], float(most)))
+        quota = min(max(0.0, share * float(total[column]) - float(given[column])), float(len(samples)))
         wanted += quota
         number = min(max(math.floor(wanted + 0.5) - drawn, math.floor(quota)), math.ceil(quota))
         drawn += number
