@@ -274,6 +274,23 @@ def test_target_of_full_labels_is_ternary():
     assert target.tolist() == [[1, 1], [1, -1]]
 
 
+def test_take_classes_selects_columns():
+    partial = ObservedLabels.from_ternary(PARTIAL)
+    for columns in ([2, 0], [1], [0, 1, 2]):
+        assert (partial.take_classes(columns).to_ternary() == np.asarray(PARTIAL)[:, columns]).all()
+    single = ObservedLabels.from_index([2, 0, 2], 3)
+    assert single.take_classes([2, 1]).to_ternary().tolist() == [[1, 0], [0, 0], [1, 0]]
+    assert single.take([0, 2]).take_classes([0, 2]).single_positive
+    full = ObservedLabels.from_multi_hot([[1, 0, 1], [0, 0, 1]], unlisted="negative").take_classes([1, 0])
+    assert full.to_ternary().tolist() == [[-1, 1], [-1, -1]]
+    assert full.full
+    for columns in ([0, 0], [3], [-1]):
+        with pytest.raises(LabelError, match="expected different columns below 3"):
+            single.take_classes(columns)
+    with pytest.raises(LabelError, match="at least 1"):
+        single.take_classes([])
+
+
 def test_with_classes_moves_columns():
     partial = ObservedLabels.from_ternary(PARTIAL).with_classes([3, 1, 0], 4)
     assert partial.to_ternary().tolist() == [[1, 0, 0, 0], [0, -1, 0, 1], [0, 0, 0, 0], [-1, 1, 0, 1]]

@@ -47,12 +47,30 @@ class DataConfig:
             other positives stay hidden.
         observe_noise: Share of the observed positives that are replaced by a label that is absent, where a
             rule keeps one positive per sample; true labels stay as they are.
-        val_share: Share of the training samples held out for validation where the data has no split.
-        test_share: Share of all samples set aside for the test where the data has no split; 0 = no test.
+        missing: Files that the data names and that do not exist: `stop` with their number and the first
+            ones, or `skip` them and list them in skipped.csv. Those of OpenImages, of which hardly anyone has
+            all images, are always skipped.
+        unlabelled: Samples about which the data says nothing, such as rows with an empty label: `skip` them
+            and list them in skipped.csv, or `stop` with their number and the first ones. With `unlisted`
+            negative, an empty list of labels says that none applies.
+        split: Use the split that the data has (`given`), or split all samples again by the shares (`ignore`).
+        val_share: Share of the training samples held out for validation where the data has no split,
+            stratified by class; the last training sample of a class is never held out.
+        test_share: Share of all samples set aside for the test where the data has no split, likewise; 0 = no
+            test.
         split_seed: Seed of both splits.
+        sample_rows: Use this many samples only, drawn at random; 0 = all.
+        sample_classes: Use this many classes only, drawn at random among those that occur, and the samples
+            that have one of them or none at all; 0 = all.
+        sample_seed: Seed of both draws.
         label_columns: Attributes of an ARFF file that are labels: N for the first N, -N for the last N; 0 =
             as its .xml file or @relation says.
-        separator: Separator of several labels in one CSV cell; recognised if not stated.
+        file_column: Column of a table that names the images; default: `file`, `filename`, `image`, `path`,
+            `id` or a similar name. For a Hugging Face data set the column that holds them.
+        label_column: Column of a table that holds the labels; default: `label`, `tag`, `category`, `class` or
+            a plural of these, which holds several labels.
+        separator: Separator of several labels in one cell of a table; recognised in a column with a plural
+            name if not stated.
         size: Side in pixels to which images are resized; 0 = the size that the backbone was trained with.
         flip: Mirror training images at random (never done for digits and feature files).
         max_unreadable: Share of unreadable images above which reading stops.
@@ -78,10 +96,18 @@ class DataConfig:
     observe_power: float = 1.0
     observe_all_negatives: bool = False
     observe_noise: float = 0.0
+    missing: Literal["stop", "skip"] = "stop"
+    unlabelled: Literal["skip", "stop"] = "skip"
+    split: Literal["given", "ignore"] = "given"
     val_share: float = 0.2
     test_share: float = 0.0
     split_seed: int = 0
+    sample_rows: int = 0
+    sample_classes: int = 0
+    sample_seed: int = 0
     label_columns: int = 0
+    file_column: str = ""
+    label_column: str = ""
     separator: str | None = None
     size: int = 0
     flip: bool = True
@@ -347,7 +373,8 @@ _DOMAINS: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
         "at least 1",
     ),
     (
-        "patience checkpoint_steps optim.weight_decay optim.l1 optim.l2 optim.warmup_epochs optim.clip",
+        "patience checkpoint_steps optim.weight_decay optim.l1 optim.l2 optim.warmup_epochs optim.clip "
+        "data.sample_rows",
         lambda value: value >= 0,
         "at least 0",
     ),
@@ -355,6 +382,7 @@ _DOMAINS: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
     ("data.test_share model.dropout optim.ema", lambda value: 0 <= value < 1, "in [0, 1)"),
     ("data.max_unreadable", lambda value: 0 <= value <= 1, "in [0, 1]"),
     ("data.val_share", lambda value: 0 < value < 1, "between 0 and 1"),
+    ("data.sample_classes", lambda value: value == 0 or value >= 2, "0 or at least 2"),
     ("data.size", lambda value: 0 <= value <= 8192, "from 0 to 8192"),
     ("threads", lambda value: 0 <= value <= 1024, "from 0 to 1024"),
     ("seed", lambda value: 0 <= value < 2**32, "from 0 to 2^32 - 1"),

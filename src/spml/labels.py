@@ -318,6 +318,22 @@ class ObservedLabels:
         order = np.lexsort((new[old], np.repeat(np.arange(len(self)), np.diff(indptr))))
         return ObservedLabels(indptr, new[old][order], values[order], num_classes, self._unlisted)
 
+    def take_classes(self, columns: npt.ArrayLike) -> ObservedLabels:
+        """Labels of the classes `columns` only, in that order.
+
+        Raises:
+            LabelError: `columns` are not different integers in [0, C), at least one of them.
+        """
+        chosen = _positions(columns)
+        rest = np.setdiff1d(np.arange(self._num_classes), chosen)
+        if len(chosen) + len(rest) != self._num_classes:
+            raise LabelError(f"expected different columns below {self._num_classes}, got {chosen.tolist()}")
+        new = np.argsort(np.concatenate([chosen, rest]))
+        indptr, moved, values = self.with_classes(new, self._num_classes)._rows()
+        keep = moved < len(chosen)
+        ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(keep)])[indptr]
+        return ObservedLabels(ends, moved[keep], values[keep], len(chosen), self._unlisted)
+
     def target(self, rows: npt.ArrayLike | torch.Tensor) -> torch.Tensor:
         """Target of a batch, the argument of the losses; `rows` as in `take`.
 

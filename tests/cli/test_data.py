@@ -52,6 +52,7 @@ def test_inspect_writes_complete_tables(photos, tmp_path, capsys):
     assert "unreadable: 1 of 6 images\n  broken.png: not an image" in text
     assert {path.name for path in out.iterdir()} == {
         "inspect.json", "inspect.png", "classes.csv", "duplicates.csv", "unreadable.csv",
+        "skipped.csv",
     }  # fmt: skip
     document = json.loads((out / "inspect.json").read_text())
     assert document["labels_per_sample"] == {"1": 5, "2": 1}
@@ -59,7 +60,7 @@ def test_inspect_writes_complete_tables(photos, tmp_path, capsys):
     rows = list(csv.reader((out / "classes.csv").open()))
     assert rows[:2] == [
         ["class", "positive", "negative", "unknown", "train", "val", "test", "training"],
-        ["horse", "3", "0", "3", "2", "1", "0", "2"],
+        ["horse", "3", "0", "3", "2", "1", "0", "1"],
     ]
     assert list(csv.reader((out / "duplicates.csv").open()))[1:] == [
         ["1", "a.png", "train", "1", "1"],
@@ -68,6 +69,7 @@ def test_inspect_writes_complete_tables(photos, tmp_path, capsys):
         ["2", "same.png", "train", "0", "0"],
     ]
     assert list(csv.reader((out / "unreadable.csv").open()))[1][0] == "broken.png"
+    assert list(csv.reader((out / "skipped.csv").open()))[1][0] == "broken.png"
 
 
 def test_inspect_prints_no_escape_sequences(tmp_path, capsys):
@@ -123,6 +125,9 @@ def test_inspect_prints_observed_and_hidden_labels(tmp_path, capsys):
             "the data is named twice: data.csv and --data.path other.csv",
         ),
         (["data.csv", "--output", "data.csv"], "data.csv: is a file; --output must name a folder"),
+        (["data.csv", "--data.val_share", "1.5"], "--data.val_share must be between 0 and 1, got 1.5"),
+        (["data.csv", "--data.sample_classes", "1"], "--data.sample_classes must be 0 or at least 2, got 1"),
+        (["data.csv", "--data.file_column", "fil"], "there is no such column; found: file"),
     ],
 )
 def test_inspect_wrong_input_ends_with_2(photos, monkeypatch, capsys, arguments, message):

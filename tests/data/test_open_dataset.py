@@ -47,8 +47,14 @@ def test_hidden_labels_and_truth(features):
     assert again.splits["val"].ids != data.splits["val"].ids
     assert observed(again) == observed(data), "the split must not change what is observed"
     other = open_dataset(DataConfig(path=path, unlisted="negative", observe="single", observe_seed=5))
-    assert other.splits["val"].ids == data.splits["val"].ids
     assert observed(other) != observed(data)
+    tests = {
+        open_dataset(
+            DataConfig(path=path, unlisted="negative", observe="single", observe_seed=seed, test_share=0.3)
+        ).splits["test"].ids
+        for seed in range(3)
+    }  # fmt: skip
+    assert len(tests) == 1, "what is hidden must not change the test samples"
 
 
 def observed(data):
@@ -270,3 +276,39 @@ def test_bad_inputs_for_prediction(tmp_path, picture, features):
     ids, inputs, notes = open_inputs([path])
     assert (len(ids), notes) == (40, ())
     assert np.allclose(inputs.fetch([3], None), given["X"][[3]])
+
+
+def test_samples_without_a_label_are_left_out_and_listed(features, table):
+    labels = np.full((40, 3), np.nan)
+    labels[:, 0] = 1
+    labels[20:, 1] = 0
+    labels[::2, 2] = 1
+    labels[[3, 17, 30, 31]] = np.nan
+    split = np.array(["train"] * 30 + ["test"] * 10)
+    path, _ = features(Y=labels, split=split)
+    data = open_dataset(DataConfig(path=path))
+    assert data.skipped == tuple((name, "no label") for name in ("3", "17", "30", "31"))
+    assert (
+        "4 of 40 samples have no label, so that nothing is known about them: 3, 17, 30, ...; left out."
+        in (data.notes)
+    )
+    assert len(data.splits["test"]) == 8, "test samples, too"
+    assert len(data.splits["train"]) + len(data.splits["val"]) == 28
+    with pytest.raises(
+        InputError, match=r"4 of 40 samples have no label.*3, 17, 30.*--data\.unlabelled skip"
+    ):
+        open_dataset(DataConfig(path=path, unlabelled="stop"))
+    assert len(open_dataset(DataConfig(path=path), purpose="evaluate").splits["test"]) == 8
+    path = table("file,labels", "a.png,x;y", "b.png,", "c.png,y", "d.png,x", "e.png,x")
+    data = open_dataset(DataConfig(path=str(path)), size=8)
+    assert data.skipped == (("b.png", "no label"),)
+    for policy in ("skip", "stop"):
+        full = open_dataset(DataConfig(path=str(path), unlisted="negative", unlabelled=policy), size=8)
+        assert full.skipped == (), "an empty list of labels says that none applies"
+        assert sum(map(len, full.splits.values())) == 5
+
+
+def test_nothing_to_evaluate(features):
+    path, _ = features(Y=np.full((40, 3), np.nan))
+    with pytest.raises(InputError, match="none of its 40 samples can be used"):
+        open_dataset(DataConfig(path=path), purpose="evaluate")

@@ -26,7 +26,18 @@ _SOURCES = (
 _LOADING = ("path", "images", "cache", "workers", "draft")
 """Settings of the data that only say where it lies and how it is loaded; its fingerprint identifies it."""
 
-_ADDED = {"observe_all_negatives": False, "observe_noise": 0.0}
+_ADDED = {
+    "observe_all_negatives": False,
+    "observe_noise": 0.0,
+    "missing": "stop",
+    "unlabelled": "skip",
+    "split": "given",
+    "sample_rows": 0,
+    "sample_classes": 0,
+    "sample_seed": 0,
+    "file_column": "",
+    "label_column": "",
+}
 """Settings of the data that came after the first stores. At these, their defaults, they are left out of what
 identifies a run, so that the runs of older stores are still found."""
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from jsonargparse import ArgumentParser, Namespace
 
-from ..config import DataConfig, from_dict
+from ..config import DataConfig, check, from_dict
 from ..errors import InputError
 from ..files import make_folder
 
@@ -75,7 +75,9 @@ def _config(arguments: Namespace) -> DataConfig:
     settings: dict[str, Any] = arguments.data.as_dict()
     if settings["path"] not in ("", arguments.path):
         raise InputError(f"the data is named twice: {arguments.path} and --data.path {settings['path']}")
-    return from_dict({"data": {**settings, "path": arguments.path}}).data
+    config = from_dict({"data": {**settings, "path": arguments.path}})
+    check(config)
+    return config.data
 
 
 # -- inspect ---------------------------------------------------------------------------------------------
@@ -97,7 +99,8 @@ def _inspect(arguments: Namespace) -> None:
 
         inspection.write(folder)
         inspection_sheet(folder / "inspect.png", inspection)
-        print(f"{folder}: inspect.json, inspect.png, classes.csv, duplicates.csv, unreadable.csv written")
+        names = "inspect.json, inspect.png, classes.csv, duplicates.csv, unreadable.csv, skipped.csv"
+        print(f"{folder}: {names} written")
 
 
 # -- prepare ---------------------------------------------------------------------------------------------
@@ -130,6 +133,9 @@ def _convert(arguments: Namespace) -> None:
         labels, note = hide(records, config)
         records = replace(records, labels=labels)
         console.line(note)
+    if records.skipped:
+        name, reason = records.skipped[0]
+        console.line(f"{counted(len(records.skipped), 'sample')} left out, such as {name} ({reason}).")
     inferred = None
     if arguments.predictions:
         inferred, notes = _infer(Path(arguments.predictions), records, console)

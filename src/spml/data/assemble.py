@@ -13,10 +13,12 @@ from ..errors import InputError
 from ..labels import ObservedLabels
 from .dataset import Dataset, Inputs, Samples
 from .hiding import hide
+from .images import MISSING
 from .matrix import FeatureMatrix, check_finite
 from .phrases import counted, first_few
 from .records import Records
 from .splits import SPLITS, hold_out
+from .subset import NO_LABEL, note_unlabelled
 
 Purpose = Literal["train", "evaluate"]
 Split = npt.NDArray[np.str_]
@@ -33,7 +35,8 @@ def to_dataset(
     """Hide labels if `config` says so, split, and leave out samples that can't be used.
 
     The observed labels of a sample depend on the file and `observe_seed` only: neither the split nor a
-    skipped image changes them.
+    skipped image changes them. Validation samples are stratified by the observed labels, and test samples,
+    where they are drawn, by the labels of the file.
 
     Args:
         records: Content of a file or folder.
@@ -45,8 +48,8 @@ def to_dataset(
 
     Raises:
         InputError: Features that are not finite; labels are to be hidden of data that is not fully labelled;
-            fewer than two classes; a class that occurs outside the training samples only; a split without
-            samples.
+            samples without any label, if `config.unlabelled` is `stop`; fewer than two classes; a class that
+            occurs outside the training samples only; a split without samples.
     """
     if isinstance(inputs, FeatureMatrix):
         check_finite(inputs, records.source)
@@ -55,15 +58,19 @@ def to_dataset(
     if config.observe != "none":
         observed, note = hide(records, config)
         notes.append(note)
-    if skipped:
-        notes.append(f"{_share_skipped(records, skipped)}; skipped: {name_skipped(records.ids, skipped)}.")
+    notes += _note_skipped(records, skipped, config)
+    unlabelled: list[int] = np.flatnonzero(nothing_known(records.labels)).tolist()
+    notes += note_unlabelled(records, unlabelled, config)
+    skipped = {**dict.fromkeys(unlabelled, NO_LABEL), **skipped}
     split = _given_split(records, skipped, purpose)
     if purpose == "train":
-        notes += _set_aside_test(split, config, records.source)
         _check_classes(records, split)
+        notes += _set_aside_test(split, records, config)
+    if not split.any():
+        raise InputError(f"{records.source}: none of its {counted(len(split), 'sample')} can be used.")
     notes += _leave_out_unlabelled(split, observed, config)
     if purpose == "train":
-        notes += _hold_out_validation(split, config, records.source)
+        notes += _hold_out_validation(split, observed, config, records.source)
         notes += _note_unseen(records.classes, observed.take(np.flatnonzero(split == "train")))
     return _select(records, inputs, observed, split, [_summary(records, split), *notes], skipped)
 
@@ -71,9 +78,12 @@ def to_dataset(
 def check_share_skipped(records: Records, skipped: Mapping[int, str], config: DataConfig) -> None:
     """Check that no more images are skipped than `config.max_unreadable` allows.
 
+    Files that do not exist do not count if `config.missing` is `skip`.
+
     Raises:
         InputError: More are; names the first ones.
     """
+    _, skipped = _by_reason(skipped, config)
     if len(skipped) > config.max_unreadable * len(records.ids):
         raise InputError(
             f"{records.source}: {_share_skipped(records, skipped)}, more than data.max_unreadable = "
@@ -93,6 +103,27 @@ def nothing_known(labels: ObservedLabels) -> npt.NDArray[np.bool_]:
     return np.asarray(known == 0)
 
 
+def _by_reason(skipped: Mapping[int, str], config: DataConfig) -> tuple[list[int], dict[int, str]]:
+    """Rows of files that do not exist and are to be skipped, and what is skipped for other reasons."""
+    missing = [row for row, reason in skipped.items() if reason == MISSING and config.missing == "skip"]
+    return missing, {row: skipped[row] for row in sorted(skipped.keys() - missing)}
+
+
+def _note_skipped(records: Records, skipped: Mapping[int, str], config: DataConfig) -> list[str]:
+    missing, unreadable = _by_reason(skipped, config)
+    notes = []
+    if missing:
+        names = first_few([records.ids[row] for row in missing], 3)
+        do = "does" if len(missing) == 1 else "do"
+        total = counted(len(records.ids), "file")
+        notes.append(f"{len(missing):,} of {total} {do} not exist; skipped: {names}.")
+    if unreadable:
+        notes.append(
+            f"{_share_skipped(records, unreadable)}; skipped: {name_skipped(records.ids, unreadable)}."
+        )
+    return notes
+
+
 def _share_skipped(records: Records, skipped: Mapping[int, str]) -> str:
     return f"{len(skipped):,} of {counted(len(records.ids), 'image')} can't be used"
 
@@ -104,18 +135,23 @@ def _given_split(records: Records, skipped: Mapping[int, str], purpose: Purpose)
     return split
 
 
-def _set_aside_test(split: Split, config: DataConfig, source: str) -> list[str]:
-    """Turn the share of training samples that `config.test_share` says into test samples."""
+def _set_aside_test(split: Split, records: Records, config: DataConfig) -> list[str]:
+    """Turn the share of training samples that `config.test_share` says into test samples.
+
+    They are stratified by the labels of the file, so that they do not depend on which of these are hidden.
+    """
     if not config.test_share:
         return []
     if (split == "test").any():
         raise InputError(
-            f"{source}: has test samples of its own, so data.test_share = {config.test_share:g} has no "
-            "effect: leave it out."
+            f"{records.source}: has test samples of its own, so data.test_share = {config.test_share:g} has "
+            "no effect: leave it out, or pass --data.split ignore."
         )
+    share, seed = config.test_share, config.split_seed
     train = np.flatnonzero(split == "train")
-    split[train[hold_out(len(train), config.test_share, config.split_seed, "test")]] = "test"
-    return [f"{config.test_share:.0%} of the samples are set aside for the test (seed {config.split_seed})."]
+    held = hold_out(records.labels.take(train), share, seed, "test")
+    split[train[held]] = "test"
+    return [f"{share:.0%} of the samples are set aside for the test (seed {seed}).{_shortfall(held, share)}"]
 
 
 def _check_classes(records: Records, split: Split) -> None:
@@ -153,7 +189,9 @@ def _leave_out_unlabelled(split: Split, observed: ObservedLabels, config: DataCo
     return [f"{samples} left out of training and validation."]
 
 
-def _hold_out_validation(split: Split, config: DataConfig, source: str) -> list[str]:
+def _hold_out_validation(
+    split: Split, observed: ObservedLabels, config: DataConfig, source: str
+) -> list[str]:
     """Turn some training samples into validation samples if there are none."""
     train = np.flatnonzero(split == "train")
     if not len(train):
@@ -161,8 +199,19 @@ def _hold_out_validation(split: Split, config: DataConfig, source: str) -> list[
     if (split == "val").any():
         return []
     share, seed = config.val_share, config.split_seed
-    split[train[hold_out(len(train), share, seed)]] = "val"
-    return [f"{share:.0%} of the training samples are held out for validation (seed {seed})."]
+    held = hold_out(observed.take(train), share, seed)
+    split[train[held]] = "val"
+    return [
+        f"{share:.0%} of the training samples are held out for validation (seed {seed})."
+        f"{_shortfall(held, share)}"
+    ]
+
+
+def _shortfall(held: npt.NDArray[np.bool_], share: float) -> str:
+    """Sentence on samples that could not be held out; empty if all could."""
+    if held.sum() >= (wanted := round(share * len(held))):
+        return ""
+    return f" They are {held.sum():,} instead of {wanted:,}: each of the others is the last one of a class."
 
 
 def _note_unseen(classes: tuple[str, ...], training: ObservedLabels) -> list[str]:
@@ -206,6 +255,6 @@ def _select(
         },
         truth={name: labels for name, labels in truth.items() if labels.full},
         notes=tuple(notes),
-        skipped=tuple((records.ids[row], reason) for row, reason in skipped.items()),
+        skipped=(*records.skipped, *((records.ids[row], reason) for row, reason in sorted(skipped.items()))),
         empty="exclude" if records.protocol is None else "zero",
     )

@@ -112,7 +112,8 @@ class Dataset:
         truth: FULL labels of every split that is fully labelled. For evaluators only: it can't be reached
             from `splits`.
         notes: How the data was understood and what was left out, one line each.
-        skipped: (file, reason) of every image that can't be used.
+        skipped: (sample, reason) of every sample that was left out: an image that can't be used, a missing
+            file, or a sample without any label.
         empty: How a class without positives enters mAP: `exclude`, or `zero` as in publications on the
             benchmarks.
     """
@@ -139,6 +140,17 @@ class Dataset:
     def width(self) -> int:
         """Channels of an image, or features of a vector."""
         return sample_width(next(iter(self.splits.values())).inputs)
+
+    @property
+    def unseen_classes(self) -> tuple[str, ...]:
+        """Names of the classes without a known positive in training, which can't be learned.
+
+        Empty if there is no training split.
+        """
+        if "train" not in self.splits:
+            return ()
+        positives = self.splits["train"].observed.positives_per_class()
+        return tuple(name for name, count in zip(self.classes, positives, strict=True) if not count)
 
     def fingerprint(self) -> str:
         """SHA-256 over samples and observed labels of all splits."""

@@ -29,6 +29,8 @@ INTERPOLATIONS = {
     "bicubic": Image.Resampling.BICUBIC,
     "lanczos": Image.Resampling.LANCZOS,
 }
+MISSING = "can't be read: No such file or directory"
+"""Reason why a file can't be used if it does not exist."""
 T = TypeVar("T")
 _EXIF_ORIENTATION = 0x0112
 _TURN = {
@@ -226,6 +228,8 @@ def check_images(
 def _read(path: Path | FilePart | str) -> bytes:
     try:
         data = (Path(path) if isinstance(path, str) else path).read_bytes()
+    except FileNotFoundError as error:
+        raise UnreadableImageError(MISSING) from error
     except OSError as error:
         raise UnreadableImageError(f"can't be read: {error.strerror or error}") from error
     if not data:

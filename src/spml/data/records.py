@@ -47,6 +47,7 @@ class Records:
         notes: How the data was understood, one line each.
         objects: Boxes, if the data has them.
         protocol: Labels that a published protocol observes, if the data is a benchmark that has one.
+        skipped: (sample, reason) of every sample that the file names and that is not among `ids`.
     """
 
     source: str
@@ -60,3 +61,4 @@ class Records:
     notes: tuple[str, ...] = ()
     objects: Objects | None = None
     protocol: ObservedLabels | None = None
+    skipped: tuple[tuple[str, str], ...] = ()

@@ -139,15 +139,27 @@ def test_the_only_column_of_class_labels(tmp_path):
     assert records.notes[1] == "set: unused columns: labels, note."
     features["other"] = NAMES
     path = write(tmp_path / "set", pa.array([0.5] * 6), features, fine=extra, other=extra)
-    with pytest.raises(InputError, match=r"ambiguous which column holds the labels.*rename_column"):
+    with pytest.raises(InputError, match=r"ambiguous which column holds the labels.*--data\.label_column"):
         read_huggingface(path, DataConfig())
+    assert read_huggingface(path, DataConfig(label_column="Other")).labels == records.labels
+    with pytest.raises(InputError, match=r"label_column othr: there is no such column.*Did you mean other"):
+        read_huggingface(path, DataConfig(label_column="othr"))
+    with pytest.raises(InputError, match="expected one column of the type Image"):
+        read_huggingface(path, DataConfig(file_column="note"))
+    with pytest.raises(InputError, match="ambiguous which column holds the labels"):
+        read_huggingface(path, DataConfig(label_column="note"))
 
 
 def test_unknown_rows_are_not_negative(tmp_path):
     path = write(tmp_path / "set", pa.array([[0], None, []], INDICES.type))
     assert read_huggingface(path, DataConfig()).labels.to_ternary().tolist() == [[1, 0, 0], [0] * 3, [0] * 3]
-    with pytest.raises(InputError, match=r"the labels of row 1 \(counted from 0\) are missing"):
-        read_huggingface(path, DataConfig(unlisted="negative"))
+    rest = read_huggingface(path, DataConfig(unlisted="negative"))
+    assert rest.ids == ("0", "2")
+    assert rest.labels.to_ternary().tolist() == [[1, -1, -1], [-1] * 3]
+    assert rest.skipped == (("1", "no label"),)
+    assert [part.read_bytes() for part in rest.inputs] == [PICTURES[0]["bytes"], PICTURES[2]["bytes"]]
+    with pytest.raises(InputError, match="1 of 3 samples has no label, so that nothing is known about it: 1"):
+        read_huggingface(path, DataConfig(unlisted="negative", unlabelled="stop"))
     path = write(tmp_path / "set", pa.array([[0], [], []], INDICES.type))
     full = read_huggingface(path, DataConfig(unlisted="negative")).labels
     assert full.to_ternary().tolist() == [[1, -1, -1], [-1] * 3, [-1] * 3]

@@ -67,7 +67,12 @@ def test_labels(write):
     records = opened(write(), unlisted="negative")
     assert records.ids == ("b.png", "a.png", "c.png")
     assert records.labels.to_ternary().tolist() == [[1, 1, 1], [1, -1, -1], [-1, -1, -1]]
-    assert records.notes[2] == "Tasks that are not annotated were left out."
+    assert (
+        records.notes[2] == "1 of 4 samples has no label, so that nothing is known about it: d.png; left out."
+    )
+    assert records.skipped == (("d.png", "no label"),)
+    with pytest.raises(InputError, match=r"1 of 4 samples has no label.*d\.png.*--data\.unlabelled skip"):
+        opened(write(), unlisted="negative", unlabelled="stop")
 
 
 def test_what_is_ignored(write):

@@ -85,6 +85,7 @@ def test_missing_images_are_left_out(write, tmp_path):
     assert records.ids == ("02.jpg", "03.jpg")
     assert records.labels.to_ternary().tolist() == [[0, 1, 0], [-1, 0, 0]]
     assert "2 of 4 images are not in that folder and were left out." in records.notes
+    assert {name for name, _ in records.skipped} == {"01.jpg", "04.jpg"}
     path = write(images="01 02 03", folder="store", name="sub.csv")
     for name in ("02.jpg", "03.jpg"):
         (tmp_path / name).unlink()
@@ -135,7 +136,7 @@ def test_bad_rows(write, rows, message):
 
 
 def test_headers(write):
-    with pytest.raises(InputError, match="no column `file`"):
+    with pytest.raises(InputError, match=r"no column `label` or `labels`.*found: imageid, labelname"):
         opened(write("ImageID,LabelName", "01,/m/dog"))
 
 

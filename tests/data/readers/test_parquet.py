@@ -64,9 +64,19 @@ def test_several_labels(save, column, expected):
 
 def test_rows_without_label(save):
     path = save(file=FILES, labels=pa.array([["cat"], [], None], pa.list_(pa.string())))
-    with pytest.raises(InputError, match=r"row 1 \(counted from 0\): 'b\.png' has no label"):
-        read_table(path, DataConfig())
+    assert read_table(path, DataConfig()).labels.to_ternary().tolist() == [[1], [0], [0]]
     assert read_table(path, DataConfig(unlisted="negative")).labels.to_ternary().tolist() == [[1], [-1], [-1]]
+
+
+def test_other_names_of_columns(save):
+    tags = pa.array([["cat"], ["cat", "dog"], ["dog"]], pa.list_(pa.string()))
+    for columns in ({"image": FILES, "tags": tags}, {"id": FILES, "tags": tags, "size": [1, 0, 1]}):
+        records = read_table(save(**columns), DataConfig())
+        assert records.labels.to_names(records.classes) == tags.to_pylist()
+    with pytest.raises(InputError, match=r"no column `file`.*'image' holds bytes"):
+        read_table(save(image=[b"1", b"2", b"3"], id=FILES, tags=tags), DataConfig())
+    records = read_table(save(image=[b"1", b"2", b"3"], id=FILES, tags=tags), DataConfig(file_column="id"))
+    assert records.ids == tuple(FILES)
 
 
 def test_one_column_per_class(save):
@@ -116,7 +126,10 @@ def test_batches_join(save, monkeypatch):
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        ({"image": FILES, "label": FILES}, "has no column `file`; found: image, label. Expected"),
+        (
+            {"picture_of": FILES, "label": FILES},
+            r"has no column `file` .*found: picture_of, label\. If another",
+        ),
         ({"file": FILES[:0], "label": pa.array([], pa.string())}, "has no rows"),
         (
             {"file": [None, "a.png", "b.png"], "label": FILES},

@@ -85,6 +85,7 @@ def inspect(
         features=content.features,
         training=training.notes,
         refused=training.refused,
+        skipped=training.skipped,
         examples=tuple((records.ids[row], tuple(labels)) for row, labels in zip(rows, names, strict=True)),
         thumbnails=content.inputs.fetch(rows, None).numpy() if rows else None,
     )
@@ -116,12 +117,14 @@ class _Training(NamedTuple):
         refused: Reason why training is refused; empty if it is not.
         positives: Known positives of each class in training, int64 (C,); None if training is refused.
         label_means: Mean numbers of labels per sample and split; empty if training is refused.
+        skipped: (sample, reason) of the samples that training leaves out; empty if it is refused.
     """
 
     notes: tuple[str, ...]
     refused: str
     positives: Counts | None
     label_means: Mapping[str, LabelMeans]
+    skipped: tuple[tuple[str, str], ...]
 
 
 def _scan(
@@ -144,10 +147,10 @@ def _try_training(records: Records, config: DataConfig, content: _Content) -> _T
         check_share_skipped(records, content.skipped, config)
         dataset = to_dataset(records, config, content.inputs, content.skipped)
     except InputError as refusal:
-        return _Training((), str(refusal), None, {})
+        return _Training((), str(refusal), None, {}, ())
     notes = tuple(note for note in dataset.notes if note not in records.notes)
     positives = dataset.splits["train"].observed.positives_per_class()
-    return _Training(notes, "", positives, label_means(dataset))
+    return _Training(notes, "", positives, label_means(dataset), dataset.skipped)
 
 
 def _count_by_split(labels: ObservedLabels, split: Sequence[str]) -> dict[str, Counts]:

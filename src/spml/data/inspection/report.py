@@ -83,6 +83,7 @@ class Inspection:
         features: Statistics, if the samples are feature vectors.
         training: Remarks that training with these settings would make, one line each.
         refused: Reason why training with these settings is refused; empty if it is not.
+        skipped: (sample, reason) of the samples that training would leave out; empty if it is refused.
         examples: (sample, its known positive labels) of the pictures in `thumbnails`.
         thumbnails: uint8 (n, channels, H, W), images for a figure; not part of `to_dict`.
     """
@@ -106,6 +107,7 @@ class Inspection:
     features: Features | None
     training: tuple[str, ...]
     refused: str
+    skipped: tuple[tuple[str, str], ...] = ()
     examples: tuple[tuple[str, tuple[str, ...]], ...] = ()
     thumbnails: npt.NDArray[np.uint8] | None = field(default=None, repr=False, compare=False)
 
@@ -134,7 +136,7 @@ class Inspection:
         return {**values, "mean_labels": self.mean_labels, "imbalance": self.imbalance}
 
     def write(self, folder: Path) -> None:
-        """Write inspect.json, classes.csv, duplicates.csv and unreadable.csv.
+        """Write inspect.json, classes.csv, duplicates.csv, unreadable.csv and skipped.csv.
 
         Raises:
             SpmlError: A file could not be written.
@@ -155,6 +157,7 @@ class Inspection:
             folder / "duplicates.csv", ("group", "file", "split", "across_splits", "labels_differ"), groups
         )
         write_rows(folder / "unreadable.csv", ("file", "reason"), self.unreadable)
+        write_rows(folder / "skipped.csv", ("file", "reason"), self.skipped)
 
 
 def _plain(value: Any) -> Any:

@@ -11,6 +11,7 @@ from pathlib import Path
 from ...config import DataConfig
 from ...errors import InputError, nearest
 from ..records import Records
+from ..subset import select
 from .coco import KEYS
 from .digits import make_digits
 from .places import find_files
@@ -20,20 +21,22 @@ from .registry import Reader, Source, find_reader, readers, register_reader
 def read(config: DataConfig) -> Records:
     """Read `config.path` with the reader that recognises it. The first note names the format.
 
+    The split is ignored, and rows and classes are drawn, as `config` says.
+
     The path `digits` always stands for the embedded data; a folder of that name is `./digits`.
 
     Raises:
         InputError: The path does not exist, no reader recognises it, or its content has a mistake.
     """
     if config.path == "digits":
-        return make_digits()
+        return select(make_digits(), config)
     source = Source(existing(config.path))
     reader = find_reader(source)
     if reader is None:
         raise _unknown(source)
     records = reader.read(source.path, config)
     note = f"{source.path.name or source.path} was read as {reader.title}."
-    return replace(records, notes=(note, *records.notes))
+    return select(replace(records, notes=(note, *records.notes)), config)
 
 
 def existing(text: str) -> Path:

@@ -216,9 +216,9 @@ def _read_part(path: Path, config: DataConfig) -> _Part:
     columns = _positions([category.id for category in document.categories], where, "id")
     where = f"{path}: images"
     rows = _positions([image.id for image in document.images], where, "id")
-    names = [_file_name(image, f"{where}[{row}]") for row, image in enumerate(document.images)]
-    root = find_folder(_folders(path, config), names[:1], f"{where}[0]")
-    files = find_files(root, [(name,) for name in names], lambda row: f"{where}[{row}]")
+    options = [(_file_name(image, f"{where}[{row}]"),) for row, image in enumerate(document.images)]
+    root = find_folder(_folders(path, config), options, f"{where}[0]")
+    files = find_files(root, options, lambda row: f"{where}[{row}]", config.missing)
     annotated, objects = _annotations(path, document, rows, columns)
     negative = _listed(document.images, "neg_category_ids", columns, where)
     vague = _listed(document.images, "not_exhaustive_category_ids", columns, where)

@@ -25,6 +25,15 @@ EXPECTED = (
     "Expected the columns `file` and `label`, or `file` and `labels`, or `file` and one column per class, "
     "and optionally `split`"
 )
+# A name of an earlier group wins, so that a table with `file` may have a column `image`, too.
+FILE_COLUMNS = (
+    ("file",),
+    (
+        "filename", "file_name", "filepath", "file_path", "path", "image", "img", "image_path", "img_path",
+        "image_file", "image_name", "photo", "picture",
+    ),
+    ("id", "image_id", "img_id", "imageid"),
+)  # fmt: skip
 MAX_COLUMNS = 100_000
 MAX_LINE = 8_000_000  # characters
 
@@ -56,16 +65,33 @@ class Table:
         return f"{self.path}: row{'s' * (len(numbers) > 1)} {rows}{self.counted}"
 
 
-def open_delimited(path: Path) -> Table:
+def names_files(names: Sequence[str], file_column: str = "", *, ids: bool = True) -> bool:
+    """Whether one of the names of columns is that of the column that names the images.
+
+    Args:
+        names: Names of columns.
+        file_column: `data.file_column`; if it is empty, the names in `FILE_COLUMNS` are looked for.
+        ids: Whether `id` and the like count, too.
+    """
+    known = {name for group in FILE_COLUMNS[: None if ids else -1] for name in group}
+    return not {*map(str.lower, names)}.isdisjoint({file_column.lower()} if file_column else known)
+
+
+def open_delimited(path: Path, file_column: str = "") -> Table:
     """Open a CSV or TSV file.
 
-    The delimiter is `,`, `;` or a tab: the first one with which the header has a column `file` and another.
+    The delimiter is `,`, `;` or a tab: the first one with which the header has a column that names the images
+    and another.
+
+    Args:
+        path: CSV or TSV file.
+        file_column: `data.file_column`.
 
     Raises:
         InputError: The file has no header, or one with too many columns.
     """
     headers = {delimiter: read_header(path, delimiter) for delimiter in DELIMITERS}
-    fitting = (d for d, names in headers.items() if len(names) > 1 and "file" in map(str.lower, names))
+    fitting = (d for d, names in headers.items() if len(names) > 1 and names_files(names, file_column))
     delimiter = next(fitting, None) or max(headers, key=lambda d: len(headers[d]))
     names = headers[delimiter]
     if not names:

@@ -65,6 +65,9 @@ def read_features(path: Path, config: DataConfig) -> Records:
         raise InputError(f"{source}: X has {count:,} rows, but Y has shape {values.shape}. They must match.")
     classes = _classes(arrays, source)
     notes = [] if classes else [f"{path.name}: has no class names; classes are called 0, 1, 2 ..."]
+    split = _split(arrays, count, source) if config.split == "given" else None
+    if config.split == "ignore" and not {"split", "test"}.isdisjoint(arrays):
+        notes.append(f"{path.name}: the split is ignored.")
     labels, meaning = read_labels(values, classes, config.unlisted, source)
     return Records(
         source=source,
@@ -74,7 +77,7 @@ def read_features(path: Path, config: DataConfig) -> Records:
         classes=classes or tuple(str(column) for column in range(labels.num_classes)),
         classes_given=True,
         labels=labels,
-        split=_split(arrays, count, source),
+        split=split,
         notes=(*notes, f"{path.name}: {meaning}"),
     )
 
@@ -270,7 +273,8 @@ def _image_files(path: Path, arrays: Arrays, config: DataConfig) -> tuple[Path, 
     """Image files in `names`, relative to the folder of the file or to `config.images`."""
     names = _distinct(_strings(arrays, "names", None, str(path)), "names", str(path))
     root = images_folder(config) or path.parent
-    return tuple(find_files(root, [(name,) for name in names], lambda row: f"{path}: names, entry {row}"))
+    options = [(name,) for name in names]
+    return tuple(find_files(root, options, lambda row: f"{path}: names, entry {row}", config.missing))
 
 
 def _sparse(arrays: Arrays, source: str, name: str) -> Any:

@@ -22,7 +22,9 @@ from ..images import FilePart
 from ..records import Records
 from ..safe import inside, is_file, quote
 from ..splits import SPELLINGS, split_name
+from ..subset import without_unlabelled
 from .arrow import cells, require_pyarrow
+from .columns import LABEL_COLUMNS, find_stated
 from .delimited import shorten
 from .documents import class_name, convert, load_json
 from .registry import Source, register_reader
@@ -108,24 +110,19 @@ def read_huggingface(path: Path, config: DataConfig) -> Records:
 
     The image is in the only column of the type Image, or in `image`; the labels are in `labels` or `label`,
     or in the only column of the type ClassLabel or a list of it. A label is an index of a ClassLabel, or a
-    name. The labels of a row whose cell is missing or the index -1 are unknown.
+    name. The labels of a row whose cell is missing or the index -1 are unknown; if `config.unlisted` is
+    negative, `config.unlabelled` says what becomes of the row.
 
     Raises:
         InputError: pyarrow is missing, or the data set can't be read; names file and row.
     """
     require_pyarrow(path)
     parts = _parts(path)
-    features, images, labels, counts = _read_parts(parts)
+    features, images, labels, counts = _read_parts(parts, config)
     ids = [f"{name}/{row}" if name else str(row) for name, count in counts for row in range(count)]
     split = [split_name(name) or "" for name, count in counts for _ in range(count)]
     if features is None or not images:
         raise InputError(f"{path}: has no rows.")
-    if config.unlisted == "negative" and None in labels:
-        raise InputError(
-            f"{path}: data.unlisted=negative says that each row lists all labels, but the labels of row "
-            f"{ids[labels.index(None)]} (counted from 0) are missing, which differs from an empty list. "
-            "Remove such rows or splits."
-        )
     classes = features.classes or tuple(sorted({name for names in labels for name in names or ()}))
     if not classes:
         raise InputError(f"{path}: no sample has a label in the column {features.label!r}.")
@@ -133,7 +130,7 @@ def read_huggingface(path: Path, config: DataConfig) -> Records:
     notes = [f"{path.name}: images are in the column {features.image!r}, {what} in {features.label!r}."]
     if features.unused:
         notes.append(f"{path.name}: unused columns: {shorten(features.unused)}.")
-    return Records(
+    records = Records(
         source=str(path),
         name=path.resolve().name,
         ids=tuple(ids),
@@ -146,6 +143,9 @@ def read_huggingface(path: Path, config: DataConfig) -> Records:
         split=tuple(split) if parts[0][0] else None,
         notes=tuple(notes),
     )
+    # A missing cell differs from an empty list, which says that no class applies.
+    absent = [row for row, names in enumerate(labels) if names is None]
+    return without_unlabelled(records, absent if config.unlisted == "negative" else [], config)
 
 
 def _parts(path: Path) -> list[tuple[str, Path]]:
@@ -164,7 +164,7 @@ def _parts(path: Path) -> list[tuple[str, Path]]:
 
 
 def _read_parts(
-    parts: Sequence[tuple[str, Path]],
+    parts: Sequence[tuple[str, Path]], config: DataConfig
 ) -> tuple[_Features | None, list[FilePart], list[list[str] | None], list[tuple[str, int]]]:
     """Columns, images and labels of all parts, and the name and number of rows of each part."""
     features: _Features | None = None
@@ -172,7 +172,7 @@ def _read_parts(
     labels: list[list[str] | None] = []
     counts = []
     for name, folder in parts:
-        before, features = features, _features(folder)
+        before, features = features, _features(folder, config)
         if before not in (None, features):
             raise InputError(
                 f"{folder / INFO}: its image and label columns or classes differ from those of "
@@ -205,28 +205,35 @@ def _files(folder: Path) -> list[Path]:
     return files
 
 
-def _features(folder: Path) -> _Features:
+def _features(folder: Path, config: DataConfig) -> _Features:
     where = str(folder / INFO)
     features = load_json(folder / INFO, Info).features
     columns = {name: _column(feature, f"{where}: {quote(name)}") for name, feature in features.items()}
-    images = [name for name, column in columns.items() if column.kind == "Image"]
-    class_labels = [name for name, column in columns.items() if column.kind == "ClassLabel"]
-    labels = [
-        name
-        for name in ("labels", "label")
-        if name in columns and columns[name].kind in ("ClassLabel", "string")
-    ]
+    names = list(columns)
     listing = f"found: {shorten(columns) or 'no column'}"
-    if not images or (len(images) > 1 and "image" not in images):
-        raise InputError(f"{where}: expected one column of the type Image; {listing}.")
-    if len(labels) != 1 and len(class_labels) != 1:
+    images = [name for name, column in columns.items() if column.kind == "Image"]
+    if config.file_column:
+        images = [names[find_stated(names, config.file_column, "file_column", where)]]
+    if not images or (len(images) > 1 and "image" not in images) or columns[images[0]].kind != "Image":
+        raise InputError(
+            f"{where}: expected one column of the type Image; {listing}. If there are several, pass "
+            "--data.file_column with one of them."
+        )
+    class_labels = [name for name, column in columns.items() if column.kind == "ClassLabel"]
+    usable = [name for name, column in columns.items() if column.kind in ("ClassLabel", "string")]
+    certain, likely = ([name for name in usable if name in known] for known in LABEL_COLUMNS)
+    labels = certain or class_labels or likely
+    if config.label_column:
+        labels = [names[find_stated(names, config.label_column, "label_column", where)]]
+    elif len(labels) != 1 and len(class_labels) == 1:
+        labels = class_labels
+    if len(labels) != 1 or labels[0] not in usable:
         raise InputError(
             f"{where}: ambiguous which column holds the labels. Expected `labels` or `label`, of the type "
-            f"ClassLabel, a list of it, or names; {listing}. Rename one with dataset.rename_column(OLD, "
-            "'labels') and save again."
+            f"ClassLabel, a list of it, or names; {listing}. Pass --data.label_column with one of them."
         )
     image = "image" if "image" in images else images[0]
-    label = labels[0] if len(labels) == 1 else class_labels[0]
+    label = labels[0]
     unused = tuple(name for name in columns if name not in (image, label))
     return _Features(image, label, columns[label].several, columns[label].classes, unused)
 

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterator, Sequence
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from ...config import DataConfig
 from ...errors import InputError
+from ..images import SUFFIXES
 from ..phrases import counted
 from ..safe import quote
 from ..splits import SPELLINGS, split_name
+from .columns import Columns
 from .delimited import EXPECTED, Table
-from .places import locate
+from .places import IMAGE_SUFFIXES, locate
 
 Integers = npt.NDArray[np.int64]
 
@@ -25,6 +28,13 @@ def text(cell: object) -> str:
     if isinstance(cell, str):
         return cell.strip()
     return "" if cell is None or cell != cell else str(cell).strip()
+
+
+def _with_suffixes(name: str) -> tuple[str, ...]:
+    """Possible names of an image; people leave the suffix out where the column is an id."""
+    if not name or PurePosixPath(name).suffix.lower() in SUFFIXES:
+        return (name,)
+    return (name, *(name + suffix for suffix in IMAGE_SUFFIXES))
 
 
 class Column:
@@ -58,8 +68,10 @@ class ImageRows:
 
     Args:
         table: Table to read.
-        columns: Positions of the columns `file` and, if the table has it, `split`.
-        root: Folder that files are relative to.
+        columns: Its columns.
+        root: Folder that files are relative to. A name without the suffix of an image stands for a file with
+            one.
+        config: Settings, of which `missing` and `split` are used.
 
     Attributes:
         paths: Paths of the images. This and the following are known once `read` has come to its end.
@@ -77,10 +89,12 @@ class ImageRows:
     first: Integers
     repeats: Integers
 
-    def __init__(self, table: Table, columns: Mapping[str, int], root: Path) -> None:
+    def __init__(self, table: Table, columns: Columns, root: Path, config: DataConfig) -> None:
         self._table = table
         self._root = root
-        self._columns = [columns[key] for key in ("file", "split") if key in columns]
+        split = columns.split if config.split == "given" else -1
+        self._columns = [k for k in (columns.file, split) if k >= 0]
+        self._config = config
         self._numbers = array("q")
         self._files, self._splits = Column(), Column()
 
@@ -129,7 +143,8 @@ class ImageRows:
     def _find_images(self) -> None:
         files = self._files
         first = np.unique(files.codes, return_index=True)[1].tolist()
-        paths = locate(self._root, [(name,) for name in files.values], lambda code: self.where(first[code]))
+        options = [_with_suffixes(name) for name in files.values]
+        paths = locate(self._root, options, lambda code: self.where(first[code]), self._config.missing)
         image: dict[Path, int] = {}
         image_of_file = np.array([image.setdefault(path, len(image)) for path in paths])
         self.paths = tuple(image)
@@ -145,7 +160,8 @@ class ImageRows:
             code = names.index(None)
             raise InputError(
                 f"{self.where(cells.first_row(code))}: the split is {quote(cells.values[code])}, but must be "
-                f"one of {', '.join(SPELLINGS)}. Fill it in for every row, or remove the column."
+                f"one of {', '.join(SPELLINGS)}. Fill it in for every row, remove the column, or pass "
+                "--data.split ignore."
             )
         splits = np.array(names, np.str_)[cells.codes]
         first_rows = self.first[self.of_row]

@@ -18,6 +18,7 @@ from ..phrases import counted
 from ..records import Records
 from ..safe import CONTROL, quote
 from ..splits import split_name
+from ..subset import without_unlabelled
 from .documents import class_name, convert, load_json
 from .entries import Entries, label_entries
 from .places import find_files, find_folder, images_folder
@@ -92,9 +93,10 @@ def read_label_studio(path: Path, config: DataConfig) -> Records:
 
     Known positives of a task are the choices and the labels of regions that any annotator gave; cancelled
     annotations and predictions are ignored. All labels of a task without annotations are unknown; if
-    `config.unlisted` is negative, the task is left out. Additions of `spml data convert` that Label Studio
-    keeps are read, too: `known_negatives` in the `meta` of a task, unless an annotator gave them; all
-    `classes` in the first `meta` that has them; and a column `split` of the data if every task has one.
+    `config.unlisted` is negative, `config.unlabelled` says what becomes of the task. Additions of
+    `spml data convert` that Label Studio keeps are read, too: `known_negatives` in the `meta` of a task,
+    unless an annotator gave them; all `classes` in the first `meta` that has them; and a column `split` of
+    the data if every task has one.
 
     Args:
         path: JSON file.
@@ -110,9 +112,6 @@ def read_label_studio(path: Path, config: DataConfig) -> Records:
     samples = [_sample(task, key, f"{path}: [{number}]", ignored) for number, task in enumerate(tasks)]
     unseen = sum(sample.positive is None for sample in samples)
     notes = [f"{counted(len(tasks), 'task')} with images in `{key}`, {unseen:,} of them not annotated."]
-    if unseen and config.unlisted == "negative":
-        samples = [sample for sample in samples if sample.positive is not None]
-        notes.append("Tasks that are not annotated were left out.")
     if ignored:
         counts = ", ".join(f"{count:,} of type {quote(name)}" for name, count in ignored.items())
         notes.append(f"Results without labels were ignored: {counts}.")
@@ -121,10 +120,11 @@ def read_label_studio(path: Path, config: DataConfig) -> Records:
     stated = _stated_classes(path, tasks)
     named = {name for sample in samples for name in (*(sample.positive or ()), *sample.negative)}
     classes = (*stated, *sorted(named.difference(stated)))
-    root = find_folder(_folders(path, config), samples[0].files, samples[0].where)
-    files = find_files(root, [sample.files for sample in samples], lambda row: samples[row].where)
+    names = [sample.files for sample in samples]
+    root = find_folder(_folders(path, config), names, samples[0].where)
+    files = find_files(root, names, lambda row: samples[row].where, config.missing)
     split = tuple(sample.split or "" for sample in samples)
-    return Records(
+    records = Records(
         source=str(path),
         name=path.stem,
         ids=tuple(file.relative_to(root).as_posix() for file in files),
@@ -135,6 +135,8 @@ def read_label_studio(path: Path, config: DataConfig) -> Records:
         split=split if all(split) else None,
         notes=tuple(notes),
     )
+    absent = [row for row, sample in enumerate(samples) if sample.positive is None]
+    return without_unlabelled(records, absent if config.unlisted == "negative" else [], config)
 
 
 def _observed_labels(

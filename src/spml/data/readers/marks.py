@@ -52,6 +52,12 @@ class ClassColumns(NamedTuple):
     sentence: str
 
 
+def are_marks(cells: Iterable[object]) -> bool:
+    """Whether a column with these cells stands for a class: some are filled, at most half of these differ."""
+    codes = [code for code in map(MARKS.__getitem__, cells) if code != BLANK]
+    return bool(codes) and 2 * codes.count(BAD) <= len(codes)
+
+
 def read_class_columns(
     table: Table, columns: Sequence[int], rows: Iterable[Sequence[object]], unlisted: Unlisted
 ) -> ClassColumns:

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from ...config import DataConfig
 from ...errors import InputError
+from ..images import MISSING
 from ..phrases import counted
 from ..records import Records
 from ..safe import inside, is_file, quote
@@ -44,8 +45,8 @@ def read_openimages(path: Path, config: DataConfig) -> Records:
 
     Confidence 1 is a known positive and 0 a known negative. Rows that no person has verified, which have the
     source `machine` or a confidence in between, are ignored. As hardly anyone has all images of OpenImages,
-    missing ones are left out. Notes count both. A file class-descriptions.csv next to the labels names the
-    classes.
+    missing ones are left out whatever `config.missing` says. Notes count both. A file class-descriptions.csv
+    next to the labels names the classes.
 
     Raises:
         InputError: A row can't be understood, a label is present in one row and absent in another, or there
@@ -81,6 +82,7 @@ def read_openimages(path: Path, config: DataConfig) -> Records:
         labels=label_entries(usable(positive), shape, config.unlisted, negative=usable(negative)),
         split=None,
         notes=tuple(notes),
+        skipped=tuple((f"{images[k]}.jpg", MISSING) for k in np.flatnonzero(~exists).tolist()),
     )
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from ...errors import InputError
 from ..safe import quote
 from .arrow import cells, is_flat, is_list, require_pyarrow
-from .delimited import MAX_COLUMNS, Table, shorten
+from .delimited import MAX_COLUMNS, Table, names_files, shorten
 
 MAX_ROWS = 100_000_000
 MAX_ROWS_PER_BYTE = 100  # of the file; distinct names need more room than this
@@ -19,8 +19,12 @@ MAX_RATIO = 1000  # of the unpacked size to the size of the file
 _BATCH = 1 << 19  # cells
 
 
-def open_parquet(path: Path) -> Table:
+def open_parquet(path: Path, file_column: str = "") -> Table:
     """Open a Parquet file, whose rows are counted from 0 as in pandas.
+
+    Args:
+        path: Parquet file.
+        file_column: `data.file_column`.
 
     Raises:
         InputError: pyarrow is missing, the file is not a Parquet file or claims sizes that no table of images
@@ -51,7 +55,8 @@ def open_parquet(path: Path) -> Table:
         if count > limit:
             raise InputError(f"{path}: claims to have {count:,} {what}, more than the limit of {limit:,}.")
     names = tuple(name.strip() for name in schema.names)
-    if "file" not in map(str.lower, names):
+    flat = [k for k, field in enumerate(schema) if is_flat(field.type)]
+    if not names_files([names[k] for k in flat], file_column, ids=False):
         image = next((field.name for field in schema if _holds_bytes(field.type)), None)
         if image is not None:
             raise InputError(
@@ -60,8 +65,8 @@ def open_parquet(path: Path) -> Table:
                 "load_dataset('parquet', data_files=FILE, split='train').save_to_disk(FOLDER). Or save the "
                 "images as files, and name those."
             )
-    flat = (k for k, field in enumerate(schema) if is_flat(field.type) and not names[k].startswith("__index"))
-    return Table(path, names, frozenset(flat), partial(_rows, path, file), counted=" (counted from 0)")
+    scalar = frozenset(k for k in flat if not names[k].startswith("__index"))
+    return Table(path, names, scalar, partial(_rows, path, file), counted=" (counted from 0)")
 
 
 def _rows(path: Path, file: Any, columns: Sequence[int]) -> Iterator[tuple[int, Sequence[Any]]]:

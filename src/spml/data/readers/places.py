@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+import itertools
+import posixpath
+import re
+import shlex
+import unicodedata
 from collections.abc import Callable, Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+from typing import Literal
 
 from ...config import DataConfig
 from ...errors import InputError
+from ..images import SUFFIXES
+from ..phrases import first_few
 from ..safe import inside, is_file, quote
 
+Missing = Literal["stop", "skip"]
+
+# The usual suffix comes first; the others are tried only if there is no such file.
+IMAGE_SUFFIXES = (".jpg", *sorted(SUFFIXES - {".jpg"}), ".JPG", ".JPEG", ".PNG")
+_NEARBY = 100  # folders that are looked into for a file that is missing
+_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
+_FORMS: tuple[Literal["NFC", "NFD"], ...] = ("NFC", "NFD")
 _ELSEWHERE = "pass --data.images with the folder that the names are relative to"
 
 
@@ -29,39 +44,46 @@ def images_folder(config: DataConfig) -> Path | None:
     raise InputError(f"data.images: {quote(config.images)} is not a folder.")
 
 
-def find_folder(folders: Sequence[Path], names: Sequence[str], where: str) -> Path:
-    """First folder that contains an image.
+def find_folder(folders: Sequence[Path], names: Sequence[Sequence[str]], where: str) -> Path:
+    """First folder that contains one of the images.
 
     Args:
         folders: Folders to look in.
-        names: Possible names of the image.
-        where: What names the image, for messages.
+        names: Possible names of each image. Later images are looked for only if no folder has an earlier one.
+        where: What names the first image, for messages.
 
     Raises:
-        InputError: No folder contains the image, or all of its names lead out of the folders.
+        InputError: No folder contains an image, or all names of the first one lead out of the folders.
     """
     folders = list(dict.fromkeys(folders))
     outside: InputError | None = None
-    for folder in folders:
-        for name in names:
-            try:
-                if is_file(inside(folder, name, where)):
-                    return folder
-            except InputError as error:
-                outside = outside or error
-    tried = " or ".join(str(folder) for folder in folders if folder.is_dir())
-    raise outside or InputError(
-        f"{where}: there is no file {quote(names[0])} in {tried}. If the images are elsewhere, {_ELSEWHERE}."
+    for number, options in enumerate(names):
+        for folder in folders:
+            for name in options:
+                try:
+                    if is_file(inside(folder, name, where)):
+                        return folder
+                except InputError as error:
+                    outside = outside or (None if number else error)
+        if outside:
+            raise outside
+    present = [folder for folder in folders if folder.is_dir()]
+    hint = next(filter(None, (hint_at(folder, names[0]) for folder in present)), "")
+    raise InputError(
+        f"{where}: there is no file {quote(names[0][0])} in {' or '.join(map(str, present))}"
+        f"{_count(len(names), names)}. {hint}If the images are elsewhere, {_ELSEWHERE}."
     )
 
 
-def find_files(root: Path, names: Sequence[Sequence[str]], where: Callable[[int], str]) -> list[Path]:
+def find_files(
+    root: Path, names: Sequence[Sequence[str]], where: Callable[[int], str], missing: Missing = "stop"
+) -> list[Path]:
     """Files of some images, no two of which may be the same; otherwise as `locate`.
 
     Raises:
         InputError: As `locate`, or two images are the same file.
     """
-    paths = locate(root, names, where)
+    paths = locate(root, names, where, missing)
     first: dict[Path, int] = {}
     for image, path in enumerate(paths):
         if first.setdefault(path, image) != image:
@@ -72,29 +94,111 @@ def find_files(root: Path, names: Sequence[Sequence[str]], where: Callable[[int]
     return paths
 
 
-def locate(root: Path, names: Sequence[Sequence[str]], where: Callable[[int], str]) -> list[Path]:
+def locate(
+    root: Path, names: Sequence[Sequence[str]], where: Callable[[int], str], missing: Missing = "stop"
+) -> list[Path]:
     """File below `root` of each image: the first of its possible names that exists.
 
     Args:
         root: Folder that the names are relative to.
         names: Possible names of each image. Those after the first that exists are not looked at.
         where: Function from the position of an image to what names it, for messages.
+        missing: `data.missing`; with `skip`, an image without a file has the path of its first name, and is
+            left out when the data is opened.
 
     Raises:
-        InputError: A name leads out of `root`, or a file is missing.
+        InputError: A name leads out of `root`; a file is missing and `missing` is `stop`; or all are missing.
     """
     files: list[Path] = []
-    missing: list[int] = []
+    absent: list[int] = []
     for image, options in enumerate(names):
         paths = (inside(root, name, where(image)) for name in options)
-        if path := next((path for path in paths if is_file(path)), None):
-            files.append(path)
-        else:
-            missing.append(image)
-    if missing:
-        count = f" ({len(missing):,} of {len(names):,} files are missing)" if len(missing) > 1 else ""
+        path = next((path for path in paths if is_file(path)), None)
+        if path is None:
+            absent.append(image)
+        files.append(path or inside(root, options[0], where(image)))
+    if absent and (missing == "stop" or len(absent) == len(names)):
+        missed = [names[image] for image in absent]
+        # There is nothing to skip to if no file exists.
+        skip = " Or leave out what is missing: --data.missing skip." if len(absent) < len(names) else ""
         raise InputError(
-            f"{where(missing[0])}: there is no file {quote(names[missing[0]][0])} in {root}{count}. Add the "
-            f"file, remove what names it, or {_ELSEWHERE}."
+            f"{where(absent[0])}: there is no file {quote(missed[0][0])} in {root}"
+            f"{_count(len(names), missed)}. {hint_at(root, missed[0])}Add the file, remove what names it, "
+            f"or {_ELSEWHERE}.{skip}"
         )
     return files
+
+
+def hint_at(root: Path, names: Sequence[str]) -> str:
+    """Sentence on a file that may be the one which is missing, and a blank; empty if there is none.
+
+    It may differ in case or in the form of Unicode, have another suffix, or lie in another folder.
+
+    Args:
+        root: Folder that the names are relative to.
+        names: Possible names of the file, which `inside` accepts.
+    """
+    name = names[0]
+    if _ADDRESS.match(name):
+        return "This is an address, but only files on this machine are read: download the images. "
+    if "\\" in name and is_file(root / name):
+        return (
+            f"There is a file whose name holds the backslash itself, {quote(name)}, probably from an archive "
+            "packed on Windows: unpack it again with a tool that makes folders of it. "
+        )
+    relative = posixpath.normpath(name.replace("\\", "/"))
+    if relative.startswith("/"):
+        return ""
+    if similar := _similar(root, relative.split("/")):
+        found = similar.relative_to(root).as_posix()
+        difference = _difference(relative, found)
+        return f"There is {quote(found)}, {difference}: rename the files or correct the names. "
+    below = itertools.islice(sorted(entry for entry in _entries(root) if entry.is_dir()), _NEARBY)
+    for folder in (root.parent, *below):
+        if any(is_file(folder / option.replace("\\", "/")) for option in names):
+            return f"It is in another folder: pass --data.images {shlex.quote(str(folder))}. "
+    return ""
+
+
+def _count(total: int, missing: Sequence[Sequence[str]]) -> str:
+    """Number of missing files and the first ones; empty if only one is missing."""
+    if len(missing) == 1:
+        return ""
+    first = first_few([quote(options[0]) for options in missing], 3)
+    return f" ({len(missing):,} of {total:,} files are missing: {first})"
+
+
+def _similar(folder: Path, parts: Sequence[str]) -> Path | None:
+    """File below `folder` whose path differs only in case, form of Unicode or suffix."""
+    for part in parts[:-1]:
+        exact = folder / part
+        folders = [entry for entry in _entries(folder) if _plain(entry.name) == _plain(part)]
+        if not exact.is_dir() and not folders:
+            return None
+        folder = exact if exact.is_dir() else folders[0]
+    files = _entries(folder)
+    same = [entry for entry in files if _plain(entry.name) == _plain(parts[-1])]
+    stem = _plain(PurePosixPath(parts[-1]).stem)
+    same += [e for e in files if e.suffix.lower() in SUFFIXES and _plain(e.stem) == stem]
+    return next(filter(is_file, same), None)
+
+
+def _difference(name: str, found: str) -> str:
+    if _plain(name) != _plain(found):
+        return "with another suffix"
+    if unicodedata.normalize("NFC", name) == unicodedata.normalize("NFC", found):
+        form = next((form for form in _FORMS if unicodedata.is_normalized(form, found)), "mixed")
+        return f"whose letters with accents are written in another form of Unicode ({form})"
+    return "which differs in case"
+
+
+def _plain(text: str) -> str:
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).casefold())
+
+
+def _entries(folder: Path) -> list[Path]:
+    """Files and folders in a folder, sorted; none if it can't be listed."""
+    try:
+        return sorted(folder.iterdir())
+    except OSError:
+        return []

@@ -1,15 +1,14 @@
 """Table of images in CSV, TSV or Parquet: a column `file`, labels, and optionally a column `split`.
 
 Labels are in a column `label` (one class name per row), in a column `labels` (several), or in one column per
-class (`marks`). An image may have several rows.
+class (`marks`). Other usual names of these columns are understood, too (`columns`). An image may have several
+rows.
 """
 
 from __future__ import annotations
 
-import re
 from array import array
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,7 +21,8 @@ from ...labels import ObservedLabels
 from ..phrases import counted
 from ..records import Records
 from ..safe import quote
-from .delimited import EXPECTED, Table, open_delimited, shorten
+from .columns import Columns, find_columns
+from .delimited import Table, open_delimited, shorten
 from .documents import class_name
 from .entries import Entries, label_entries
 from .image_rows import Column, ImageRows, text
@@ -30,10 +30,16 @@ from .marks import read_class_columns
 from .parquet import open_parquet
 from .places import images_folder
 from .registry import Source, register_reader
+from .separators import (
+    SEPARATORS,
+    are_lists,
+    list_separator,
+    looks_split,
+    recognise_separator,
+    split_list,
+)
 
 SUFFIXES = (".csv", ".tsv", ".parquet")
-SEPARATORS = {";": "semicolons", "|": "bars", ",": "commas", " ": "spaces"}
-_KNOWN = ("file", "label", "labels", "split")
 
 
 def is_table(source: Source) -> bool:
@@ -52,15 +58,19 @@ def read_table(path: Path, config: DataConfig) -> Records:
     Raises:
         InputError: The file can't be understood; names the row.
     """
-    table = open_parquet(path) if path.suffix.lower() == ".parquet" else open_delimited(path)
-    columns = _find_columns(table)
-    rows = ImageRows(table, columns, images_folder(config) or path.parent)
-    read = _read_names if {"label", "labels"} & {*columns} else _read_marks
+    open_table = open_parquet if path.suffix.lower() == ".parquet" else open_delimited
+    table = open_table(path, config.file_column)
+    columns = find_columns(table, config)
+    rows = ImageRows(table, columns, images_folder(config) or path.parent, config)
+    read = _read_marks if columns.label < 0 else _read_names
     content = read(table, columns, rows, config)
-    used = {*columns.values(), *content.columns}
+    used = columns.used | {*content.columns}
+    if config.split == "ignore":
+        used -= {columns.split}
     unused = shorten(name for k, name in enumerate(table.names) if name and k not in used)
     notes = (
         *table.notes,
+        _name_columns(table, columns),
         f"{path.name}: columns that are not used: {unused}." if unused else "",
         content.note,
         rows.note(),
@@ -78,62 +88,15 @@ def read_table(path: Path, config: DataConfig) -> Records:
     )
 
 
-def recognise_separator(cells: Sequence[str], source: str) -> str:
-    """Separator of the labels in cells such as "cat;dog"; empty if no cell holds more than one word.
-
-    It is `;`, `|` or `,` if exactly one of them occurs. As a class name may contain a space, a space is a
-    separator only where words recombine: at least two thirds of the words of cells with several words must
-    also occur in other cells.
-
-    Args:
-        cells: Cells of the column `labels`.
-        source: Name of the file, for messages.
-
-    Raises:
-        InputError: Several of these characters occur, or spaces may or may not separate labels.
-    """
-    marks = [mark for mark in (";", "|", ",") if any(mark in cell for cell in cells)]
-    if len(marks) > 1:
-        example = next(cell for cell in cells if marks[0] in cell)
-        raise InputError(
-            f"{source}: ambiguous: labels contain {' and '.join(map(repr, marks))} (for example "
-            f"{quote(example)}), and any of them may separate labels. Pass --data.separator '{marks[0]}', or "
-            "another one."
-        )
-    if marks:
-        return marks[0]
-    distinct = {tuple(cell.split()) for cell in cells}
-    uses = Counter(word for words in distinct for word in set(words))
-    compound = {word for words in distinct if len(words) > 1 for word in words}
-    if not compound:
-        return ""
-    if sum(uses[word] > 1 for word in compound) * 3 >= len(compound) * 2:
-        return " "
-    example = next(cell for cell in cells if len(cell.split()) > 1)
-    raise InputError(
-        f"{source}: ambiguous: {quote(example)} may be one label, or several separated by spaces. If spaces "
-        "separate labels, pass --data.separator ' '; if every row has one label, call the column `label`; "
-        "otherwise separate labels by ';'."
-    )
-
-
-def _find_columns(table: Table) -> dict[str, int]:
-    """Positions of the columns `file`, `label` or `labels`, and `split`."""
-    lower = [name.lower() for name in table.names]
-    columns = {name: lower.index(name) for name in _KNOWN if name in lower}
-    if "file" not in columns:
-        raise InputError(
-            f"{table.path}: the header has no column `file`; found: {shorten(table.names).lower()}. "
-            f"{EXPECTED}."
-        )
-    repeated = [name for name, count in Counter(table.names).items() if name and count > 1]
-    repeated += [name for name in columns if lower.count(name) > 1]
-    if repeated or {"label", "labels"} <= {*columns}:
-        raise InputError(
-            f"{table.path}: the header names a column twice: {shorten(repeated or ('label', 'labels'))}. "
-            f"{EXPECTED}."
-        )
-    return columns
+def _name_columns(table: Table, columns: Columns) -> str:
+    """Note on columns that are used although they have other names than `file`, `label` or `labels`."""
+    roles = {"images": (columns.file, ("file",)), "labels": (columns.label, ("label", "labels"))}
+    phrases = [
+        f"the {role} are those of the column {quote(table.names[k])}"
+        for role, (k, usual) in roles.items()
+        if k >= 0 and table.names[k].lower() not in usual
+    ]
+    return f"{table.path.name}: {', '.join(phrases)}." if phrases else ""
 
 
 class _Content(NamedTuple):
@@ -152,9 +115,9 @@ class _Content(NamedTuple):
     note: str
 
 
-def _read_marks(table: Table, columns: Mapping[str, int], rows: ImageRows, config: DataConfig) -> _Content:
+def _read_marks(table: Table, columns: Columns, rows: ImageRows, config: DataConfig) -> _Content:
     """Read columns that stand for one class each."""
-    rest = [k for k in sorted(table.scalar) if table.names[k] and k not in columns.values()]
+    rest = [k for k in sorted(table.scalar) if table.names[k] and k not in columns.used]
     marked = read_class_columns(table, rest, rows.read(rest), config.unlisted)
     classes = tuple(class_name(table.names[k], str(table.path)) for k in marked.columns)
     labels = ObservedLabels.from_ternary(_merge(marked.ternary, rows, classes))
@@ -163,29 +126,29 @@ def _read_marks(table: Table, columns: Mapping[str, int], rows: ImageRows, confi
     return _Content(classes, labels, marked.columns, note)
 
 
-def _read_names(table: Table, columns: Mapping[str, int], rows: ImageRows, config: DataConfig) -> _Content:
-    """Read the column `label` or `labels`."""
+def _read_names(table: Table, columns: Columns, rows: ImageRows, config: DataConfig) -> _Content:
+    """Read the column that holds class names."""
     source = table.path
-    column = "labels" if "labels" in columns else "label"
     cells = Column()
-    for (cell,) in rows.read([columns[column]]):
+    for (cell,) in rows.read([columns.label]):
         cells.append(tuple(map(text, cell)) if isinstance(cell, list) else text(cell))
     strings = [cell for cell in cells.values if isinstance(cell, str) and cell]
+    several = columns.several or config.separator is not None
     separator = note = ""
-    if column == "labels":
+    lists = several and are_lists(strings)
+    if several and not (lists and config.separator is None):
         separator = config.separator or recognise_separator(strings, str(source))
-        if separator and strings:
-            name = SEPARATORS.get(separator, repr(separator))
-            how = "stated" if config.separator else "recognised"
-            note = f"{source.name}: labels are separated by {name} ({how})."
-    elif several := next((cell for cell in strings if re.search("[;|]", cell)), ""):
-        note = (
-            f"{source.name}: the column is `label`, so {quote(several)} is one class name; call the column "
-            "`labels` if it holds several."
-        )
-    names = [_split(cell, separator) for cell in cells.values]
-    _check_cells(cells, names, rows, config)
-    if column == "labels" and config.unlisted == "negative":
+    if lists:
+        note = f"{source.name}: labels are lists in brackets."
+    elif separator and strings:
+        name = SEPARATORS.get(separator, repr(separator))
+        how = "stated" if config.separator else "recognised"
+        note = f"{source.name}: labels are separated by {name} ({how})."
+    elif not several:
+        note = _note_list(table, columns, cells)
+    names = [split_list(cell) if lists else _split(cell, separator) for cell in cells.values]
+    _check_cells(cells, names, rows)
+    if several and config.unlisted == "negative":
         _check_repeats([names[code] for code in cells.codes.tolist()], rows)
     classes = tuple(sorted({class_name(name, str(source)) for some in names for name in some}))
     if not classes:
@@ -201,6 +164,19 @@ def _read_names(table: Table, columns: Mapping[str, int], rows: ImageRows, confi
     return _Content(classes, label_entries(Entries.of(images, labels), shape, config.unlisted), [], note)
 
 
+def _note_list(table: Table, columns: Columns, cells: Column) -> str:
+    """Note on a column of one label per row whose cells look like lists; empty if they don't."""
+    found = list_separator(cells.values, np.bincount(cells.codes, minlength=len(cells.values)))
+    if not found:
+        return ""
+    name = table.names[columns.label]
+    example = next(cell for cell in cells.values if isinstance(cell, str) and looks_split(cell, found))
+    return (
+        f"{table.path.name}: the column is {quote(name)}, so {quote(example)} is one class name. If such a "
+        f"cell holds several labels, pass --data.separator '{found}' or call the column `labels`."
+    )
+
+
 def _split(cell: str | tuple[str, ...], separator: str) -> tuple[str, ...]:
     """Class names in a cell. One is empty where the cell has an empty entry."""
     if isinstance(cell, tuple) or not cell:
@@ -210,19 +186,12 @@ def _split(cell: str | tuple[str, ...], separator: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in cell.split(separator)) if separator else (cell,)
 
 
-def _check_cells(cells: Column, names: Sequence[Sequence[str]], rows: ImageRows, config: DataConfig) -> None:
-    """Check that no cell has an empty label, and that none is blank where a label must be known."""
+def _check_cells(cells: Column, names: Sequence[Sequence[str]], rows: ImageRows) -> None:
+    """Check that no cell has an empty label among others."""
     for code, (cell, some) in enumerate(zip(cells.values, names, strict=True)):
-        row = 0 if all(some) and some else cells.first_row(code)
         if not all(some):
             quoted = "the list" if isinstance(cell, tuple) else quote(cell)
-            raise InputError(f"{rows.where(row)}: {quoted} has an empty label. Remove it.")
-        if not some and config.unlisted == "unknown":
-            raise InputError(
-                f"{rows.where(row)}: {quote(rows.names[rows.of_row[row]])} has no label, so nothing is known "
-                "about it. Remove the row, give it a label, or, if every true label is listed in this file, "
-                "pass --data.unlisted negative."
-            )
+            raise InputError(f"{rows.where(cells.first_row(code))}: {quoted} has an empty label. Remove it.")
 
 
 def _check_repeats(names: Sequence[Sequence[str]], rows: ImageRows) -> None:

@@ -11,22 +11,19 @@ from typing import Any, NamedTuple
 from ...config import DataConfig
 from ...errors import InputError
 from ...labels import ObservedLabels, Unlisted
-from ..images import SUFFIXES
 from ..phrases import counted
 from ..records import Objects, Records
 from ..safe import quote
 from ..splits import SPLITS
 from .documents import class_name, parse_xml, read_text
 from .entries import Entries, label_entries, objects_of
-from .places import find_files, images_folder
+from .places import IMAGE_SUFFIXES, find_files, images_folder
 from .registry import Source, register_reader
 
 MAX_BYTES = 1 << 22  # of one XML file; those of VOC have a few thousand
 MAX_LIST = 1 << 28
 MAX_SIDE = 1_000_000  # pixels
 _CORNERS = ("xmin", "ymin", "xmax", "ymax")
-# The usual suffix comes first; the others are tried only if there is no such file.
-_SUFFIXES = (".jpg", *sorted(SUFFIXES - {".jpg"}), ".JPG", ".JPEG", ".PNG")
 
 
 class _Object(NamedTuple):
@@ -78,6 +75,7 @@ def read_voc(path: Path, config: DataConfig) -> Records:
         root,
         [_file_names(name, annotation.filename) for name, annotation in zip(names, annotations, strict=True)],
         lambda row: str(paths[row]),
+        config.missing,
     )
     classes = tuple(sorted({item.name for annotation in annotations for item in annotation.objects}))
     if not classes:
@@ -153,7 +151,7 @@ def _splits(path: Path, names: set[str]) -> dict[str, str]:
 
 def _file_names(name: str, filename: str) -> list[str]:
     """Possible names of an image: that of the XML file, as in VOC's own tools, then the one in it."""
-    return [*(name + suffix for suffix in _SUFFIXES), *([filename] if filename else [])]
+    return [*(name + suffix for suffix in IMAGE_SUFFIXES), *([filename] if filename else [])]
 
 
 def _read_annotation(path: Path) -> _Annotation:

@@ -1,0 +1,152 @@
+"""Files that are missing: hints at where they may be, and leaving them out."""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+
+import pytest
+
+from spml.config import DataConfig
+from spml.data import inspect, open_dataset
+from spml.data.readers import find_files, read
+from spml.data.readers.places import hint_at
+from spml.errors import InputError
+
+
+@pytest.mark.parametrize(
+    ("there", "name", "hint"),
+    [
+        ("a.jpg", "a.JPG", "There is 'a.jpg', which differs in case: rename"),
+        ("Images/A.jpg", "images\\a.jpg", "There is 'Images/A.jpg', which differs in case: rename"),
+        ("a.jpeg", "a.jpg", "There is 'a.jpeg', with another suffix: rename"),
+        ("sub/a.jpg", "a.jpg", "in another folder: pass --data.images "),
+        ("a.jpg", "sub/a.jpg", ""),
+        ("b.jpg", "a.jpg", ""),
+        ("a.txt", "a.jpg", ""),
+        ("a.jpg", "https://host/a.jpg", "This is an address, but only files on this machine are read"),
+        ("a.jpg", "nowhere/b.jpg", ""),
+    ],
+)
+def test_hints(tmp_path, there, name, hint):
+    (tmp_path / there).parent.mkdir(exist_ok=True)
+    (tmp_path / there).write_bytes(b"x")
+    found = hint_at(tmp_path, [name])
+    assert hint in found
+    assert bool(found) == bool(hint)
+
+
+def test_hint_at_the_form_of_unicode(tmp_path):
+    name = "caf\u00e9.jpg"
+    for form, other in (("NFC", "NFD"), ("NFD", "NFC")):
+        folder = tmp_path / form
+        folder.mkdir()
+        (folder / unicodedata.normalize(form, name)).write_bytes(b"x")
+        stated = unicodedata.normalize(other, name)
+        if (folder / stated).exists():
+            pytest.skip("this file system does not tell the forms apart")
+        assert f"another form of Unicode ({form}): rename" in hint_at(folder, [stated])
+
+
+def test_hint_at_a_backslash_in_the_name(tmp_path):
+    (tmp_path / "dog\\a.jpg").write_bytes(b"x")
+    assert "holds the backslash itself" in hint_at(tmp_path, ["dog\\a.jpg"])
+
+
+def test_hint_at_the_folder_above(tmp_path):
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "photos" / "a.jpg").write_bytes(b"x")
+    assert hint_at(tmp_path / "photos", ["photos/a.jpg"]).endswith(f"--data.images {tmp_path}. ")
+    assert str(tmp_path / "photos") in hint_at(tmp_path, ["a", "a.jpg"])
+
+
+TABLE = ("file,label", "a.png,cat", "x.png,dog", "b.png,dog", "y.png,cat", "c.png,cat", "d.png,dog")
+
+
+def test_missing_files_stop_by_default(table):
+    with pytest.raises(InputError) as caught:
+        read(DataConfig(path=str(table(*TABLE))))
+    assert "row 3: there is no file 'x.png' in" in str(caught.value)
+    assert "(2 of 6 files are missing: 'x.png', 'y.png')" in str(caught.value)
+    assert str(caught.value).endswith("Or leave out what is missing: --data.missing skip.")
+
+
+def test_missing_files_are_skipped(table):
+    config = DataConfig(path=str(table(*TABLE)), missing="skip", max_unreadable=0)
+    data = open_dataset(config, size=8)
+    ids = {name for samples in data.splits.values() for name in samples.ids}
+    assert ids == {"a.png", "b.png", "c.png", "d.png"}
+    assert data.skipped == tuple(
+        (name, "can't be read: No such file or directory") for name in ("x.png", "y.png")
+    )
+    assert "2 of 6 files do not exist; skipped: x.png, y.png." in data.notes
+    inspection = inspect(config)
+    assert inspection.refused == ""
+    assert "2 of 6 files do not exist; skipped: x.png, y.png." in inspection.training
+    (table("file,label").parent / "b.png").write_bytes(b"broken")
+    table(*TABLE, images="")
+    with pytest.raises(InputError, match="1 of 6 images can't be used, more than"):
+        open_dataset(config, size=8)
+
+
+def test_labels_do_not_depend_on_what_is_missing(table):
+    lines = ("file,labels", *(f"{name}.png,x;y;z" for name in "axbcd"))
+    observed = {}
+    for images in ("a b c d", "a x b c d"):
+        path = table(*lines, images=images)
+        config = DataConfig(path=str(path), unlisted="negative", observe="single", missing="skip")
+        data = open_dataset(config, size=8)
+        for samples in data.splits.values():
+            for name, label in zip(samples.ids, samples.observed.index.tolist(), strict=True):
+                assert observed.setdefault(name, label) == label
+    assert len(observed) == 5
+
+
+def test_all_missing_is_never_skipped(table):
+    with pytest.raises(InputError, match="2 of 2 files are missing") as caught:
+        read(DataConfig(path=str(table("file,label", "x.png,cat", "y.png,dog")), missing="skip"))
+    assert "--data.missing" not in str(caught.value)
+
+
+def coco(folder, **options):
+    images = [{"id": k, "file_name": f"{name}.png"} for k, name in enumerate("xab")]
+    notes = [{"image_id": k, "category_id": k % 2} for k in range(3)]
+    content = {
+        "images": images,
+        "annotations": notes,
+        "categories": [{"id": k, "name": f"c{k}"} for k in (0, 1)],
+    }
+    (folder / "coco.json").write_text(json.dumps(content))
+    return read(DataConfig(path=str(folder / "coco.json"), **options))
+
+
+def label_studio(folder, **options):
+    result = [{"type": "choices", "value": {"choices": ["dog"]}}]
+    tasks = [{"data": {"image": f"{name}.png"}, "annotations": [{"result": result}]} for name in "xab"]
+    (folder / "tasks.json").write_text(json.dumps(tasks))
+    return read(DataConfig(path=str(folder / "tasks.json"), **options))
+
+
+def voc(folder, **options):
+    (folder / "Annotations").mkdir(exist_ok=True)
+    for name in "abx":
+        text = f"<annotation><filename>{name}.png</filename><object><name>dog</name></object></annotation>"
+        (folder / "Annotations" / f"{name}.xml").write_text(text)
+    return read(DataConfig(path=str(folder), images=str(folder), **options))
+
+
+@pytest.mark.parametrize("reader", [coco, label_studio, voc])
+def test_one_policy_for_all_readers(picture, tmp_path, reader):
+    for name in "ab":
+        picture(f"{name}.png")
+    with pytest.raises(InputError, match=r"there is no file 'x\.\w+'.*--data\.missing skip"):
+        reader(tmp_path)
+    assert {path.stem for path in reader(tmp_path, missing="skip").inputs} == {"a", "b", "x"}
+
+
+def test_find_files_of_other_packages_stops(tmp_path):
+    (tmp_path / "a.png").write_bytes(b"x")
+    with pytest.raises(InputError, match="entry 1: there is no file"):
+        find_files(tmp_path, [["a.png"], ["b.png"]], lambda row: f"entry {row}")
+    paths = find_files(tmp_path, [["a.png"], ["b.png", "b.jpg"]], str, "skip")
+    assert [path.name for path in paths] == ["a.png", "b.png"]

@@ -1,0 +1,137 @@
+"""Tables as people have them: each is read, or refused with what is wrong and what to do."""
+
+from __future__ import annotations
+
+import csv
+import unicodedata
+
+import pytest
+from tests.helpers import write_image
+
+from spml.config import DataConfig
+from spml.data import Dataset, inspect, open_dataset
+from spml.errors import InputError
+
+CLASSES = ("beach", "dog", "sea")
+
+
+@pytest.fixture
+def messy(tmp_path):
+    """Function that writes a table of twelve images, and opens it as training does."""
+
+    def write(header, row, *, images="{}.jpg", rows=12):
+        for number in range(12):
+            write_image(tmp_path / images.format(number))
+        with open(tmp_path / "data.csv", "w", newline="", encoding="utf-8") as stream:
+            writer = csv.writer(stream)
+            writer.writerow(header.split(","))
+            first = (CLASSES[number % 3] for number in range(rows))
+            second = (CLASSES[(number + 1) % 3] for number in range(rows))
+            writer.writerows([cell.format(n, one=one, two=two) for cell in row]
+                             for n, one, two in zip(range(rows), first, second, strict=True))  # fmt: skip
+
+    def attempt(**options) -> Dataset:
+        return open_dataset(DataConfig(path=str(tmp_path / "data.csv"), **options), size=8)
+
+    write.open = attempt
+    write.folder = tmp_path
+    return write
+
+
+READ = {
+    "other names of columns": (("filename,category", ("{}.jpg", "{one}")), {}, 1),
+    "columns with names of their own": (
+        ("no,photo no,species", ("x", "{}.jpg", "{one}")),
+        {"file_column": "photo no", "label_column": "species"}, 1,
+    ),
+    "ids without a suffix": (("image_id,label", ("{}", "{one}")), {}, 1),
+    "lists in brackets": (("file,labels", ("{}.jpg", "['{one}', '{two}']")), {}, 2),
+    "a list in `label`": (("file,label", ("{}.jpg", "{one};{two}")), {"separator": ";"}, 2),
+    "names from Windows": (("File,Label", (".\\{}.jpg", "{one}")), {}, 1),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("table", "options", "labels"), READ.values(), ids=READ)
+def test_what_is_read(messy, table, options, labels):
+    messy(*table)
+    data = messy.open(**options)
+    assert data.classes == CLASSES
+    assert {name for part in data.splits.values() for name in part.ids} == {f"{k}.jpg" for k in range(12)}
+    for part in data.splits.values():
+        assert set(part.observed.positives_per_sample()) == {labels}
+        for name, found in zip(part.ids, part.observed.to_names(data.classes), strict=True):
+            number = int(name.split(".")[0])
+            assert set(found) == {CLASSES[(number + k) % 3] for k in range(labels)}
+
+
+COMPOSED = unicodedata.normalize("NFC", "caf\u00e9{}.jpg")
+DECOMPOSED = unicodedata.normalize("NFD", COMPOSED)
+REFUSED = {
+    "missing files": (
+        ("file,label", ("{}.jpg", "{one}")), {"rows": 15},
+        r"row 14: there is no file '12\.jpg' in .* \(3 of 15 files are missing: '12\.jpg', '13\.jpg', '14\.j"
+        r".*--data\.missing skip",
+    ),
+    "case": (("file,label", ("{}.JPG", "{one}")), {}, r"There is '0\.jpg', which differs in case"),
+    "unicode": (("file,label", (COMPOSED, "{one}")), {"images": DECOMPOSED}, r"form of Unicode \(NFD\)"),
+    "folder": (
+        ("file,label", ("{}.jpg", "{one}")), {"images": "photos/{}.jpg"},
+        r"in another folder: pass --data\.images \S+photos\.",
+    ),
+    "folder of ids": (
+        ("id,label", ("{}", "{one}")), {"images": "images/{}.jpg"}, r"pass --data\.images \S+images\.",
+    ),
+    "addresses": (("image,label", ("https://host/{}.jpg", "{one}")), {}, "This is an address"),
+    "two columns of files": (
+        ("path,filename,label", ("x", "{}.jpg", "{one}")), {},
+        r"Pass --data\.file_column path or --data\.file_column filename\.",
+    ),
+    "no column of files": (("photo no,label", ("{}.jpg", "{one}")), {}, r"pass it as --data\.file_column"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("table", "options", "message"), REFUSED.values(), ids=REFUSED)
+def test_what_is_refused(messy, table, options, message):
+    """`spml data inspect` gives the same answer as `spml train`."""
+    messy(*table, **options)
+    for attempt in (messy.open, lambda: inspect(DataConfig(path=str(messy.folder / "data.csv")))):
+        with pytest.raises(InputError, match=message) as caught:
+            attempt()
+        assert caught.value.exit_code == 2
+        assert "\n" not in str(caught.value)
+
+
+def test_a_note_on_a_list_in_one_label(messy):
+    messy("file,label", ("{}.jpg", "{one};{two}"))
+    data = messy.open()
+    assert any("--data.separator ';'" in note for note in data.notes)
+    assert data.classes == ("beach;dog", "dog;sea", "sea;beach")
+
+
+def test_missing_files_and_empty_labels_are_skipped_and_listed(messy):
+    messy("file,label", ("{}.jpg", "{one}"), rows=14)
+    path = messy.folder / "data.csv"
+    path.write_text(path.read_text().replace("0.jpg,beach", "0.jpg,").replace("10.jpg,", "10.jpg,dog"))
+    data = messy.open(missing="skip")
+    missing = "can't be read: No such file or directory"
+    assert data.skipped == (("0.jpg", "no label"), ("12.jpg", missing), ("13.jpg", missing))
+    inspection = inspect(DataConfig(path=str(path), missing="skip"))
+    assert inspection.skipped == data.skipped
+    assert [note for note in data.notes if "0.jpg" in note] == [
+        note for note in inspection.training if "0.jpg" in note
+    ]
+    assert inspect(DataConfig(path=str(path), missing="skip", unlabelled="stop")).refused == (
+        f"{path}: 1 of 14 samples has no label, so that nothing is known about it: 0.jpg. Add labels, remove "
+        "it, or pass --data.unlabelled skip to leave it out. If every true label is listed in this data, so "
+        "that none applies here, pass --data.unlisted negative."
+    )
+
+
+def test_a_class_with_one_photo_stays_in_training(messy):
+    messy("file,label", ("{}.jpg", "{one}"))
+    path = messy.folder / "data.csv"
+    path.write_text(path.read_text().replace("3.jpg,beach", "3.jpg,rare").replace("7.jpg,dog", "7.jpg,rarer"))
+    for seed in range(8):
+        data = messy.open(split_seed=seed)
+        assert len(data.splits["val"]) == 2
+        assert data.unseen_classes == ()

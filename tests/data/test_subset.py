@@ -1,0 +1,172 @@
+"""Data without its split, and with some of its rows and classes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from spml.config import DataConfig
+from spml.data import open_dataset
+from spml.data.readers import read
+from spml.data.subset import take_rows
+from spml.errors import InputError
+
+
+@pytest.fixture
+def features(tmp_path):
+    """Function that writes 60 samples with 8 classes of falling frequency, and returns settings for them."""
+    rng = np.random.default_rng(0)
+    given = {
+        "X": np.arange(60.0)[:, None] + np.zeros((1, 2)),
+        "Y": (rng.random((60, 8)) < np.linspace(0.6, 0.05, 8)).astype(int),
+        "split": np.array(["train"] * 30 + ["val"] * 10 + ["test"] * 20),
+    }
+    given["Y"][:, 7] = 0
+
+    def settings(unlisted="negative", **options):
+        np.savez(tmp_path / "x.npz", **given)
+        return DataConfig(path=f"{tmp_path}/x.npz", unlisted=unlisted, **options)
+
+    settings.given = given
+    return settings
+
+
+def test_nothing_changes_by_default(features):
+    config = features()
+    records = read(config)
+    assert records.split == tuple(features.given["split"].tolist())
+    assert len(records.notes) == 3
+    assert (records.labels.to_multi_hot() == features.given["Y"]).all()
+
+
+def test_the_split_is_ignored(features):
+    config = features(split="ignore", test_share=0.25)
+    assert "x.npz: the split is ignored." in read(config).notes
+    data = open_dataset(config)
+    assert {name: len(part) for name, part in data.splits.items()} == {"train": 36, "val": 9, "test": 15}
+    rows = sorted(int(row) for part in data.splits.values() for row in part.ids)
+    assert rows == list(range(60))
+    assert any(int(row) < 40 for row in data.splits["test"].ids)
+
+
+def test_a_folder_split_is_ignored(picture, tmp_path):
+    for name in ("train/dog/1", "train/cat/2", "val/dog/3", "test/cat/4", "test/dog/5"):
+        picture(f"{name}.png")
+    config = DataConfig(path=str(tmp_path), split="ignore")
+    assert read(config).split is None
+    assert read(config).notes[-1] == "The split of the data is ignored: test 2, train 2, val 1."
+    data = open_dataset(config, purpose="evaluate", size=8)
+    assert len(data.splits["test"]) == 5
+
+
+def test_an_odd_split_column_is_no_mistake_if_it_is_ignored(table):
+    path = table("file,label,split", "a.png,cat,fold1", "b.png,dog,fold2", "c.png,dog,")
+    with pytest.raises(InputError, match=r"row 2: the split is 'fold1'.*or pass --data\.split ignore\."):
+        read(DataConfig(path=str(path)))
+    records = read(DataConfig(path=str(path), split="ignore"))
+    assert records.split is None
+    assert len(records.ids) == 3
+    assert records.notes[1:] == ("data.csv: columns that are not used: split.",)
+
+
+def test_a_protocol_keeps_its_split(features):
+    with pytest.raises(InputError, match=r"--data\.split ignore contradicts --data\.observe protocol"):
+        read(features(split="ignore", observe="protocol"))
+
+
+def test_rows_are_drawn(features):
+    records = read(features(sample_rows=20))
+    rows = [int(row) for row in records.ids]
+    assert rows == sorted({*rows})
+    assert len(rows) == 20
+    assert (records.labels.to_multi_hot() == features.given["Y"][rows]).all()
+    assert records.inputs.fetch(range(20), None)[:, 0].tolist() == rows
+    assert records.split == tuple(features.given["split"][rows].tolist())
+    assert records.notes[-1] == "20 of 60 samples drawn (seed 0)."
+    assert read(features(sample_rows=20)).ids == records.ids
+    assert read(features(sample_rows=20, sample_seed=1)).ids != records.ids
+    assert len(read(features(sample_rows=100)).ids) == 60
+
+
+def test_a_class_may_lose_its_training_samples_by_the_draw(table):
+    lines = ("a.png,x,train", "b.png,y,train", "c.png,y,train", "d.png,x,val", "e.png,z,train")
+    path = table("file,label,split", *lines)
+    for seed in range(6):
+        config = DataConfig(path=str(path), sample_rows=3, sample_seed=seed)
+        records = read(config)
+        assert records.classes == ("x", "y", "z")
+        assert records.classes_given, "so that a class which is in the val split only is no mistake"
+        assert tuple(path.name for path in records.inputs) == records.ids
+
+
+def test_classes_are_drawn(features):
+    truth = features.given["Y"]
+    seen = set()
+    for seed in range(20):
+        records = read(features(sample_classes=3, sample_seed=seed))
+        columns = [int(name) for name in records.classes]
+        seen |= {*columns}
+        assert columns == sorted({*columns})
+        assert len(columns) == 3
+        rows = [int(row) for row in records.ids]
+        assert (records.labels.to_multi_hot() == truth[np.ix_(rows, columns)]).all()
+        assert records.labels.full
+        kept = truth[:, columns].any(axis=1) | ~truth.any(axis=1)
+        assert rows == np.flatnonzero(kept).tolist()
+        without = f"{60 - len(rows)} sample{'s that have' if len(rows) != 59 else ' that has'} none of them"
+        assert records.notes[-1] == f"3 of 8 classes drawn (seed {seed}), without {without}."
+    assert seen == set(range(7)), "class 7 does not occur"
+    assert len(read(features(sample_classes=8)).classes) == 8
+
+
+def test_rows_are_drawn_among_those_that_the_drawn_classes_leave(features):
+    records = read(features(sample_classes=2, sample_rows=10))
+    assert len(records.ids) == 10
+    assert records.labels.num_classes == 2
+
+
+def test_boxes_follow_rows_and_classes(tmp_path, picture):
+    import json
+
+    for name in "abc":
+        picture(f"{name}.png")
+    images = [
+        {"id": k, "file_name": f"{name}.png", "width": 10, "height": 10} for k, name in enumerate("abc")
+    ]
+    boxes = [(0, 1, 2), (1, 2, 4), (1, 3, 6), (2, 3, 8), (2, 1, 10)]
+    content = {
+        "images": images,
+        "categories": [{"id": k, "name": f"c{k}"} for k in (1, 2, 3)],
+        "annotations": [
+            {"id": k, "image_id": image, "category_id": category, "bbox": [0, 0, width, 10]}
+            for k, (image, category, width) in enumerate(boxes)
+        ],
+    }
+    (tmp_path / "x.json").write_text(json.dumps(content))
+    records = read(DataConfig(path=f"{tmp_path}/x.json"))
+    rest = take_rows(records, np.array([0, 2]))
+    assert rest.objects.row.tolist() == [0, 1, 1]
+    assert rest.objects.column.tolist() == [0, 2, 0]
+    assert rest.objects.area.tolist() == pytest.approx([0.2, 0.8, 1.0])
+    for seed in range(9):
+        drawn = read(DataConfig(path=f"{tmp_path}/x.json", sample_classes=2, sample_seed=seed))
+        if drawn.classes == ("c1", "c3"):
+            assert drawn.objects.row.tolist() == [0, 1, 2, 2]
+            assert drawn.objects.column.tolist() == [0, 1, 1, 0]
+            return
+    pytest.fail("no draw of the first and the last class")
+
+
+def test_a_protocol_follows_rows_and_classes(features):
+    from dataclasses import replace
+
+    records = read(features())
+    records = replace(records, protocol=records.labels)
+    rest = take_rows(records, np.array([1, 5]))
+    assert rest.protocol == rest.labels
+
+
+def test_hiding_follows_the_draw(features):
+    data = open_dataset(features(sample_classes=4, sample_rows=30, observe="single", split="ignore"))
+    assert data.splits["train"].observed.single_positive
+    assert len(data.classes) == 4
