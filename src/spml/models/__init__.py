@@ -4,6 +4,7 @@ from .backbones import Backbone, build_backbone
 from .classifier import Classifier, load_classifier, save_classifier
 from .closed_form import (
     CLOSED_FORM,
+    MEAN_DIFFERENCE,
     PENALTIES,
     RIDGE,
     check_width,
@@ -13,7 +14,7 @@ from .closed_form import (
     ridge,
 )
 from .heads import BOOSTED_CAM, CORRELATED, GAUSSIAN, LINEAR
-from .scaling import RAW, STANDARD, Standardise
+from .scaling import RAW, SQRT_L2, STANDARD, Standardise, default_scaling
 from .spec import BackboneSpec, describe_backbone
 from .top import LOG_SOFTMAX, LOGITS, Top, start_bias
 
@@ -25,9 +26,11 @@ __all__ = [
     "LINEAR",
     "LOGITS",
     "LOG_SOFTMAX",
+    "MEAN_DIFFERENCE",
     "PENALTIES",
     "RAW",
     "RIDGE",
+    "SQRT_L2",
     "STANDARD",
     "Backbone",
     "BackboneSpec",
@@ -36,6 +39,7 @@ __all__ = [
     "Top",
     "build_backbone",
     "check_width",
+    "default_scaling",
     "describe_backbone",
     "fill_head",
     "load_classifier",
