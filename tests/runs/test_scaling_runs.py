@@ -15,7 +15,8 @@ from spml.config import Config, DataConfig, ModelConfig, OptimConfig, read_yaml
 from spml.data import Dataset
 from spml.data.matrix import FeatureMatrix
 from spml.models import describe_backbone, load_classifier
-from spml.runs.resolve import Resolved, resolve, settle_scaling, some_rows
+from spml.runs.resolve import resolve
+from spml.runs.scaling import settle_scaling, some_rows
 from tests.helpers import write_image
 from tests.models.conftest import GREY, PHOTOS, data_of
 from tests.runs.test_closed_form_runs import make_weights
@@ -25,19 +26,17 @@ SIGNED = data_of(FeatureMatrix(np.random.default_rng(0).normal(size=(30, 400)).a
 RELU, LAYER_NORM = torch.rand(8, 400), torch.randn(8, 400)
 
 
-def resolved(
-    data: Dataset, *, optim: OptimConfig | None = None, method: str = "an", **model: Any
-) -> Resolved:
+def resolved(data: Dataset, *, optim: OptimConfig | None = None, method: str = "an", **model: Any) -> Config:
     config = Config(
         data=DataConfig(path="data"), method=method, model=ModelConfig(**model), optim=optim or OptimConfig()
     )
     return resolve(
         config, lambda settings, start: (data, describe_backbone(settings.model, data.kind, data.width))
-    )
+    ).config
 
 
-def choice(run: Resolved) -> tuple[str, float | None]:
-    return run.config.model.scaling, run.config.optim.lr
+def choice(config: Config) -> tuple[str, float | None]:
+    return config.model.scaling, config.optim.lr
 
 
 def test_feature_files_are_judged_by_their_values() -> None:
@@ -46,10 +45,10 @@ def test_feature_files_are_judged_by_their_values() -> None:
 
 
 def test_solved_heads_have_the_same_scaling_but_not_class_means() -> None:
-    assert resolved(DEEP, method="", head="ridge").config.model.scaling == "sqrtl2"
+    assert resolved(DEEP, method="", head="ridge").model.scaling == "sqrtl2"
     lbfgs = resolved(DEEP, method="softmax", optim=OptimConfig(name="lbfgs"))
-    assert lbfgs.config.model.scaling == "sqrtl2"
-    assert resolved(DEEP, method="", head="mean_difference").config.model.scaling == "standard"
+    assert lbfgs.model.scaling == "sqrtl2"
+    assert resolved(DEEP, method="", head="mean_difference").model.scaling == "standard"
 
 
 @pytest.mark.parametrize(

@@ -29,14 +29,8 @@ from ..files import sha256_file
 from ..metrics import mean_average_precision
 from ..runs.build import Build, frozen_features, make_backbone, start_objective
 from ..runs.init_from import Start, fingerprint
-from ..runs.resolve import (
-    Resolved,
-    check_mean_labels,
-    open_for_backbone,
-    resolve,
-    settle_scaling,
-    some_rows,
-)
+from ..runs.resolve import Resolved, check_mean_labels, open_for_backbone, resolve
+from ..runs.scaling import settle_scaling, some_rows
 from ..runs.summary import versions
 from .bootstrap import bootstrap_draws, bootstrap_map
 from .features import shared
@@ -141,7 +135,8 @@ class Runner:
                 run, opened.data, make_backbone(run, self.report), self.cache, report=self.report
             )
         if run and run.frozen and opened.features:
-            run = settle_scaling(run, partial(some_rows, opened.features.splits["train"].inputs))
+            features = partial(some_rows, opened.features.splits["train"].inputs)
+            run = run._replace(config=settle_scaling(run.config, features))
         self._fabric(trial.config)
         started = time.perf_counter()  # later runs share what was done so far
         if not before:

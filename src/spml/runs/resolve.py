@@ -6,27 +6,24 @@ import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal, NamedTuple
-
-from torch import Tensor
+from typing import NamedTuple
 
 from .. import models
 from ..config import LBFGS, Config, DataConfig, ModelConfig, OptimConfig, check
-from ..data import Dataset, Inputs, start_opening
+from ..data import Dataset, start_opening
 from ..errors import InputError
 from ..methods.base import Needs, Objective
 from ..methods.registry import create, find
 from . import recipes
 from .init_from import Start, read_start
-
-_ROWS, _IMAGES = 256, 8  # training samples by which the scaling is chosen
+from .scaling import head_rate, scaling_of
 
 
 class Resolved(NamedTuple):
     """A run whose settings are complete.
 
     Attributes:
-        config: Complete settings; but for images over a frozen backbone, see `settle_scaling`.
+        config: Complete settings; but for images over a frozen backbone, see `scaling.settle_scaling`.
         spec: Backbone, and how its inputs are prepared.
         data: Data set, opened for this backbone.
         objective: Method with its hyper-parameters, not started yet; None for a head in closed form.
@@ -252,37 +249,7 @@ def _model_settings(config: Config, spec: models.BackboneSpec, data: Dataset, ne
         return model
     if data.kind == "image":
         return replace(model, scaling=models.RAW)
-    return replace(model, scaling=_scaling(model.head, some_rows(data.splits["train"].inputs, _ROWS)))
-
-
-def settle_scaling(run: Resolved, features: Callable[[int], Tensor]) -> Resolved:
-    """Choose the scaling of the features of a frozen backbone, and with it the learning rate.
-
-    Args:
-        run: Resolved run. It is returned unchanged if its scaling is settled.
-        features: Computes the features of that many training samples, of shape (B, D).
-    """
-    config = run.config
-    if config.model.scaling != "auto":
-        return run
-    model = replace(config.model, scaling=_scaling(config.model.head, features(_IMAGES)))
-    optim = replace(config.optim, lr=config.optim.lr or _head_rate(model.scaling))
-    return run._replace(config=replace(config, model=model, optim=optim))
-
-
-def some_rows(inputs: Inputs, count: int) -> Tensor:
-    """Return about `count` samples, evenly spaced."""
-    return inputs.fetch(range(0, len(inputs), max(1, len(inputs) // count)), None)
-
-
-def _scaling(head: str, features: Tensor) -> Literal["sqrtl2", "standard"]:
-    # Class means gain nothing from another scaling, and the SP-score falls.
-    return models.STANDARD if head == models.MEAN_DIFFERENCE else models.default_scaling(features)
-
-
-def _head_rate(scaling: str) -> float:
-    """Learning rate of a head; samples of length 1 need a larger one, since their features are small."""
-    return 1e-3 if scaling in (models.RAW, models.STANDARD) else 1e-2
+    return replace(model, scaling=scaling_of(model.head, data.splits["train"].inputs))
 
 
 def _optim_settings(
@@ -291,7 +258,7 @@ def _optim_settings(
     optim, fine_tuned = config.optim, _is_pretrained(spec) and model.frozen == "no"
     rate = optim.lr
     if rate is None and model.scaling != "auto":
-        rate = 1e-4 if fine_tuned else _head_rate(model.scaling)
+        rate = 1e-4 if fine_tuned else head_rate(model.scaling)
     return replace(
         optim,
         lr=rate,

@@ -24,7 +24,8 @@ from . import folder as run_files
 from .build import Build, frozen_features, make_backbone, start_objective
 from .console import Console
 from .recording import Recorder, choose_samples
-from .resolve import Resolved, open_for_backbone, resolve, run_folder, settle_scaling, some_rows
+from .resolve import Resolved, open_for_backbone, resolve, run_folder
+from .scaling import settle_scaling, some_rows
 from .solve import Fitted, describe_scores
 from .summary import Finished, write_results
 
@@ -77,8 +78,8 @@ def _train(config: Config, folder: Path, resume: bool, console: Console) -> Path
     for note in data.notes:
         console.line(note)
     backbone = make_backbone(run, console.line)
-    run = settle_scaling(run, partial(_some_features, data, backbone))
-    config = run.config
+    config = settle_scaling(config, partial(_some_features, data, backbone))
+    run = run._replace(config=config)
     origin = _carry_over(run, objective, console)
     fabric = make_fabric(config.accelerator, config.devices, config.precision)
     if resume:
