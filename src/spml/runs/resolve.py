@@ -245,11 +245,11 @@ def _model_settings(config: Config, spec: models.BackboneSpec, data: Dataset, ne
     elif frozen == "auto":
         frozen = "yes" if _is_pretrained(spec) and not _needs_maps(config.method, model.head, needs) else "no"
     model = replace(model, backbone=spec.name, frozen=frozen)
-    if model.scaling != "auto" or frozen == "yes":
-        return model
-    if data.kind == "image":
+    if model.scaling == "auto" and data.kind == "image" and frozen == "no":
         return replace(model, scaling=models.RAW)
-    return replace(model, scaling=scaling_of(model.head, data.splits["train"].inputs))
+    if model.scaling == "auto" and data.kind == "feature":
+        return replace(model, scaling=scaling_of(model.head, data.splits["train"].inputs))
+    return model
 
 
 def _optim_settings(
