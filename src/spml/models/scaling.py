@@ -154,8 +154,8 @@ def default_scaling(features: Tensor) -> Literal["sqrtl2", "standard"]:
     """Return the scaling that suits features, judged by some of them.
 
     Features of convolutional networks, which end in ReLU and mean pooling, are many, never negative and
-    mostly not 0. On them heads are better with `sqrtl2` than standardised; on hand-made features, bags of
-    words and features of both signs they are not (benchmarks/results/bench/scaling.md).
+    mostly not 0. On them nearly every head is better with `sqrtl2` than standardised; on others it depends on
+    the head and the set (benchmarks/results/bench/scaling.md).
 
     Args:
         features: Some of the training samples, of shape (B, D).
