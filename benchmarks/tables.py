@@ -27,7 +27,7 @@ from spml.bench.store import Store
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "bench"
 PAGE = ROOT / "docs" / "benchmarks" / "methods.md"
-TRACKS = ("features", "details", "digits", "photographs")
+TRACKS = ("features", "details", "scaling", "scaling-others", "digits", "photographs")
 MODES = ("oracle", "observed")
 FACTS = ("classes", "train", "val", "test", "mean_labels")
 HEAD = """# Benchmarks of methods

@@ -26,6 +26,7 @@ ELSEWHERE = {
     "benchmarks/results/losses.md": "benchmarks/results/losses.md",
     "benchmarks/results/loading.md": "benchmarks/results/loading.md",
     "benchmarks/results/correlation.md": "benchmarks/results/correlation.md",
+    "benchmarks/results/labels.md": "benchmarks/results/labels.md",
 }
 _LINK = re.compile(r"(?<=\]\()(?!\w+:|#)([^)\s#]+)(#[^)\s]*)?(?=\))")
 _FENCE = re.compile(r"^```.*?^```$", re.S | re.M)

@@ -127,6 +127,18 @@ def test_the_page_on_training(folder):
     assert (folder / "runs" / "recorded" / "scores" / "samples.safetensors").is_file()
 
 
+@pytest.mark.long
+def test_the_page_on_choosing(folder):
+    page = (ROOT / "docs" / "choose.md").read_text(encoding="utf-8")
+    commands = run_commands(page)
+    assert [command[0] for command in commands] == [
+        *("train", "train", "train", "evaluate", "train", "train", "evaluate"),
+    ]
+    named = set(re.findall(r"`((?:vit|convnext)_\w+\.\w+)`", page))
+    assert len(named) >= 8
+    assert named <= set(timm.list_pretrained())
+
+
 def test_the_python_of_the_readme(folder, monkeypatch):
     train = importlib.import_module("spml.runs.api").train
 
@@ -342,6 +354,15 @@ def test_the_page_on_correlations_is_made_from_the_committed_results():
     }
     gains = [100 * (scores["gr, correlated"][seed] - scores["gr"][seed]) for seed in "01234"]
     assert f"| gr | {np.mean(gains):+.2f} ± {np.std(gains, ddof=1):.2f} |" in page
+
+
+def test_the_page_on_labels_is_made_from_the_committed_results():
+    labels = importlib.import_module("labels")
+    about = json.loads((labels.RESULTS / "labels.json").read_text())
+    page = (labels.RESULTS / "labels.md").read_text(encoding="utf-8")
+    assert labels.page(about) == page, "run `python benchmarks/labels.py FEATURES.npz`"
+    scores = [row["one label"] for row in about["shares"] if row["share"] == 1]
+    assert f"| {100 * np.mean(scores):.1f} ± {100 * np.std(scores, ddof=1):.1f} |" in page
 
 
 # -- the pages of the methods ----------------------------------------------------------------------------

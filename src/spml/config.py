@@ -149,7 +149,9 @@ class ModelConfig:
         scaling: Map of the features in front of the head, fitted on the training set (feature files and
             frozen backbones): `standard` = each feature to mean 0 and deviation 1; `sqrtl2` = the square root
             of each, with its sign, then each sample to length 1; `unit` = each sample to length 1; `tfidf`
-            for bags of words; `raw` = none. `auto` = `standard`.
+            for bags of words; `raw` = none. `auto` = `sqrtl2` for features like those of a convolutional
+            network (at least 384, none negative, at least a fifth not 0, judged by some training samples),
+            `standard` for others and for `mean_difference`, and `raw` where the backbone is trained.
     """
 
     backbone: str = "auto"
@@ -175,7 +177,8 @@ class OptimConfig:
             on the whole training set with an L2 penalty, for 13 penalties, of which the best by the
             validation score is kept. `epochs` says where a schedule ends; the other settings here have no
             effect. For methods without a memory, views or parameters of their own.
-        lr: Learning rate; default 1e-3, or 1e-4 when a pretrained backbone is fine-tuned.
+        lr: Learning rate; default 1e-4 when a pretrained backbone is fine-tuned, 1e-2 on features whose
+            samples have length 1 (`model.scaling` is `sqrtl2`, `unit` or `tfidf`), else 1e-3.
         weight_decay: Weight decay, decoupled for adamw, added to the gradient for the others.
         l1: Adds l1 * sum |w| over the weights of the model (without biases and norms) to the loss.
         l2: Adds l2 * sum w^2 over the same weights. The optimiser sees the gradient of both, so that the

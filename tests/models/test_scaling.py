@@ -8,7 +8,7 @@ import torch
 from sklearn.feature_extraction.text import TfidfTransformer
 from sklearn.preprocessing import normalize
 
-from spml.models.scaling import SCALINGS, make_scaling
+from spml.models.scaling import SCALINGS, default_scaling, make_scaling
 
 ROWS = np.array([[0.0, 4.0, -9.0], [1.0, 0.0, 0.0], [0.0, 0.0, 0.0], [2.0, 2.0, 0.25]], np.float32)
 
@@ -56,3 +56,23 @@ def test_the_input_is_not_changed(name: str) -> None:
 def test_an_unknown_scaling_is_refused() -> None:
     with pytest.raises(ValueError, match="must be one of raw, standard, sqrtl2, unit, tfidf, got 'minmax'"):
         make_scaling("minmax", 3)
+
+
+def like_a_network(width: int = 384, zeros: float = 0.5) -> torch.Tensor:
+    """Features (20, width) as of ReLU and mean pooling, of which a share is 0."""
+    generator = torch.Generator().manual_seed(0)
+    features = torch.rand(20, width, generator=generator) + 0.1
+    features.view(-1)[: int(zeros * features.numel())] = 0
+    return features
+
+
+def test_features_like_those_of_a_convolutional_network_have_square_roots_taken() -> None:
+    assert default_scaling(like_a_network()) == "sqrtl2"
+    assert default_scaling(like_a_network(zeros=0.8)) == "sqrtl2"
+
+
+def test_other_features_are_standardised() -> None:
+    signed = like_a_network()
+    signed[19, 383] = -1e-3
+    for features in (signed, like_a_network(width=383), like_a_network(zeros=0.81), torch.zeros(2, 500)):
+        assert default_scaling(features) == "standard"

@@ -19,7 +19,7 @@ _SOURCES = (
     "losses", "methods", "metrics", "models", "engine", "decisions", "labels.py", "data/hiding",
     "data/assemble.py", "data/draws.py", "data/images.py", "data/matrix.py", "data/records.py",
     "data/splits.py", "data/views.py", "data/readers/digits.py", "runs/build.py", "runs/init_from.py",
-    "runs/resolve.py", "runs/solve.py", "bench/bootstrap.py", "bench/run.py",
+    "runs/resolve.py", "runs/scaling.py", "runs/solve.py", "bench/bootstrap.py", "bench/run.py",
 )  # fmt: skip
 """Packages and modules that the numbers of a run depend on."""
 

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timezone
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ from ..metrics import bootstrap_map, mean_average_precision
 from ..runs.build import Build, frozen_features, make_backbone, start_objective
 from ..runs.init_from import Start, fingerprint
 from ..runs.resolve import Resolved, check_mean_labels, open_for_backbone, resolve
+from ..runs.scaling import settle_scaling, some_rows
 from ..runs.summary import versions
 from .bootstrap import bootstrap_draws
 from .features import shared
@@ -139,6 +140,9 @@ class Runner:
             opened.features = frozen_features(
                 run, opened.data, make_backbone(run, self.report), self.cache, report=self.report
             )
+        if run and run.frozen and opened.features:
+            features = partial(some_rows, opened.features.splits["train"].inputs)
+            run = run._replace(config=settle_scaling(run.config, features))
         self._fabric(trial.config)
         started = time.perf_counter()  # later runs share what was done so far
         if not before:

@@ -3,13 +3,14 @@
 from .backbones import Backbone, build_backbone
 from .classifier import Classifier, load_classifier, save_classifier
 from .heads import BOOSTED_CAM, CORRELATED, GAUSSIAN, LINEAR
-from .scaling import RAW, STANDARD, Standardise
+from .scaling import RAW, SQRT_L2, STANDARD, Standardise, default_scaling
 from .scores import probabilities
 from .solved import (
     CLOSED_FORM,
     FEW,
     FINITE_PENALTIES,
     LDA,
+    MEAN_DIFFERENCE,
     PENALTIES,
     RIDGE,
     check_width,
@@ -34,9 +35,11 @@ __all__ = [
     "LINEAR",
     "LOGITS",
     "LOG_SOFTMAX",
+    "MEAN_DIFFERENCE",
     "PENALTIES",
     "RAW",
     "RIDGE",
+    "SQRT_L2",
     "STANDARD",
     "Backbone",
     "BackboneSpec",
@@ -45,6 +48,7 @@ __all__ = [
     "Top",
     "build_backbone",
     "check_width",
+    "default_scaling",
     "describe_backbone",
     "fill_head",
     "fit_auto",

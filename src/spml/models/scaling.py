@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final, Literal
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-RAW, STANDARD, SQRT_L2, UNIT, TFIDF = "raw", "standard", "sqrtl2", "unit", "tfidf"
+RAW: Final = "raw"
+STANDARD: Final = "standard"
+SQRT_L2: Final = "sqrtl2"
+UNIT: Final = "unit"
+TFIDF: Final = "tfidf"
 _CLAMP = 10.0
+_WIDE, _DENSE = 384, 0.2  # what features of networks have, and few hand-made ones
 _SHORTEST = 1e-12  # a row of zeros stays one
 _SMALLEST = 1e-12  # the derivative of the square root is infinite at 0
 
@@ -142,3 +148,25 @@ def make_scaling(name: str, width: int) -> Scaling:
         raise ValueError(f"scaling must be one of {', '.join(SCALINGS)}, got {name!r}")
     cls = _BY_NAME[name]
     return cls(width) if name in (STANDARD, TFIDF) else cls()
+
+
+def default_scaling(features: Tensor) -> Literal["sqrtl2", "standard"]:
+    """Return the scaling that suits features, judged by some of them.
+
+    Features of convolutional networks, which end in ReLU and mean pooling, are many, never negative and
+    mostly not 0. On them nearly every head is better with `sqrtl2` than standardised; on others it depends on
+    the head and the set (benchmarks/results/bench/scaling.md).
+
+    Args:
+        features: Some of the training samples, of shape (B, D).
+
+    Returns:
+        `sqrtl2` if there are at least 384 features, none of which is negative and at least a fifth of which
+        are not 0; else `standard`.
+    """
+    convolutional = (
+        features.shape[1] >= _WIDE
+        and bool((features >= 0).all())
+        and float((features != 0).float().mean()) >= _DENSE
+    )
+    return SQRT_L2 if convolutional else STANDARD

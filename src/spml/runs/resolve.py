@@ -17,13 +17,14 @@ from ..methods.base import Needs, Objective
 from ..methods.registry import create, find
 from . import recipes
 from .init_from import Start, read_start
+from .scaling import head_rate, scaling_of
 
 
 class Resolved(NamedTuple):
     """A run whose settings are complete.
 
     Attributes:
-        config: Complete settings.
+        config: Complete settings; but for images over a frozen backbone, see `scaling.settle_scaling`.
         spec: Backbone, and how its inputs are prepared.
         data: Data set, opened for this backbone.
         objective: Method with its hyper-parameters, not started yet; None where heads are in closed form.
@@ -327,18 +328,26 @@ def _model_settings(config: Config, spec: models.BackboneSpec, data: Dataset, ne
         frozen = "no"
     elif frozen == "auto":
         frozen = "yes" if _is_pretrained(spec) and not _needs_maps(config.method, model.head, needs) else "no"
-    if model.scaling == "auto":
-        model = replace(model, scaling="raw" if config.method == AUTO else "standard")
-    return replace(model, backbone=spec.name, frozen=frozen)
+    model = replace(model, backbone=spec.name, frozen=frozen)
+    if config.method == AUTO:  # has scalings of its own
+        return replace(model, scaling=models.RAW)
+    if model.scaling == "auto" and data.kind == "image" and frozen == "no":
+        return replace(model, scaling=models.RAW)
+    if model.scaling == "auto" and data.kind == "feature":
+        return replace(model, scaling=scaling_of(model.head, data.splits["train"].inputs))
+    return model
 
 
 def _optim_settings(
     config: Config, spec: models.BackboneSpec, model: ModelConfig, *, new_head: bool
 ) -> OptimConfig:
     optim, fine_tuned = config.optim, _is_pretrained(spec) and model.frozen == "no"
+    rate = optim.lr
+    if rate is None and model.scaling != "auto":
+        rate = 1e-4 if fine_tuned else head_rate(model.scaling)
     return replace(
         optim,
-        lr=optim.lr or (1e-4 if fine_tuned else 1e-3),
+        lr=rate,
         head_lr_factor=optim.head_lr_factor or (10.0 if fine_tuned and new_head else 1.0),
     )
 

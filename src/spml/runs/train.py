@@ -28,6 +28,7 @@ from .console import Console
 from .fine_tune import fine_tune
 from .recording import Recorder, choose_samples
 from .resolve import Resolved, open_for_backbone, resolve, run_folder
+from .scaling import settle_scaling, some_rows
 from .solve import Fitted, describe_scores
 from .summary import Finished, write_results
 
@@ -109,6 +110,8 @@ def _train(config: Config, folder: Path, resume: bool, console: Console) -> Path
     for note in data.notes:
         console.line(note)
     backbone = make_backbone(run, console.line)
+    config = settle_scaling(config, partial(_some_features, data, backbone))
+    run = run._replace(config=config)
     origin = _carry_over(run, objective, console)
     fabric = make_fabric(config.accelerator, config.devices, config.precision)
     if resume:
@@ -223,6 +226,15 @@ def _prepare_folder(folder: Path, run: Resolved, resume: bool) -> None:
         write_text(folder / run_files.CONFIG, to_yaml(run.config))
     if run.data.skipped:
         write_rows(folder / run_files.SKIPPED, ("file", "reason"), run.data.skipped)
+
+
+@torch.no_grad()
+def _some_features(data: Dataset, backbone: models.Backbone, count: int) -> torch.Tensor:
+    """Features of some training samples."""
+    was_training = backbone.training
+    features: torch.Tensor = backbone.eval()(some_rows(data.splits["train"].inputs, count))
+    backbone.train(was_training)
+    return features
 
 
 def _features(
