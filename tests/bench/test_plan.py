@@ -20,7 +20,8 @@ PACKAGE = Path(spml.__file__).parent
 NO_NUMBERS = {
     "__init__.py", "config.py", "errors.py", "files.py", "plugins.py", "version.py", "bench/features.py",
     "bench/plan.py", "bench/rows.py", "bench/space.py", "bench/spec.py", "data/__init__.py",
-    "data/cache.py", "data/dataset.py", "data/open.py", "data/partial.py", "data/phrases.py", "data/safe.py",
+    "data/cache.py", "data/dataset.py", "data/feature_store.py", "data/locks.py", "data/open.py",
+    "data/phrases.py", "data/safe.py",
     "runs/__init__.py", "runs/api.py", "runs/console.py", "runs/evaluate.py", "runs/folder.py",
     "runs/recording.py", "runs/summary.py", "runs/train.py",
 }  # fmt: skip

@@ -18,6 +18,7 @@ EXAMPLES = "examples.png"
 SKIPPED = "skipped.csv"
 MODEL = ("model.safetensors", "model.json")
 OBJECTIVE = "objective.safetensors"
+FEATURES = "features"
 SCORES, SCORED_SAMPLES, SCORED_EPOCHS = "scores", "samples.safetensors", "epoch-*.safetensors"
 _FILES = (CONFIG, METRICS, SUMMARY, CURVES, EXAMPLES, SKIPPED, *MODEL, OBJECTIVE, CURRENT, PREVIOUS)
 
@@ -25,6 +26,14 @@ _FILES = (CONFIG, METRICS, SUMMARY, CURVES, EXAMPLES, SKIPPED, *MODEL, OBJECTIVE
 def holds_run(folder: Path) -> bool:
     """Whether a run was started in this folder."""
     return (folder / CONFIG).exists() or has_checkpoint(folder)
+
+
+def features_of_neighbours(folder: Path) -> list[Path]:
+    """Caches of features in the folders of runs next to the one whose cache is `folder`."""
+    if folder.name != FEATURES:
+        return []
+    found = folder.absolute().parent.parent.glob(f"*/{FEATURES}")
+    return [path for path in sorted(found) if path != folder.absolute() and holds_run(path.parent)]
 
 
 def check_free(folder: Path, *, resume: bool, overwrite: bool) -> None:
