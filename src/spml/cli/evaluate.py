@@ -49,7 +49,12 @@ def add_evaluate_command(parent: Any) -> None:
 def add_engine_arguments(parser: ArgumentParser) -> None:
     """Add the options of prediction."""
     parser.add_argument("--batch_size", type=int, default=64, help="samples per step")
-    parser.add_argument("--workers", type=int, default=0, help="number of processes that decode images")
+    parser.add_argument(
+        "--workers",
+        type=int,
+        default=-1,
+        help="number of processes that decode images; -1 = one per core, at most 8",
+    )
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda or mps")
 
 

@@ -136,6 +136,11 @@ class ImageFiles:
         return len(self._paths)
 
     @property
+    def paths(self) -> Sequence[FilePart | str]:
+        """The files, or parts of files."""
+        return self._paths
+
+    @property
     def digests(self) -> tuple[str, ...]:
         """SHA-256 of the content of each file."""
         return tuple(self._digests)
@@ -209,9 +214,21 @@ class ImageFiles:
         paths, digests = [self._paths[row] for row in rows], [self._digests[row] for row in rows]
         return ImageFiles(paths, digests, **self._settings._asdict())
 
+    def with_digests(self, digests: Sequence[str]) -> ImageFiles:
+        """The same images with the SHA-256 of each file, from `check_images`."""
+        return ImageFiles(self._paths, digests, **self._settings._asdict())
+
     def identities(self) -> npt.NDArray[np.uint8]:
         """SHA-256 of each file's content and of all settings that the pixels depend on, (N, 32)."""
         return np.frombuffer(b"".join(map(self._identity, self._digests)), np.uint8).reshape(-1, 32)
+
+    def stamp(self) -> str:
+        """SHA-256 of the names, sizes and times of the files and of the settings of the pixels."""
+        digest = hashlib.sha256(f"{self._pixel_settings} {self._settings.max_pixels}".encode())
+        for path in self._paths:
+            file = os.stat(path.file if isinstance(path, FilePart) else path)
+            digest.update(f"{path} {file.st_size} {file.st_mtime_ns}\n".encode(errors="backslashreplace"))
+        return digest.hexdigest()
 
     def fingerprint(self) -> str:
         """SHA-256 of the content of the files and of all settings that the pixels depend on."""
@@ -248,7 +265,7 @@ class ImageFiles:
 
 
 def check_images(
-    paths: Sequence[Path | FilePart], *, max_pixels: int, workers: int = -1
+    paths: Sequence[Path | FilePart | str], *, max_pixels: int, workers: int = -1
 ) -> tuple[list[str], dict[int, str]]:
     """Decode every image once to find those that can't be used.
 
@@ -264,7 +281,7 @@ def check_images(
         The SHA-256 of the content of each file, and the reason for each row that can't be used.
     """
 
-    def check(path: Path | FilePart) -> tuple[str, str]:
+    def check(path: Path | FilePart | str) -> tuple[str, str]:
         try:
             data = _read(path)
             _decode(data, max_pixels, _check)

@@ -19,6 +19,23 @@ def try_lock(stream: BinaryIO) -> bool:
     return _lock(stream, wait=False) is True
 
 
+def held_elsewhere(stream: BinaryIO) -> bool:
+    """Lock an open file; whether another process holds the lock. Where there are no locks, none does.
+
+    Unlike other locks here, this one is not inherited by processes that load images, which outlive a killed
+    process for some seconds. It ends when the file is closed, even if this process has opened it twice.
+    """
+    try:
+        import fcntl
+
+        fcntl.lockf(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (BlockingIOError, PermissionError):
+        return True
+    except (ImportError, OSError):
+        pass
+    return False
+
+
 @contextlib.contextmanager
 def one_at_a_time(path: Path, report: Callable[[str], None]) -> Iterator[None]:
     """Hold a lock file while a computation runs that other processes would repeat; they wait.
