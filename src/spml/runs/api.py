@@ -154,9 +154,11 @@ def evaluate_runs(
         if any(run.folder.resolve() == other.folder.resolve() for other in loaded.values()):
             raise InputError(f"{name}: is named twice; name each run once.")
         loaded[name] = run
+    config = data if isinstance(data, DataConfig) else _data_config(data, settings)
+    engine = engine._replace(cache=engine.cache or config.cache)
     return evaluate(
         loaded,
-        data if isinstance(data, DataConfig) else _data_config(data, settings),
+        config,
         split=split,
         observed=observed,
         mean_labels=mean_labels,
