@@ -139,12 +139,13 @@ def _to_file(
     output: Path,
 ) -> None:
     from ..data.phrases import counted
+    from ..files import sha256_file
     from ..runs.unfinished import Unfinished
 
     assert engine.console is not None
     decision = run.decision(**decision_settings(arguments))
     identity = {
-        "model": run.digest(),
+        "model": sha256_file(run.folder / "model.json"),  # which names the SHA-256 of the weights
         "samples": _digest(ids, inputs),
         "decision": repr(decision),
         "format": [type(form).__name__, arguments.scores],

@@ -18,12 +18,10 @@ from ..data.open import note_unreadable
 from ..decisions import Decision, threshold_at
 from ..engine import make_fabric
 from ..errors import InputError, SpmlError, nearest
-from ..files import sha256_file
-from ..models.classifier import CARD
 from . import folder as runfolder
 from .console import Console
 from .evaluate import evaluate, of_one
-from .predict import Batch, Engine, Predictions, find_features, predict_batches
+from .predict import Batch, Engine, Predictions, check_kind, find_features, predict_batches
 from .resolve import check_mean_labels
 from .train import run_training
 
@@ -200,10 +198,6 @@ class Run:
         """Backbone, and how images are prepared for it."""
         return self._classifier.spec
 
-    def digest(self) -> str:
-        """SHA-256 of model.json, which holds that of the weights."""
-        return sha256_file(self.folder / CARD)
-
     def predict(
         self,
         paths: str | Path | Sequence[str | Path],
@@ -269,7 +263,7 @@ class Run:
             InputError: The samples have another kind or width than the model takes, or a setting is wrong.
         """
         engine.check()
-        self._check_kind(inputs)
+        check_kind(self.folder, self._classifier, inputs)
         console = engine.console or Console(silent=True)
         fabric = make_fabric(engine.device)
         model = self._classifier.to(fabric.device)
@@ -416,18 +410,6 @@ class Run:
                 )
             parts.append(batch.logits)
         return np.concatenate(parts)
-
-    def _check_kind(self, inputs: Inputs) -> None:
-        kind = "feature" if self._classifier.spec.name == "none" else "image"
-        if inputs.kind != kind:
-            raise InputError(f"the model in {self.folder} takes {kind}s, but the data holds {inputs.kind}s.")
-        if kind == "feature":
-            width = inputs.fetch([0], None).shape[1]
-            if width != self._classifier.backbone.num_features:
-                raise InputError(
-                    f"the model in {self.folder} takes {self._classifier.backbone.num_features} features per "
-                    f"sample, but the data has {width}. Give features made in the same way."
-                )
 
     def probabilities(self, logits: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
         """Turn what `logits` returned into scores, float32 in [0, 1], as `Predictions` describes them."""

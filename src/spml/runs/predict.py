@@ -112,6 +112,24 @@ class KeptFeatures(NamedTuple):
     keep: bool
 
 
+def check_kind(folder: Path, model: models.Classifier, inputs: Inputs) -> None:
+    """Check that a model takes samples of this kind and width.
+
+    Raises:
+        InputError: It does not; the message names the folder of the run.
+    """
+    kind = "feature" if model.spec.name == "none" else "image"
+    if inputs.kind != kind:
+        raise InputError(f"the model in {folder} takes {kind}s, but the data holds {inputs.kind}s.")
+    if kind == "feature":
+        width, expected = inputs.fetch([0], None).shape[1], model.backbone.num_features
+        if width != expected:
+            raise InputError(
+                f"the model in {folder} takes {expected} features per sample, but the data has {width}. Give "
+                "features made in the same way."
+            )
+
+
 def find_features(
     folder: Path,
     config: Config | None,

@@ -186,8 +186,8 @@ def _classes(path: Path, columns: Sequence[str]) -> Sequence[str]:
     """Classes that have a column of their own; none where there is one column of scores, or no score."""
     if tuple(columns[:2]) != ("file", "labels"):
         raise InputError(
-            f"{path}: expected the columns file, labels, and scores or one per class, as `spml predict` writes "
-            f"them; found {quote(','.join(columns))}."
+            f"{path}: expected the columns file, labels, and scores or one per class, as `spml predict` "
+            f"writes them; found {quote(','.join(columns))}."
         )
     return () if tuple(columns[2:]) == ("scores",) else columns[2:]
 
