@@ -259,6 +259,11 @@ def test_features_are_right_whatever_is_left_behind(
     batches, _, lines = resume(tmp_path)
     assert batches == 3 - kept
     assert any("damaged; its features are computed again" in line for line in lines) == told
+    if not told:
+        assert [path.stat().st_size for path in left] == [
+            3 * RECORD - 32,
+            11 * ROW,
+        ]  # nothing else is in them
     assert resume(tmp_path)[0] == 0
 
 
