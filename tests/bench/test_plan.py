@@ -23,7 +23,7 @@ NO_NUMBERS = {
     "data/cache.py", "data/dataset.py", "data/feature_store.py", "data/locks.py", "data/open.py",
     "data/phrases.py", "data/safe.py",
     "runs/__init__.py", "runs/api.py", "runs/console.py", "runs/evaluate.py", "runs/folder.py",
-    "runs/recording.py", "runs/summary.py", "runs/train.py",
+    "runs/predict.py", "runs/recording.py", "runs/summary.py", "runs/train.py",
 }  # fmt: skip
 """Modules that `bench/run.py` reaches and that change no number of a run. Settings and the content of the
 data, whichever reader delivers it, belong to the key of a run anyway."""
