@@ -273,6 +273,14 @@ def test_a_table_of_files(run, photos, tmp_path, capsys):
     assert float(direct["red"]) == pytest.approx(float(printed[0]["red"]), rel=1e-4)
 
 
+def test_the_mean_labels_of_a_run_from_an_earlier_version(run, photos, capsys):
+    card = json.loads((run / "model.json").read_text())
+    del card["threshold"]["curve"]
+    (run / "model.json").write_text(json.dumps(card))
+    assert "pass --threshold or --top_k, or train again" in fails(capsys, run, photos, "--mean_labels", "1")
+    predict(run, photos, "--threshold", "0.5")
+
+
 def test_wrong_usage(run, photos, tmp_path, capsys):
     (tmp_path / "broken.png").write_bytes(b"broken")
     output = tmp_path / "out.csv"

@@ -363,6 +363,11 @@ class Run:
         check_mean_labels(mean_labels, len(self.classes))
         cut: float | None = self.threshold
         if mean_labels is not None:
+            if "curve" not in self.card["threshold"]:
+                raise InputError(
+                    f"the model in {self.folder} was saved by an earlier version, which kept one threshold only: "
+                    "pass --threshold or --top_k, or train again."
+                )
             cut = threshold_at(self.card["threshold"]["curve"], mean_labels)
         elif threshold is not None:
             cut = self._logit(threshold)
