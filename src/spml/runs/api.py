@@ -365,7 +365,7 @@ class Run:
         if mean_labels is not None:
             if "curve" not in self.card["threshold"]:
                 raise InputError(
-                    f"the model in {self.folder} was saved by an earlier version, which kept one threshold only: "
+                    f"the model in {self.folder} was saved by an earlier version, which kept one threshold: "
                     "pass --threshold or --top_k, or train again."
                 )
             cut = threshold_at(self.card["threshold"]["curve"], mean_labels)
