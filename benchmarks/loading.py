@@ -46,9 +46,8 @@ from torchvision import transforms
 from losses import processor
 from spml.config import from_dict
 from spml.data import Augment, Dataset, Samples
+from spml.data.feature_store import FeatureStore
 from spml.data.images import ImageFiles
-from spml.data.matrix import FeatureMatrix
-from spml.data.partial import PartialMatrix, intact
 from spml.decisions.selection import Judge
 from spml.engine.distributed import make_fabric
 from spml.engine.loader import EpochBatches, make_loader
@@ -233,20 +232,30 @@ def timed(call):
     return time.perf_counter() - started
 
 
-def write_features(path):
+IDENTITIES = np.random.default_rng(2).integers(0, 256, (FEATURES, 32), np.uint8)
+
+
+def write_features(folder):
     """Write features like those of a ResNet, none below zero."""
     generator = np.random.default_rng(0)
-    with PartialMatrix(path, FEATURES, print) as file:
+    with FeatureStore(folder) as store:
         for start in range(0, FEATURES, FEATURE_BATCH):
-            shape = min(FEATURE_BATCH, FEATURES - start), WIDTH
-            file.add(np.maximum(generator.standard_normal(shape, np.float32), 0))
-        file.finish()
+            identities = IDENTITIES[start : start + FEATURE_BATCH]
+            values = generator.standard_normal((len(identities), WIDTH), np.float32)
+            store.append(identities, np.maximum(values, 0))
 
 
-def forget(path):
-    """Make the system drop a file from its cache in memory."""
-    with open(path, "rb") as stream:
-        os.posix_fadvise(stream.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+def read_features(folder):
+    """Find all features, which checks the files."""
+    store = FeatureStore(folder)
+    return store.features(store.locate(IDENTITIES))
+
+
+def forget(folder):
+    """Make the system drop the files of a folder from its cache in memory."""
+    for path in folder.iterdir():
+        with open(path, "rb") as stream:
+            os.posix_fadvise(stream.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 def load(train):
@@ -282,10 +291,12 @@ def features(work):
     """Seconds of each part of an epoch on cached features."""
     labels = np.random.default_rng(1).integers(0, CLASSES, FEATURES)
     with tempfile.TemporaryDirectory(dir=work) as folder:
-        path = Path(folder) / "features.npy"
+        path = Path(folder) / "features"
         result = {"writing the file": timed(lambda: write_features(path))}
-        result["checking the file"] = statistics.median(timed(lambda: intact(path)) for _ in range(ROUNDS))
-        matrix = FeatureMatrix(np.load(path, mmap_mode="r", allow_pickle=False))
+        result["checking the file"] = statistics.median(
+            timed(lambda: read_features(path)) for _ in range(ROUNDS)
+        )
+        matrix = read_features(path)
         train = Samples(tuple(map(str, range(FEATURES))), matrix, ObservedLabels.from_index(labels, CLASSES))
         forget(path)
         result["loading an epoch, file not in memory"] = timed(lambda: load(train))

@@ -90,6 +90,7 @@ def folder(tmp_path, monkeypatch):
         (photos / name / "00.png").rename(tmp_path / "new" / f"{name}.png")
     rows = "".join(f"new/{name}.png,{name}\n" for name in ("blue", "green", "red"))
     (tmp_path / "labelled.csv").write_text("file,labels\n" + rows)
+    (tmp_path / "new.csv").write_text("id,image\n1,blue.png\n2,red.png\n")
     torch.manual_seed(0)
     save_model(timm.create_model("test_efficientnet", pretrained=False), tmp_path / "weights.safetensors")
     monkeypatch.chdir(tmp_path)
@@ -118,12 +119,14 @@ def test_the_page_on_training(folder):
     page = (ROOT / "docs" / "train.md").read_text(encoding="utf-8")
     commands = run_commands(page)
     assert [command[0] for command in commands] == [
-        *("train", "predict", "train", "train", "train", "train", "train", "analyse", "evaluate"),
+        *("train", "predict", "train", "train", "train", "train", "train", "analyse", "predict", "predict"),
+        "evaluate",
     ]
     listed = re.findall(r"`([\w.]+)`", page.partition("## The run folder")[2].partition("\n\nA run can")[0])
     assert {"config.yaml", "summary.json"} <= set(listed)
     written = {path.name for path in (folder / "runs" / "photos").iterdir()}
-    assert {*listed} - {"scores"} <= written
+    assert {*listed} - {"scores", "features"} <= written
+    assert len((folder / "top.jsonl").read_text().splitlines()) == 2
     assert (folder / "runs" / "recorded" / "scores" / "samples.safetensors").is_file()
 
 

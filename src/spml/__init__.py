@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from .labels import ObservedLabels
     from .methods.base import Objective
     from .methods.registry import register
-    from .runs.api import Predictions, Run, load, train
+    from .runs.api import Run, load, train
     from .runs.compare import compare
+    from .runs.predict import Predictions
     from .testing import check_objective
     from .version import __version__
 
@@ -27,7 +28,7 @@ _WHERE = {
     "InputError": "errors",
     "Objective": "methods.base",
     "ObservedLabels": "labels",
-    "Predictions": "runs.api",
+    "Predictions": "runs.predict",
     "Run": "runs.api",
     "SpmlError": "errors",
     "__version__": "version",

@@ -22,7 +22,7 @@ from spml.bench.state import read_state
 from spml.bench.store import Store
 from spml.bench.workers import Job, work
 from spml.cli.main import main
-from spml.data import cache
+from spml.data.feature_store import FeatureStore
 from tests.bench.test_runs import content
 from tests.bench.toys import save_spec
 
@@ -134,27 +134,27 @@ def test_every_candidate_is_trained_as_specified(finished):
 
 def test_features_are_computed_once(finished, monkeypatch):
     folder = Path(finished.folder)
-    assert len(list((folder / "features").glob("*.npy"))) == 6  # of three splits, from two files of weights
-    monkeypatch.setattr(cache, "_compute", lambda *_: pytest.fail("was computed again"))
+    assert len(list((folder / "features").iterdir())) == 2  # from two files of weights
+    monkeypatch.setattr(FeatureStore, "append", lambda *_: pytest.fail("was computed again"))
     job = replace(finished, url=f"sqlite:///{folder / 'again.sqlite'}")
     assert work(job) == []
     assert content(job) == content(finished)
 
 
 def test_feature_computation_resumes_after_a_kill(finished, tmp_path, monkeypatch):
-    job, add, done = job_in(tmp_path), cache.PartialMatrix.add, []
+    job, add, done = job_in(tmp_path), FeatureStore.append, []
 
-    def killed(partial, block):
+    def killed(store, identities, rows):
         if len(done) == 2:
             raise KeyboardInterrupt
-        add(partial, block)
-        done.append(len(block))
+        add(store, identities, rows)
+        done.append(len(rows))
 
-    monkeypatch.setattr(cache.PartialMatrix, "add", killed)
+    monkeypatch.setattr(FeatureStore, "append", killed)
     with pytest.raises(KeyboardInterrupt):
         work(job)
     assert done == [16, 16]
-    monkeypatch.setattr(cache.PartialMatrix, "add", lambda *given: done.append(len(given[1])) or add(*given))
+    monkeypatch.setattr(FeatureStore, "append", lambda *given: done.append(len(given[2])) or add(*given))
     assert work(job) == []
     assert sum(done) == 2 * len(SPLITS)
     assert content(job) == content(finished)
@@ -167,7 +167,7 @@ def test_two_processes_in_another_folder_give_the_same_rows(finished, tmp_path):
     both = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
     assert [process.communicate(timeout=300)[0] for process in both] == ["[]\n", "[]\n"]
     assert content(job) == content(finished)  # including keys, although data and weights lie elsewhere
-    assert len(list((tmp_path / "out" / "features").iterdir())) == 6
+    assert len(list((tmp_path / "out" / "features").iterdir())) == 2
 
 
 ONE = SPEC.replace("  - {name: frozen others, method: an, model.weights: weights/other.safetensors}\n", "")

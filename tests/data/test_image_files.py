@@ -375,3 +375,50 @@ def test_take_fingerprint_and_pickle(picture):
     before = images.fingerprint()
     Image.new("RGB", (20, 16)).save(paths[0])
     assert opened(paths).fingerprint() != before
+
+
+# -- images that need not have been checked --------------------------------------------------------------
+
+
+def test_a_batch_is_loaded_as_far_as_it_can_be_used(tmp_path, picture):
+    broken, wide = tmp_path / "broken.png", tmp_path / "wide.tif"
+    broken.write_bytes(b"broken")
+    Image.fromarray(np.full((9, 9), 1.5, np.float32)).save(wide)
+    paths = [picture("a.png"), broken, picture("b.png"), wide, tmp_path / "gone.png", picture("c.png")]
+    images = ImageFiles(paths, [""] * 6, size=8)
+    loaded = images.load(range(6), np.empty(0, np.uint64))
+    assert loaded.rows == [0, 2, 5]
+    assert loaded.pixels.equal(images.fetch([0, 2, 5]))
+    assert sorted(loaded.unreadable) == [1, 3, 4]
+    assert "not an image of a known format" in loaded.unreadable[1]
+    assert "whose range is not known" in loaded.unreadable[3]
+    assert loaded.unreadable[4].startswith("can't be read")
+    digests, skipped = check_images(paths, max_pixels=10**6)
+    assert skipped == loaded.unreadable
+    checked = images.with_digests(digests)
+    assert np.array_equal(checked.identities()[[0, 2, 5]], loaded.identities[[0, 2, 5]])
+
+
+def test_pixels_of_known_images_are_not_loaded(tmp_path, picture):
+    paths = [picture("a.png"), picture("b.png")]
+    digests, _ = check_images(paths, max_pixels=10**6)
+    images = ImageFiles(paths, digests, size=8)
+    known = np.sort(np.ascontiguousarray(images.identities()[:, :8]).view("<u8")[:, 0])
+    paths[0].unlink()  # not read at all
+    loaded = images.load([1, 0], known)
+    assert (loaded.rows, loaded.unreadable, loaded.pixels.shape) == ([], {}, (0, 3, 8, 8))
+
+
+def test_an_identity_is_that_of_the_pixels_and_a_stamp_that_of_the_files(tmp_path, picture):
+    paths = [picture("a.png"), picture("b.png")]
+    digests, _ = check_images(paths, max_pixels=10**6)
+    images = ImageFiles(paths, digests, size=8)
+    first, second = images.identities()
+    assert not np.array_equal(first, second)
+    assert np.array_equal(ImageFiles(paths[:1], digests[:1], size=8, flip=True).identities()[0], first)
+    for other in ({"size": 9}, {"size": 8, "interpolation": "bicubic"}, {"size": 8, "draft": True}):
+        assert not np.array_equal(ImageFiles(paths[:1], digests[:1], **other).identities()[0], first)
+    stamp = images.stamp()
+    assert ImageFiles(paths, ["", ""], size=8).stamp() == stamp
+    paths[1].write_bytes(paths[1].read_bytes() + b"\0")
+    assert images.stamp() != stamp

@@ -377,7 +377,7 @@ def test_a_folder_that_can_not_be_made(capsys, tmp_path, features):
 
 
 def test_files_of_labels_are_not_predicted(capsys, tmp_path, run):
-    for suffix in ("csv", "arff", "json"):
+    for suffix in ("txt", "arff", "json"):
         (tmp_path / f"data.{suffix}").write_text("file,label")
         said = fails(capsys, "predict", run, tmp_path / f"data.{suffix}")
         assert f"one .npz file can be predicted, not .{suffix} files" in said

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -103,6 +104,43 @@ def test_killed_twenty_times(tmp_path):
     assert len(scores[0]) == 16  # before the first epoch, after 14, and which samples these are
     leftovers = [path.name for path in output.iterdir() if path.name.startswith(".")]
     assert not leftovers
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("frozen", ["yes", "no"])
+def test_a_prediction_killed_ten_times_writes_the_same_file(tmp_path, frozen):
+    photos = make_photos(tmp_path / "photos", per_class=100)
+    train = command(make_photos(tmp_path / "few", per_class=8), tmp_path / "run", "--model.frozen", frozen)
+    train[train.index("--epochs") + 1] = "1"
+    subprocess.run([*train, "--optim.ema", "0"], check=True, timeout=300)
+    for name in ("whole", "killed"):
+        shutil.copytree(tmp_path / "run", tmp_path / name / "run")
+
+    def predict(name):
+        return [
+            *(sys.executable, "-m", "spml", "predict", str(tmp_path / name / "run"), str(photos)),
+            *("--output", str(tmp_path / f"{name}.csv"), "--batch_size", "2", "--workers", "1"),
+        ]
+
+    subprocess.run(predict("whole"), check=True, timeout=300)
+    partial, output = tmp_path / "killed.csv.partial", tmp_path / "killed.csv"
+    kills, moments, sizes = 0, random.Random(0), []
+    while kills < 10:
+        before = partial.stat().st_size if partial.exists() else 0
+        process = subprocess.Popen(predict("killed"), stderr=subprocess.PIPE)
+        while process.poll() is None and not (partial.exists() and partial.stat().st_size > before):
+            time.sleep(0.002)
+        time.sleep(moments.uniform(0, 0.03))
+        process.kill()
+        process.wait()
+        assert not output.exists(), f"the prediction ended after {kills} kills"
+        kills += 1
+        sizes.append(partial.stat().st_size)
+    assert sizes == sorted(sizes)
+    subprocess.run(predict("killed"), check=True, timeout=300)
+    assert output.read_bytes() == (tmp_path / "whole.csv").read_bytes()
+    assert len(output.read_text().splitlines()) == 301
+    assert not list(tmp_path.glob("*.partial*"))
 
 
 @pytest.mark.long

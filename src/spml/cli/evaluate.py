@@ -54,7 +54,12 @@ def add_evaluate_command(parent: Any) -> None:
 def add_engine_arguments(parser: ArgumentParser) -> None:
     """Add the options of prediction."""
     parser.add_argument("--batch_size", type=int, default=64, help="samples per step")
-    parser.add_argument("--workers", type=int, default=0, help="number of processes that decode images")
+    parser.add_argument(
+        "--workers",
+        type=int,
+        default=-1,
+        help="number of processes that decode images; -1 = one per core, at most 8",
+    )
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda or mps")
 
 
@@ -76,9 +81,9 @@ def run_evaluate(arguments: Namespace) -> None:
     elif output:
         check_folder(output)
 
-    from ..runs.api import Engine
     from ..runs.compare import evaluate_runs
     from ..runs.console import Console
+    from ..runs.predict import Engine
     from .evaluation_text import print_evaluation
 
     decision = decision_settings(arguments)

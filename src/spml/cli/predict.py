@@ -1,10 +1,8 @@
-"""The command `spml predict`."""
+"""The command `spml predict`. Heavy modules are imported when it runs."""
 
 from __future__ import annotations
 
-import csv
-import io
-import json
+import hashlib
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -12,25 +10,62 @@ from typing import TYPE_CHECKING, Any, Literal
 from jsonargparse import ArgumentParser, Namespace
 
 from ..errors import InputError
+from .decision import add_decision_arguments, decision_settings
 from .evaluate import add_engine_arguments
 
 if TYPE_CHECKING:
-    from ..runs.api import Predictions
+    from ..data import Inputs
+    from ..runs.api import Run
+    from ..runs.predict import Engine
+    from ..runs.prediction_files import Format
+
+_FORMATS = ("csv", "jsonl", "parquet")
 
 
 def add_predict_command(commands: Any) -> None:
     """Add `predict` to the commands of `spml`."""
-    parser = ArgumentParser(description="Label new samples with a trained model.")
+    parser = ArgumentParser(
+        description="Label new samples with a trained model, however many they are. A command that was "
+        "stopped or killed continues when it is given again: until the output is complete, it is "
+        "called OUTPUT.partial."
+    )
     parser.add_argument("run", help="folder of the run")
-    parser.add_argument("paths", nargs="+", help="images, folders of images, or feature files")
+    parser.add_argument(
+        "paths",
+        nargs="+",
+        help="images, folders of images, tables (CSV, TSV, Parquet) with a column `file` that names images, "
+        "or a feature file",
+    )
     parser.add_argument("--output", default="", help="file to write; standard output by default")
+    parser.add_argument("--overwrite", action="store_true", help="replace the output if it exists")
     parser.add_argument(
         "--format",
-        type=Literal["csv", "jsonl"],
-        default="csv",
-        help="one column per class, or one object per line",
+        type=Literal["auto", "csv", "jsonl", "parquet"],
+        default="auto",
+        help="csv, jsonl (an object per line) or parquet; by default as the suffix of --output says, or csv",
     )
+    parser.add_argument(
+        "--scores",
+        type=Literal["auto", "all", "predicted", "none"],
+        default="auto",
+        help="scores to write: of all classes, of the predicted labels only, or none; auto = all up to 100 "
+        "classes, otherwise of the predicted labels",
+    )
+    parser.add_argument(
+        "--images",
+        type=str | None,
+        default=None,
+        help="folder that file names in tables are relative to; default: the folder of the table",
+    )
+    add_decision_arguments(parser)
     add_engine_arguments(parser)
+    parser.add_argument(
+        "--cache",
+        type=str | None,
+        default=None,
+        help="folder for the features of a frozen backbone, or `none` to keep none; default: the one that "
+        "the run was trained with",
+    )
     commands.add_subcommand("predict", parser, help="label new samples")
 
 
@@ -40,48 +75,109 @@ def run_predict(arguments: Namespace) -> None:
     Raises:
         InputError: Run, samples or output do not suit.
     """
-    from ..files import check_output, write_text
+    from ..files import check_output
+
+    output = Path(arguments.output) if arguments.output else None
+    if output:
+        check_output(output, map(Path, [arguments.run, *arguments.paths]))
+        if output.exists() and not arguments.overwrite:
+            raise InputError(f"{output}: already exists. Replace it (--overwrite), or name another --output.")
+    name = _format_name(arguments.format, output)
+
     from ..runs.api import load
     from ..runs.console import Console
+    from ..runs.predict import Engine
+    from ..runs.prediction_files import make_format
 
-    console = Console()
-    if arguments.output:
-        check_output(Path(arguments.output), map(Path, [arguments.run, *arguments.paths]))
     run = load(arguments.run)
-    with_semicolon = next((name for name in run.classes if ";" in name), None)
-    if with_semicolon and arguments.format == "csv":
-        raise InputError(
-            f"the class {with_semicolon!r} contains `;`, which separates labels in CSV. Use --format jsonl."
-        )
-    predictions = run.predict(
-        arguments.paths,
-        batch_size=arguments.batch_size,
-        workers=arguments.workers,
-        device=arguments.device,
-        console=console,
+    form = make_format(name, run.classes, arguments.scores)
+    engine = Engine(
+        arguments.batch_size, arguments.workers, arguments.device, Console(), cache=arguments.cache
     )
-    for note in predictions.notes:
-        console.line(note)
-    text = _as_csv(predictions) if arguments.format == "csv" else _as_jsonl(predictions)
-    if arguments.output:
-        write_text(Path(arguments.output), text)
-        console.line(f"{arguments.output}: {len(predictions.ids)} samples")
+    engine.check()
+    ids, inputs = run.list_inputs(arguments.paths, arguments.images)
+    if output is None:
+        _to_standard_output(run, ids, inputs, engine, arguments, form)
     else:
-        sys.stdout.write(text)
+        _to_file(run, ids, inputs, engine, arguments, form, output)
 
 
-def _as_csv(predictions: Predictions) -> str:
-    stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(["file", "labels", *predictions.classes])
-    for name, labels, scores in zip(predictions.ids, predictions.labels, predictions.scores, strict=True):
-        writer.writerow([name, ";".join(labels), *(f"{score:.6g}" for score in scores)])
-    return stream.getvalue()
+def _format_name(stated: str, output: Path | None) -> str:
+    """Name of the format, as stated or as the suffix of the output says."""
+    if stated == "auto":
+        suffix = output.suffix.lower().removeprefix(".") if output else ""
+        return suffix if suffix in _FORMATS else "csv"
+    if stated == "parquet" and output is None:
+        raise InputError("--format parquet needs a file to write: pass --output FILE.parquet.")
+    return stated
 
 
-def _as_jsonl(predictions: Predictions) -> str:
-    lines = []
-    for name, labels, scores in zip(predictions.ids, predictions.labels, predictions.scores, strict=True):
-        by_class = {c: float(f"{score:.6g}") for c, score in zip(predictions.classes, scores, strict=True)}
-        lines.append(json.dumps({"file": name, "labels": labels, "scores": by_class}, ensure_ascii=False))
-    return "".join(line + "\n" for line in lines)
+def _to_standard_output(
+    run: Run,
+    ids: tuple[str, ...],
+    inputs: Inputs,
+    engine: Engine,
+    arguments: Namespace,
+    form: Format,
+) -> None:
+    decision = run.decision(**decision_settings(arguments))
+    skipped: dict[int, str] = {}
+    _print(form.start())
+    for batch in run.stream(inputs, engine):
+        _print(form.block(run.labelled(ids, batch, decision)))
+        skipped |= batch.unreadable
+    _note(run, ids, skipped, engine)
+
+
+def _to_file(
+    run: Run,
+    ids: tuple[str, ...],
+    inputs: Inputs,
+    engine: Engine,
+    arguments: Namespace,
+    form: Format,
+    output: Path,
+) -> None:
+    from ..data.phrases import counted
+    from ..files import sha256_file
+    from ..runs.unfinished import Unfinished
+
+    assert engine.console is not None
+    decision = run.decision(**decision_settings(arguments))
+    identity = {
+        "model": sha256_file(run.folder / "model.json"),  # which names the SHA-256 of the weights
+        "samples": _digest(ids, inputs),
+        "decision": repr(decision),
+        "format": [type(form).__name__, arguments.scores],
+        "engine": [engine.batch_size, engine.device],
+    }
+    with Unfinished(output, identity, form.start(), engine.console.line) as unfinished:
+        for batch in run.stream(inputs, engine, unfinished.samples):
+            content = form.block(run.labelled(ids, batch, decision))
+            unfinished.add(content, batch.end, batch.unreadable)
+        _note(run, ids, unfinished.skipped, engine)
+        unfinished.finish(form.complete)
+    engine.console.line(f"{output}: {counted(len(ids) - len(unfinished.skipped), 'sample')}")
+
+
+def _note(run: Run, ids: tuple[str, ...], skipped: dict[int, str], engine: Engine) -> None:
+    assert engine.console is not None
+    for note in run.notes(ids, skipped):
+        engine.console.line(note)
+
+
+def _print(content: bytes) -> None:
+    sys.stdout.write(content.decode())
+    sys.stdout.flush()
+
+
+def _digest(ids: tuple[str, ...], inputs: Inputs) -> str:
+    """SHA-256 by which samples that were changed are noticed without reading all of them."""
+    from ..data.images import ImageFiles
+
+    digest = hashlib.sha256("\n".join(ids).encode(errors="backslashreplace"))
+    if isinstance(inputs, ImageFiles):
+        digest.update(inputs.stamp().encode())
+    else:
+        digest.update(inputs.fingerprint().encode())
+    return digest.hexdigest()

@@ -4,7 +4,7 @@ from .cache import cached_features
 from .dataset import Augment, Dataset, Inputs, Kind, Samples
 from .inspection.inspect import inspect
 from .inspection.report import Inspection
-from .open import Opening, open_dataset, open_inputs, start_opening
+from .open import Opening, list_inputs, open_dataset, open_inputs, start_opening
 
 __all__ = [
     "Augment",
@@ -16,6 +16,7 @@ __all__ = [
     "Samples",
     "cached_features",
     "inspect",
+    "list_inputs",
     "open_dataset",
     "open_inputs",
     "start_opening",

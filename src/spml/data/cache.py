@@ -1,4 +1,4 @@
-"""Cache of the features of a frozen backbone: computed once and kept in a file."""
+"""Features of a frozen backbone, computed once and kept in a store on disk."""
 
 from __future__ import annotations
 
@@ -8,103 +8,123 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 from torch.utils.data import Dataset as TorchDataset
 
 from ..errors import SpmlError
-from .dataset import Inputs
+from .dataset import ImageInputs, Inputs
+from .feature_store import FeatureStore, Positions
+from .locks import one_at_a_time
 from .matrix import FeatureMatrix
-from .partial import PartialMatrix, intact, remove_partial, remove_stale
+
+
+def store_folder(folder: Path, key: str) -> Path:
+    """Folder within the cache `folder` for the features of the backbone that `key` identifies."""
+    return folder / hashlib.sha256(key.encode()).hexdigest()[:32]
 
 
 def cached_features(
     backbone: nn.Module,
-    inputs: Inputs,
+    inputs: ImageInputs,
     folder: Path,
     *,
     key: str,
+    others: Sequence[Path] = (),
     batch_size: int = 64,
     workers: int = 0,
     report: Callable[[str], None] = lambda line: None,
     progress: Callable[[int], None] = lambda done: None,
 ) -> FeatureMatrix:
-    """Compute the features of all samples once, or read them from an earlier computation.
+    """Compute the features of images, except those that are in the store already, and add them to it.
 
-    Features are computed in evaluation mode and without augmentation. The file is a .npy file with the
-    SHA-256 of its content appended; its name is derived from `key` and the content of the samples. A damaged
-    file is computed again. A process that is killed at any moment leaves its finished batches behind, and the
-    next one continues after them; unfinished files without progress for a week are removed.
+    Features are computed in evaluation mode and without augmentation. The store (see `FeatureStore`) is
+    a folder whose name is derived from `key`. It finds features by the content of an image, so that other
+    splits and other data sets with the same images share them. A process that is killed at any moment leaves
+    its finished batches behind. Another process that needs the same samples waits.
 
     Args:
         backbone: Module from images (B, channels, H, W) to features (B, D), on any device. It is left in
             evaluation mode.
         inputs: At least one sample.
-        folder: Folder of the file; created if it does not exist.
+        folder: Folder of the cache; created if it does not exist.
         key: Text that identifies everything about the backbone that the features depend on.
+        others: Further folders of caches, which are read only.
         batch_size: Samples per batch.
         workers: Worker processes that decode images; 0 = decode in this process.
         report: Callback for messages.
-        progress: Callback for the number of samples that were completed since the last call; samples that an
-            earlier process completed are included.
+        progress: Callback for the number of samples that were completed since the last call; samples whose
+            features are in the store are included.
 
     Returns:
         float32 features (N, D), memory-mapped.
 
     Raises:
-        SpmlError: An image can no longer be read, or the file can't be written.
+        SpmlError: An image can no longer be read, or the features can't be written.
     """
-    name = hashlib.sha256(f"{key} {inputs.fingerprint()}".encode()).hexdigest()[:32]
-    path, count = folder / f"{name}.npy", len(inputs)
-    must_compute = not intact(path)
-    if must_compute:
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise SpmlError(
-                f"{folder}: can't be created ({error.strerror}). Choose another --data.cache."
-            ) from error
-        with PartialMatrix(path, count, report) as partial:
-            # Another process may have finished the file while this one waited for the lock.
-            must_compute = not intact(path)
-            if must_compute:
-                if path.exists():
-                    report(f"{path}: damaged; its features are computed again")
-                if partial.rows:
-                    progress(partial.rows)
-                    report(
-                        f"features of {count:,} samples: continuing after {partial.rows:,} computed before"
-                    )
-                _compute(backbone, inputs, partial, batch_size, workers, progress)
-    if must_compute:
-        remove_stale(folder)
-        report(f"features of {count:,} samples: computed once, kept in {path}")
-    else:
-        remove_partial(path)
-        progress(count)
-        report(f"features of {count:,} samples: read from {path}")
-    return FeatureMatrix(np.load(path, mmap_mode="r", allow_pickle=False))
+    identities, name = inputs.identities(), store_folder(folder, key)
+    with FeatureStore(name, [store_folder(other, key) for other in others], report) as store:
+        positions = store.locate(identities)
+        computed = 0
+        if (positions < 0).any():
+            try:
+                name.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise SpmlError(
+                    f"{folder}: can't be created ({error.strerror}). Choose another --data.cache."
+                ) from error
+            with one_at_a_time(name / f".{inputs.fingerprint()[:32]}.lock", report):
+                store.refresh()  # another process may have computed them while this one waited for the lock
+                positions = store.locate(identities)
+                missing = _first_of_each(identities, positions)
+                computed, stored = len(missing), int((positions >= 0).sum())
+                if computed and stored:
+                    progress(stored)
+                    report(f"features of {len(inputs):,} samples: {stored:,} of them computed before")
+                for rows, features in _compute(backbone, inputs, missing, batch_size, workers):
+                    store.append(identities[rows], features)
+                    progress(len(rows))
+                if computed:
+                    if copies := len(inputs) - stored - computed:
+                        progress(copies)
+                    positions = store.locate(identities)
+        if computed:
+            report(f"features of {len(inputs):,} samples: computed once, kept in {name}")
+        else:
+            progress(len(inputs))
+            report(f"features of {len(inputs):,} samples: read from {store.origin(positions)}")
+        return store.features(positions)
 
 
-def _compute(
-    backbone: nn.Module,
-    inputs: Inputs,
-    partial: PartialMatrix,
-    batch_size: int,
-    workers: int,
-    progress: Callable[[int], None],
-) -> None:
-    """Compute the missing rows and finish the file."""
+def _first_of_each(identities: npt.NDArray[np.uint8], positions: Positions) -> list[int]:
+    """Samples without a position; of equal ones the first."""
+    first: dict[bytes, int] = {}
+    for row in np.flatnonzero(positions < 0).tolist():
+        first.setdefault(identities[row].tobytes(), row)
+    return list(first.values())
+
+
+def _compute(backbone: nn.Module, inputs: Inputs, rows: Sequence[int], batch_size: int, workers: int) -> Any:
+    """Yield rows, batch by batch, with their features."""
+    if not rows:
+        return
     backbone.eval()
     device = next(backbone.parameters()).device
+    batches = [list(rows[i : i + batch_size]) for i in range(0, len(rows), batch_size)]
+    loader = DataLoader(
+        _Images(inputs),
+        batch_sampler=batches,
+        num_workers=workers,
+        collate_fn=_identity,
+        generator=torch.Generator(),  # otherwise the loader draws from the global random state
+    )
     with torch.inference_mode():
-        for batch in _loader(inputs, partial.rows, batch_size, workers):
-            if isinstance(batch, SpmlError):
-                raise batch
-            partial.add(backbone(batch.to(device)).float().cpu().numpy())
-            progress(len(batch))
-    partial.finish()
+        for batch, images in zip(batches, loader, strict=True):
+            if isinstance(images, SpmlError):
+                raise images
+            yield batch, backbone(images.to(device)).float().cpu().numpy()
 
 
 class _Images(TorchDataset[Any]):
@@ -123,15 +143,3 @@ class _Images(TorchDataset[Any]):
 
 def _identity(batch: Any) -> Any:
     return batch
-
-
-def _loader(inputs: Inputs, start: int, batch_size: int, workers: int) -> DataLoader[Any]:
-    rows = range(start, len(inputs))
-    batches = [list(rows[i : i + batch_size]) for i in range(0, len(rows), batch_size)]
-    return DataLoader(
-        _Images(inputs),
-        batch_sampler=batches,
-        num_workers=workers,
-        collate_fn=_identity,
-        generator=torch.Generator(),  # otherwise the loader draws from the global random state
-    )

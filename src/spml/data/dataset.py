@@ -66,7 +66,16 @@ class Inputs(Protocol):
 
 
 @runtime_checkable
-class DecodedInputs(Inputs, Protocol):
+class ImageInputs(Inputs, Protocol):
+    """Images, each of which can be told from all others by its content."""
+
+    def identities(self) -> npt.NDArray[np.uint8]:
+        """SHA-256 of the content of each image and of all settings that its pixels depend on, (N, 32)."""
+        ...
+
+
+@runtime_checkable
+class DecodedInputs(ImageInputs, Protocol):
     """Images that are decoded from files and resized whenever they are fetched."""
 
     def fetch_views(

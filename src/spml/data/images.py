@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from PIL import Image, UnidentifiedImageError
 
@@ -71,6 +72,23 @@ class UnreadableImageError(Exception):
     """An image that can't be used; the message is the reason, without the file name."""
 
 
+class LoadedImages(NamedTuple):
+    """Images of a batch as far as they can be used.
+
+    Attributes:
+        pixels: uint8 RGB of shape (n, 3, size, size), of the images in `rows`.
+        rows: Which images of the batch were decoded, as positions in the batch.
+        identities: SHA-256 of the images and of the settings that their pixels depend on, uint8 (B, 32);
+            those of unreadable ones mean nothing.
+        unreadable: Reason for each position in the batch whose image can't be used.
+    """
+
+    pixels: torch.Tensor
+    rows: list[int]
+    identities: npt.NDArray[np.uint8]
+    unreadable: dict[int, str]
+
+
 class _Settings(NamedTuple):
     size: int
     interpolation: str
@@ -84,7 +102,8 @@ class ImageFiles:
 
     Args:
         paths: Files, or parts of files.
-        digests: SHA-256 of the content of each file, as returned by `check_images`.
+        digests: SHA-256 of the content of each file, as returned by `check_images`; empty where a file has
+            not been checked.
         size: Side in pixels of the square that images are resized to; the aspect ratio is not kept.
         interpolation: `nearest`, `bilinear`, `bicubic` or `lanczos`.
         flip: Whether to mirror half of the images at random in training, independently in each view.
@@ -119,6 +138,11 @@ class ImageFiles:
         return len(self._paths)
 
     @property
+    def paths(self) -> Sequence[FilePart | str]:
+        """The files, or parts of files."""
+        return self._paths
+
+    @property
     def digests(self) -> tuple[str, ...]:
         """SHA-256 of the content of each file."""
         return tuple(self._digests)
@@ -137,16 +161,43 @@ class ImageFiles:
         batch = np.empty((len(rows), 3, size, size), np.uint8)
         for i, (row, mirror) in enumerate(zip(rows, self._mirrored(rows, augment), strict=True)):
             try:
-                image = self._image(self._paths[row])
+                image = self._image(_read(self._paths[row]))
             except UnreadableImageError as error:
                 raise SpmlError(
                     f"{self._paths[row]}: {error}. It could be read when the data was opened; do not change "
                     "the data during a run."
                 ) from error
-            # Pillow separates the channels twice as fast as NumPy.
-            for plane, band in zip(batch[i], image.split(), strict=True):
-                plane[:] = np.asarray(band)[:, :: -1 if mirror else 1]
+            _copy_planes(image, batch[i], -1 if mirror else 1)
         return torch.from_numpy(batch)
+
+    def load(self, rows: Rows, known: npt.NDArray[np.uint64]) -> LoadedImages:
+        """Images of a batch that need not have been checked; those that can't be used are left out.
+
+        Args:
+            rows: Images to load.
+            known: Sorted first 8 bytes of the identities of images whose pixels are not needed.
+        """
+        size = self._settings.size
+        batch = np.empty((len(rows), 3, size, size), np.uint8)
+        loaded: list[int] = []
+        unreadable: dict[int, str] = {}
+        identities = np.zeros((len(rows), 32), np.uint8)
+        for i, row in enumerate(rows):
+            try:
+                data, digest = b"", self._digests[row]
+                if not digest:
+                    data = _read(self._paths[row])
+                    digest = hashlib.sha256(data).hexdigest()
+                identities[i] = np.frombuffer(self._identity(digest), np.uint8)
+                key = identities[i, :8].view("<u8")[0]
+                place = int(np.searchsorted(known, key))
+                if place == len(known) or known[place] != key:
+                    image = self._image(data or _read(self._paths[row]))
+                    _copy_planes(image, batch[len(loaded)])
+                    loaded.append(i)
+            except UnreadableImageError as error:
+                unreadable[i] = str(error)
+        return LoadedImages(torch.from_numpy(batch[: len(loaded)]), loaded, identities, unreadable)
 
     def fetch_views(
         self, rows: Rows, augment: Augment | None, further: Sequence[Augment]
@@ -165,11 +216,34 @@ class ImageFiles:
         paths, digests = [self._paths[row] for row in rows], [self._digests[row] for row in rows]
         return ImageFiles(paths, digests, **self._settings._asdict())
 
+    def with_digests(self, digests: Sequence[str]) -> ImageFiles:
+        """The same images with the SHA-256 of each file, from `check_images`."""
+        return ImageFiles(self._paths, digests, **self._settings._asdict())
+
+    def identities(self) -> npt.NDArray[np.uint8]:
+        """SHA-256 of each file's content and of all settings that the pixels depend on, (N, 32)."""
+        return np.frombuffer(b"".join(map(self._identity, self._digests)), np.uint8).reshape(-1, 32)
+
+    def stamp(self) -> str:
+        """SHA-256 of the names, sizes and times of the files and of the settings of the pixels."""
+        digest = hashlib.sha256(f"{self._pixel_settings} {self._settings.max_pixels}".encode())
+        for path in self._paths:
+            file = os.stat(path.file if isinstance(path, FilePart) else path)
+            digest.update(f"{path} {file.st_size} {file.st_mtime_ns}\n".encode(errors="backslashreplace"))
+        return digest.hexdigest()
+
     def fingerprint(self) -> str:
         """SHA-256 of the content of the files and of all settings that the pixels depend on."""
-        settings = f"{self._settings.size} {self._settings.interpolation}"
-        settings += " draft" if self._settings.draft else ""
-        return hashlib.sha256("\n".join(["files", settings, *self._digests]).encode()).hexdigest()
+        lines = ["files", self._pixel_settings, *self._digests]
+        return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+
+    @property
+    def _pixel_settings(self) -> str:
+        draft = " draft" if self._settings.draft else ""
+        return f"{self._settings.size} {self._settings.interpolation}{draft}"
+
+    def _identity(self, digest: str) -> bytes:
+        return hashlib.sha256(f"file {self._pixel_settings} {digest}".encode()).digest()
 
     def _mirrored(self, rows: Rows, augment: Augment | None) -> list[bool]:
         """Whether each row is mirrored in the ordinary view."""
@@ -178,20 +252,22 @@ class ImageFiles:
         key = "flip", augment.seed, augment.epoch
         return [bool(raw(1, *key, row)[0] >> np.uint64(63)) for row in rows]
 
-    def _image(self, path: FilePart | str) -> Image.Image:
+    def _image(self, data: bytes) -> Image.Image:
         size, resampling = self._settings.size, INTERPOLATIONS[self._settings.interpolation]
 
         def resize(image: Image.Image) -> Image.Image:
             if self._settings.draft:
                 # Twice the size, so that resizing hides the artefacts of the reduced decoding.
                 image.draft(None, (2 * size, 2 * size))
-            return _to_rgb(_upright(image)).resize((size, size), resampling)
+            upright = _upright(image)
+            _refuse_unknown_range(upright)
+            return _to_rgb(upright).resize((size, size), resampling)
 
-        return _decode(_read(path), self._settings.max_pixels, resize)
+        return _decode(data, self._settings.max_pixels, resize)
 
 
 def check_images(
-    paths: Sequence[Path | FilePart], *, max_pixels: int, workers: int = -1
+    paths: Sequence[Path | FilePart | str], *, max_pixels: int, workers: int = -1
 ) -> tuple[list[str], dict[int, str]]:
     """Decode every image once to find those that can't be used.
 
@@ -207,7 +283,7 @@ def check_images(
         The SHA-256 of the content of each file, and the reason for each row that can't be used.
     """
 
-    def check(path: Path | FilePart) -> tuple[str, str]:
+    def check(path: Path | FilePart | str) -> tuple[str, str]:
         try:
             data = _read(path)
             _decode(data, max_pixels, _check)
@@ -276,6 +352,13 @@ def _upright(image: Image.Image) -> Image.Image:
     except Exception:
         turn = None
     return image if turn is None else image.transpose(turn)
+
+
+def _copy_planes(image: Image.Image, planes: npt.NDArray[np.uint8], step: int = 1) -> None:
+    """Copy an RGB image to an array (3, H, W), mirrored where `step` is -1."""
+    # Pillow separates the channels twice as fast as NumPy.
+    for plane, band in zip(planes, image.split(), strict=True):
+        plane[:] = np.asarray(band)[:, ::step]
 
 
 def _refuse_unknown_range(image: Image.Image) -> None:

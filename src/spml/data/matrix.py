@@ -106,6 +106,12 @@ class ImageArray:
         """A subset of the samples; the pixels are not copied."""
         return ImageArray(self._pixels, self._rows[np.asarray(rows, np.int64)])
 
+    def identities(self) -> npt.NDArray[np.uint8]:
+        """SHA-256 of each image, uint8 of shape (N, 32)."""
+        shape = f"image {self._pixels.shape[1:]}".encode()
+        digests = [hashlib.sha256(shape + self._pixels[row].tobytes()).digest() for row in self._rows]
+        return np.frombuffer(b"".join(digests), np.uint8).reshape(len(digests), -1)
+
     def fingerprint(self) -> str:
         """SHA-256 of the pixels."""
         digest = hashlib.sha256(f"images {len(self)} {self._pixels.shape[1:]}".encode())

@@ -1,4 +1,4 @@
-"""The one way into data: `open_dataset` for training and evaluation, `open_inputs` for prediction.
+"""The one way into data: `open_dataset` for training and evaluation, `list_inputs` for prediction.
 
 Images are resized to what the backbone takes, and the backbone is chosen by the kind of samples. So opening
 has two halves that can be called apart: `start_opening` reads the labels and lists the images,
@@ -7,7 +7,7 @@ has two halves that can be called apart: `start_opening` reads the labels and li
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -22,16 +22,16 @@ from .hiding import check_observe
 from .images import SUFFIXES, FilePart, ImageFiles, check_images
 from .inspection.remarks import remarks
 from .phrases import counted
-from .readers import existing, read
+from .readers import existing, file_list, read
 from .readers.features import read_unlabelled
 from .readers.folder import list_images
 from .records import Records
 
 Report = Callable[[str], None]
-Files = tuple[Path | FilePart, ...]
+Files = Sequence[Path | FilePart | str]
 
-_LABEL_FILES = (".arff", ".csv", ".tsv", ".json", ".jsonl", ".parquet", ".xml", ".txt")
-"""Suffixes of files that list labels, which serve training and evaluation but not prediction."""
+_LABEL_FILES = (".arff", ".json", ".jsonl", ".xml", ".txt")
+"""Suffixes of files that list labels, except tables: for training and evaluation, not for prediction."""
 
 
 def _ignore(line: str) -> None:
@@ -175,21 +175,52 @@ def open_inputs(
     interpolation: str = "bilinear",
     report: Report = _ignore,
 ) -> tuple[tuple[str, ...], Inputs, tuple[str, ...]]:
-    """Open unlabelled samples for prediction: images, folders with images at any depth, or one .npz file.
+    """Open unlabelled samples as `list_inputs` does, and check every image.
 
     Args:
-        paths: Images and folders, or one .npz file. Hidden files in folders are ignored, and a file that is
-            named twice is read once.
+        paths, size, interpolation: As in `list_inputs`.
         config: Limits on images; `max_unreadable` does not apply.
-        size: Side in pixels to which image files are resized.
-        interpolation: `nearest`, `bilinear`, `bicubic` or `lanczos`.
         report: Receives a line before slow work.
 
     Returns:
         Names of the samples, the samples, and notes on images that were left out.
 
     Raises:
-        InputError: A path is missing, no image can be used, or images and feature files are mixed.
+        InputError: As `list_inputs`, or no image can be used.
+    """
+    config = config or DataConfig()
+    ids, inputs = list_inputs(paths, config, size=size, interpolation=interpolation)
+    if not isinstance(inputs, ImageFiles):
+        return ids, inputs, ()
+    digests, skipped = _check(inputs.paths, paths[0], config, report)
+    notes = note_unreadable(ids, skipped)
+    usable = np.setdiff1d(np.arange(len(ids)), list(skipped))
+    checked = inputs.with_digests(digests)
+    return tuple(ids[row] for row in usable), checked.take(usable), notes
+
+
+def list_inputs(
+    paths: Sequence[str],
+    config: DataConfig | None = None,
+    *,
+    size: int = 224,
+    interpolation: str = "bilinear",
+) -> tuple[tuple[str, ...], Inputs]:
+    """Find unlabelled samples for prediction without reading any image.
+
+    Args:
+        paths: Images, folders with images at any depth, and CSV, TSV or Parquet files with a column of file
+            names; or one .npz file. Hidden files in folders are ignored, and a file that is named twice is
+            read once.
+        config: `images` is the folder that names in tables are relative to; `max_pixels` and `draft`.
+        size: Side in pixels to which image files are resized.
+        interpolation: `nearest`, `bilinear`, `bicubic` or `lanczos`.
+
+    Returns:
+        Names of the samples, in tables as they are written there, and the samples.
+
+    Raises:
+        InputError: A path is missing, nothing is found, or images and feature files are mixed.
     """
     config = replace(config or DataConfig(), flip=False)
     sources = [existing(path) for path in paths]
@@ -197,38 +228,55 @@ def open_inputs(
         raise InputError("Nothing to predict: give images, folders of images or a .npz file.")
     _check_unlabelled(sources)
     if sources[0].suffix.lower() == ".npz":
-        return *read_unlabelled(sources[0]), ()
-    files = _list_files(sources)
-    ids = tuple(path.as_posix() for path in files)
-    digests, skipped = _check(files, str(sources[0]), config, report)
+        return read_unlabelled(sources[0])
+    names = _list_files(sources, config.images)
+    files = tuple(names)
+    return tuple(names.values()), _image_files(files, [""] * len(files), config, size, interpolation)
+
+
+def note_unreadable(ids: tuple[str, ...], skipped: Mapping[int, str]) -> tuple[str, ...]:
+    """Note on images that were left out; none if all can be used.
+
+    Args:
+        ids: Names of all samples.
+        skipped: Reason for each row that can't be used.
+
+    Raises:
+        InputError: No image can be used.
+    """
+    if not skipped:
+        return ()
     if len(skipped) == len(ids):
         raise InputError(f"No usable image among {counted(len(ids), 'file')}: {name_skipped(ids, skipped)}.")
-    inputs = _image_files(files, digests, config, size, interpolation)
-    usable = np.setdiff1d(np.arange(len(ids)), list(skipped))
-    notes = [f"Skipped {counted(len(skipped), 'image')}: {name_skipped(ids, skipped)}."] if skipped else []
-    return tuple(ids[row] for row in usable), inputs.take(usable), tuple(notes)
+    return (f"Skipped {counted(len(skipped), 'image')}: {name_skipped(ids, skipped)}.",)
 
 
 def _check_unlabelled(sources: Sequence[Path]) -> None:
-    """Refuse files of labels, and an .npz file next to other paths."""
+    """Refuse files that list labels but are no tables, and an .npz file next to other paths."""
     for path in sources:
         suffix = path.suffix.lower()
         if suffix in _LABEL_FILES and path.is_file():
             raise InputError(
-                f"{path}: images, folders of images or one .npz file can be predicted, not {suffix} files."
+                f"{path}: images, folders of images, tables ({', '.join(file_list.SUFFIXES)}) or one "
+                f".npz file can be predicted, not {suffix} files."
             )
         if suffix == ".npz" and len(sources) > 1:
             raise InputError(f"{path}: a .npz file must be given alone, but there are {len(sources)} paths.")
 
 
-def _list_files(sources: Sequence[Path]) -> tuple[Path, ...]:
-    """The image files among `sources` and in their folders, each once."""
-    files: dict[Path, None] = {}
+def _list_files(sources: Sequence[Path], images: str | None) -> dict[Path, str]:
+    """The image files among `sources`, in their folders and in their tables, with their names, each once."""
+    files: dict[Path, str] = {}
     for path in sources:
-        files.update(dict.fromkeys(list_images(path)[0] if path.is_dir() else [path]))
+        if path.suffix.lower() in file_list.SUFFIXES and not path.is_dir():
+            for name, file in zip(*file_list.read_file_list(path, images), strict=True):
+                files.setdefault(file, name)
+        else:
+            for file in list_images(path)[0] if path.is_dir() else [path]:
+                files.setdefault(file, file.as_posix())
     if not files:
         raise InputError(f"{sources[0]}: holds no image ({', '.join(sorted(SUFFIXES))}).")
-    return tuple(files)
+    return files
 
 
 def _check(files: Files, source: str, config: DataConfig, report: Report) -> tuple[list[str], dict[int, str]]:

@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from .. import models
 from ..config import Config, DataConfig, from_dict, read_yaml
-from ..data import Samples, open_inputs
+from ..data import Inputs, Samples, list_inputs
+from ..data.open import note_unreadable
 from ..decisions import Decision, threshold_at
-from ..engine import make_fabric, predict_logits
-from ..errors import InputError, nearest
-from ..labels import ObservedLabels
+from ..engine import make_fabric
+from ..errors import InputError, SpmlError, nearest
 from . import folder as runfolder
 from .common_classes import UnknownClasses
 from .console import Console
 from .evaluate import evaluate, of_one
+from .predict import Batch, Engine, Predictions, check_kind, find_features, predict_batches
 from .resolve import check_mean_labels
 from .train import run_training
 
@@ -84,42 +85,6 @@ def load(folder: str | Path) -> Run:
     return Run(Path(folder), classifier, card)
 
 
-@dataclass(frozen=True)
-class Predictions:
-    """Predictions of a model.
-
-    Attributes:
-        ids: Names of the samples.
-        classes: Class names.
-        scores: float32 (N, C), sigmoid of the logits, or the probabilities of a model that gives
-            log-probabilities. They rank, but are not calibrated.
-        labels: Names of the predicted classes of each sample, the highest score first.
-        notes: Remarks on what was left out, one line each.
-    """
-
-    ids: tuple[str, ...]
-    classes: tuple[str, ...]
-    scores: npt.NDArray[np.float32]
-    labels: list[list[str]]
-    notes: tuple[str, ...] = ()
-
-
-class Engine(NamedTuple):
-    """Settings of prediction.
-
-    Attributes:
-        batch_size: Samples per step.
-        workers: Number of processes that decode images.
-        device: `auto`, `cpu`, `cuda` or `mps`.
-        console: Shows progress; None = no progress is shown.
-    """
-
-    batch_size: int = 64
-    workers: int = 0
-    device: str = "auto"
-    console: Console | None = None
-
-
 class Run:
     """A trained model with its classes and its threshold.
 
@@ -138,8 +103,13 @@ class Run:
     @property
     def trained_on(self) -> str:
         """Path of the training data as the user stated it; empty if the run does not record it."""
-        config = self.folder / runfolder.CONFIG
-        return read_yaml(config).data.path if config.is_file() else ""
+        config = self._config()
+        return config.data.path if config else ""
+
+    def _config(self) -> Config | None:
+        """Settings of the training; None if the run does not record them."""
+        path = self.folder / runfolder.CONFIG
+        return read_yaml(path) if path.is_file() else None
 
     @property
     def spec(self) -> models.BackboneSpec:
@@ -151,34 +121,102 @@ class Run:
         paths: str | Path | Sequence[str | Path],
         *,
         batch_size: int = 64,
-        workers: int = 0,
+        workers: int = -1,
         device: str = "auto",
         console: Console | None = None,
+        cache: str | None = None,
+        **decision: Any,
     ) -> Predictions:
         """Predict scores and labels of images, folders of images (searched recursively) or feature files.
 
         Args:
-            paths: One path or several.
+            paths: One path or several; tables (CSV, TSV, Parquet) with a column of file names, too.
             batch_size: Samples per step.
-            workers: Number of processes that decode images.
+            workers: Number of processes that decode images; -1 = one per core, at most 8.
             device: `auto`, `cpu`, `cuda` or `mps`.
             console: Shows progress; None = no progress is shown.
+            cache: Folder for the features of a frozen backbone, or `none` to keep none; None = where the run
+                keeps those of its training samples.
+            decision: Arguments of `decision`, such as `top_k=3`.
 
         Raises:
             InputError: A path is missing, nothing can be read, or features have another width.
         """
         paths = [paths] if isinstance(paths, (str, Path)) else list(paths)
-        spec = self.spec
-        ids, inputs, notes = open_inputs(
-            [str(path) for path in paths], size=spec.size, interpolation=spec.interpolation
-        )
-        unlabelled = ObservedLabels(
-            np.zeros(len(ids) + 1, np.int64), np.empty(0, np.int64), np.empty(0, np.int8), len(self.classes)
-        )
-        logits = self.logits(Samples(ids, inputs, unlabelled), Engine(batch_size, workers, device, console))
+        engine = Engine(batch_size, workers, device, console, cache)
+        decide = self.decision(**decision)
+        ids, inputs = self.list_inputs([str(path) for path in paths])
+        parts: list[Predictions] = []
+        skipped: dict[int, str] = {}
+        for batch in self.stream(inputs, engine):
+            parts.append(self.labelled(ids, batch, decide))
+            skipped |= batch.unreadable
         return Predictions(
-            ids, self.classes, self.probabilities(logits), self._labels(logits, self.decision()), notes
+            tuple(name for part in parts for name in part.ids),
+            self.classes,
+            np.concatenate([part.scores for part in parts]),
+            [labels for part in parts for labels in part.labels],
+            self.notes(ids, skipped),
         )
+
+    def list_inputs(self, paths: Sequence[str], images: str | None = None) -> tuple[tuple[str, ...], Inputs]:
+        """Find samples to predict, as `spml.data.list_inputs` does, and prepare them for the backbone.
+
+        Raises:
+            InputError: A path is missing or nothing is found.
+        """
+        spec = self.spec
+        config = DataConfig(images=images)
+        return list_inputs(paths, config, size=spec.size, interpolation=spec.interpolation)
+
+    def stream(self, inputs: Inputs, engine: Engine, start: int = 0) -> Iterator[Batch]:
+        """Compute logits batch by batch, and look up the features of a frozen backbone.
+
+        Args:
+            inputs: Samples. Image files need not have been checked.
+            engine: Settings of prediction.
+            start: First sample, a multiple of the batch size.
+
+        Raises:
+            InputError: The samples have another kind or width than the model takes, or a setting is wrong.
+        """
+        engine.check()
+        check_kind(self.folder, self._classifier, inputs)
+        console = engine.console or Console(silent=True)
+        fabric = make_fabric(engine.device)
+        model = self._classifier.to(fabric.device)
+        with ExitStack() as stack:
+            kept = find_features(
+                self.folder, self._config(), model.backbone, inputs, engine.cache, console.line
+            )
+            if kept:
+                stack.enter_context(kept.store)
+            advance = stack.enter_context(console.progress(len(inputs), "predicting"))
+            advance(start)
+            done = start
+            for batch in predict_batches(model, inputs, fabric, engine, start=start, kept=kept):
+                advance(batch.end - done)
+                done = batch.end
+                yield batch
+
+    def labelled(self, ids: Sequence[str], batch: Batch, decision: Decision) -> Predictions:
+        """Predictions of a batch of `stream`; `ids` are the names of all samples."""
+        return Predictions(
+            tuple(ids[row] for row in batch.rows.tolist()),
+            self.classes,
+            self.probabilities(batch.logits),
+            self._labels(batch.logits, decision),
+        )
+
+    def notes(self, ids: tuple[str, ...], skipped: dict[int, str]) -> tuple[str, ...]:
+        """Remarks on images that were left out, and on classes that are never predicted.
+
+        Raises:
+            InputError: All images were left out.
+        """
+        never = ", ".join(self.card.get("without_positives", ()))
+        unseen = (f"Never predicted, because no training sample had it: {never}.",) if never else ()
+        return (*note_unreadable(ids, skipped), *unseen)
 
     def evaluate(
         self,
@@ -305,37 +343,15 @@ class Run:
         Raises:
             InputError: The samples have another kind or width than the model takes, or a setting is wrong.
         """
-        if engine.batch_size < 1 or engine.workers < 0:
-            raise InputError(
-                f"batch_size must be at least 1 and workers at least 0, got {engine.batch_size}, "
-                f"{engine.workers}"
-            )
-        self._check_kind(samples)
-        fabric = make_fabric(engine.device)
-        model = self._classifier.to(fabric.device)
-        with (engine.console or Console(silent=True)).progress(len(samples), "predicting") as advance:
-            return predict_logits(
-                model,
-                samples,
-                fabric,
-                batch_size=engine.batch_size,
-                workers=engine.workers,
-                progress=advance,
-            )
-
-    def _check_kind(self, samples: Samples) -> None:
-        kind = "feature" if self._classifier.spec.name == "none" else "image"
-        if samples.inputs.kind != kind:
-            raise InputError(
-                f"the model in {self.folder} takes {kind}s, but the data holds {samples.inputs.kind}s."
-            )
-        if kind == "feature":
-            width = samples.inputs.fetch([0], None).shape[1]
-            if width != self._classifier.backbone.num_features:
-                raise InputError(
-                    f"the model in {self.folder} takes {self._classifier.backbone.num_features} features per "
-                    f"sample, but the data has {width}. Give features made in the same way."
+        parts = []
+        for batch in self.stream(samples.inputs, engine):
+            for row, reason in batch.unreadable.items():
+                raise SpmlError(
+                    f"{samples.ids[row]}: {reason}. It could be read when the data was opened; do not change "
+                    "the data during a run."
                 )
+            parts.append(batch.logits)
+        return np.concatenate(parts)
 
     def probabilities(self, logits: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
         """Turn what `logits` returned into scores, float32 in [0, 1], as `Predictions` describes them."""
@@ -350,6 +366,3 @@ class Run:
 def data_config(path: str | Path, settings: dict[str, Any]) -> DataConfig:
     """Settings of data from its path and fields of `DataConfig` by name."""
     return from_dict({"data": {**settings, "path": str(path)}}).data
-
-
-__all__ = ["Config", "Predictions", "Run", "load", "train"]

@@ -16,6 +16,7 @@ from torch import nn
 from .. import models
 from ..config import LBFGS, Config
 from ..data import Dataset, Samples, cached_features
+from ..data.dataset import ImageInputs
 from ..data.matrix import FeatureMatrix
 from ..decisions import default_mean_labels
 from ..engine import Trainer, predict_logits
@@ -24,6 +25,7 @@ from ..engine.lbfgs_path import check_solvable
 from ..engine.loop import Judging, OnScores
 from ..errors import InputError
 from ..methods.base import Facts, Objective
+from .folder import features_of_neighbours
 from .resolve import Resolved
 from .solve import Fitted, solve
 
@@ -250,6 +252,8 @@ def frozen_features(
 ) -> Dataset:
     """Replace images by the features of a frozen backbone, which are computed once and kept in `folder`.
 
+    Features that a run next to this one has computed are read from its folder.
+
     Args:
         run: Resolved run.
         data: Images.
@@ -260,8 +264,9 @@ def frozen_features(
         barrier: Waits for the other processes. One process computes, the others read what it wrote.
         first: Whether this is the process that computes.
     """
-    splits = {}
+    splits, key = {}, backbone.key()
     for name, samples in data.splits.items():
+        assert isinstance(samples.inputs, ImageInputs)
         with progress(f"features of {name}", len(samples)) as advance:
             for turn in (True, False):
                 if turn == first:
@@ -269,7 +274,8 @@ def frozen_features(
                         backbone,
                         samples.inputs,
                         folder,
-                        key=backbone.key(),
+                        key=key,
+                        others=features_of_neighbours(folder),
                         batch_size=run.config.batch_size,
                         workers=run.config.data.workers,
                         report=report,

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..config import DataConfig
 from ..errors import InputError
-from .api import Engine, Run, data_config, load
+from .api import Run, data_config, load
 from .common_classes import UnknownClasses
 from .console import Console
 from .evaluate import evaluate
@@ -93,9 +93,11 @@ def evaluate_runs(
         if any(run.folder.resolve() == other.folder.resolve() for other in loaded.values()):
             raise InputError(f"{name}: is named twice; name each run once.")
         loaded[name] = run
+    config = data if isinstance(data, DataConfig) else data_config(data, settings)
+    engine = engine._replace(cache=engine.cache or config.cache)
     return evaluate(
         loaded,
-        data if isinstance(data, DataConfig) else data_config(data, settings),
+        config,
         split=split,
         observed=observed,
         mean_labels=mean_labels,

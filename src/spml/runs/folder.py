@@ -18,6 +18,7 @@ EXAMPLES = "examples.png"
 SKIPPED = "skipped.csv"
 MODEL = ("model.safetensors", "model.json")
 OBJECTIVE = "objective.safetensors"
+FEATURES = "features"
 SCORES, SCORED_SAMPLES, SCORED_EPOCHS = "scores", "samples.safetensors", "epoch-*.safetensors"
 _FILES = (CONFIG, METRICS, SUMMARY, CURVES, EXAMPLES, SKIPPED, *MODEL, OBJECTIVE, CURRENT, PREVIOUS)
 
@@ -34,6 +35,14 @@ def how_to_continue(folder: Path) -> str:
     if holds_run(folder):
         return f"{folder} holds no checkpoint yet. Start again with the same command and --overwrite."
     return "nothing was written."
+
+
+def features_of_neighbours(folder: Path) -> list[Path]:
+    """Caches of features in the folders of runs next to the one whose cache is `folder`."""
+    if folder.name != FEATURES:
+        return []
+    found = folder.absolute().parent.parent.glob(f"*/{FEATURES}")
+    return [path for path in sorted(found) if path != folder.absolute() and holds_run(path.parent)]
 
 
 def check_free(folder: Path, *, resume: bool, overwrite: bool) -> None:

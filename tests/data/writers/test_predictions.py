@@ -87,7 +87,7 @@ HEAD = "file,labels,cat,dog,fox\n"
     [
         ("p.txt", "", "is not a predictions file"),
         ("q.csv", None, "there is no such file"),
-        ("p.csv", "", "expected the columns file, labels and one per class"),
+        ("p.csv", "", "expected the columns file, labels, and scores or one per class"),
         ("p.csv", "name,labels,cat\n", "expected the columns file, labels"),
         ("p.csv", 'file,labels,"a;b"\n', "contains a semicolon.*--format jsonl"),
         ("p.csv", HEAD, "names none of the samples of source: found none, expected, for example, 'a.png'"),

@@ -18,8 +18,9 @@ from ...labels import ObservedLabels
 from ...models import BackboneSpec, Classifier, load_classifier
 from ...models.spec import NONE
 from ...runs import folder as run_files
-from ...runs.api import Engine, Run
+from ...runs.api import Run
 from ...runs.evaluate import check_classes
+from ...runs.predict import Engine
 
 Ternary = npt.NDArray[np.int8]
 

@@ -1,8 +1,9 @@
-"""Inferred labels from a file: output of `spml predict` (CSV or JSON lines), or pseudo-labels (.npz)."""
+"""Inferred labels from a file: output of `spml predict`, or pseudo-labels (.npz)."""
 
 from __future__ import annotations
 
 import csv
+import itertools
 import math
 import os
 import zipfile
@@ -17,6 +18,7 @@ import numpy.typing as npt
 from ...errors import InputError, nearest
 from ..phrases import counted
 from ..readers.delimited import read_lines
+from ..readers.parquet import open_parquet
 from ..records import Records
 from ..safe import quote
 from .inferred import Inferred
@@ -39,8 +41,8 @@ def read_inferred(path: Path, records: Records) -> tuple[Inferred, tuple[str, ..
     """Read labels that a model inferred of the samples of a data set.
 
     Args:
-        path: CSV or JSON lines file of `spml predict`, whose `labels` are inferred positives, or .npz file
-            of pseudo-labels with `ids`, `classes` and `labels` in {-1, 0, +1}.
+        path: CSV, JSON lines or Parquet file of `spml predict`, whose `labels` are inferred positives, or
+            .npz file of pseudo-labels with `ids`, `classes` and `labels` in {-1, 0, +1}.
         records: The data. A sample is found by its name or by its file.
 
     Returns:
@@ -51,11 +53,16 @@ def read_inferred(path: Path, records: Records) -> tuple[Inferred, tuple[str, ..
             in common with it.
     """
     suffix = path.suffix.lower()
-    readers = {".csv": _from_csv, ".jsonl": _from_json_lines, ".npz": _from_pseudo_labels}
+    readers = {
+        ".csv": _from_csv,
+        ".jsonl": _from_json_lines,
+        ".npz": _from_pseudo_labels,
+        ".parquet": _from_parquet,
+    }
     if suffix not in readers:
         raise InputError(
-            f"{path}: is not a predictions file. Expected .csv or .jsonl from `spml predict`, .npz with ids, "
-            "classes and labels, or the folder of a run."
+            f"{path}: is not a predictions file. Expected .csv, .jsonl or .parquet from `spml predict`, .npz "
+            "with ids, classes and labels, or the folder of a run."
         )
     if not path.is_file():
         raise InputError(f"{path}: there is no such file.")
@@ -148,12 +155,7 @@ def _from_csv(path: Path) -> Iterator[Guess]:
     reader = csv.reader(read_lines(path), strict=True)
     try:
         header = next(reader, [])
-        if header[:2] != ["file", "labels"] or len(header) < 3:
-            raise InputError(
-                f"{path}: expected the columns file, labels and one per class, as `spml predict` writes "
-                f"them; found {quote(','.join(header))}."
-            )
-        classes = header[2:]
+        classes = _classes(path, header)
         if odd := next((name for name in classes if ";" in name), None):
             raise InputError(
                 f"{path}: the class {quote(odd)} contains a semicolon, which also separates predicted labels "
@@ -163,19 +165,59 @@ def _from_csv(path: Path) -> Iterator[Guess]:
             where = f"{path}: row {number}"
             if len(row) != len(header):
                 raise InputError(f"{where} has {len(row):,} cells, but the header has {len(header):,}.")
-            scores = {name: _score(text, where) for name, text in zip(classes, row[2:], strict=True)}
-            yield predicted(row[0], row[1].split(";") if row[1] else [], scores, where)
+            lists = [cell.split(";") if cell else [] for cell in row[1:]]
+            yield _guess(row[0], lists[0], classes, [*itertools.chain(*lists[1:])], header, where)
     except csv.Error as error:
         raise InputError(f"{path}: is not valid CSV near line {reader.line_num}: {error}.") from error
 
 
-def _score(text: str, where: str) -> float:
+def _from_parquet(path: Path) -> Iterator[Guess]:
+    table = open_parquet(path)
+    classes = _classes(path, table.names)
+    for number, (name, labels, *rest) in table.rows(range(len(table.names))):
+        where = table.where(number)
+        if not isinstance(name, str) or not isinstance(labels, list):
+            raise InputError(f"{where}: expected a name and a list of labels, as `spml predict` writes them.")
+        scores = rest[0] if rest and isinstance(rest[0], list) else rest
+        yield _guess(name, [str(label) for label in labels], classes, scores, table.names, where)
+
+
+def _classes(path: Path, columns: Sequence[str]) -> Sequence[str]:
+    """Classes that have a column of their own; none where there is one column of scores, or no score."""
+    if tuple(columns[:2]) != ("file", "labels"):
+        raise InputError(
+            f"{path}: expected the columns file, labels, and scores or one per class, as `spml predict` "
+            f"writes them; found {quote(','.join(columns))}."
+        )
+    return () if tuple(columns[2:]) == ("scores",) else columns[2:]
+
+
+def _guess(
+    name: str,
+    labels: list[str],
+    classes: Sequence[str],
+    scores: Sequence[object],
+    columns: Sequence[str],
+    where: str,
+) -> Guess:
+    """A guess from a row with a score per class, with one per predicted label, or without scores."""
+    if len(columns) == 2:
+        return Guess(name, [(label, 1, math.nan) for label in dict.fromkeys(labels)])
+    known = classes or labels
+    if len(scores) != len(known):
+        raise InputError(f"{where} has {counted(len(scores), 'score')}, but {counted(len(known), 'label')}.")
+    return predicted(
+        name, labels, {c: _score(score, where) for c, score in zip(known, scores, strict=True)}, where
+    )
+
+
+def _score(value: object, where: str) -> float:
     try:
-        score = float(text)
+        score = float(value) if isinstance(value, (str, float)) else math.nan
     except ValueError:
         score = math.nan
     if not 0 <= score <= 1:
-        raise InputError(f"{where}: a score must be a number from 0 to 1, but is {quote(text)}.")
+        raise InputError(f"{where}: a score must be a number from 0 to 1, but is {quote(value)}.")
     return score
 
 
@@ -184,7 +226,7 @@ class _Line(msgspec.Struct):
 
     file: str
     labels: list[str]
-    scores: dict[str, Annotated[float, msgspec.Meta(ge=0, le=1)]]
+    scores: dict[str, Annotated[float, msgspec.Meta(ge=0, le=1)]] | None = None
 
 
 def _from_json_lines(path: Path) -> Iterator[Guess]:
@@ -198,7 +240,10 @@ def _from_json_lines(path: Path) -> Iterator[Guess]:
                 f"{where}: expected an object with file, labels and scores, as `spml predict` writes it: "
                 f"{error}."
             ) from error
-        yield predicted(line.file, line.labels, line.scores, where)
+        if line.scores is None:
+            yield Guess(line.file, [(label, 1, math.nan) for label in dict.fromkeys(line.labels)])
+        else:
+            yield predicted(line.file, line.labels, line.scores, where)
 
 
 def _from_pseudo_labels(path: Path) -> Iterator[Guess]:

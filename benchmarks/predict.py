@@ -1,0 +1,184 @@
+"""Measure `spml predict` against a bare loop, and what it saves that features are kept.
+
+    python benchmarks/predict.py VOC2012_ANIMALS WEIGHTS [WORK_FOLDER]
+
+VOC2012_ANIMALS is a folder with `labels.csv`, WEIGHTS the .safetensors file of a MobileNetV2 (timm's
+`mobilenetv2_100`). The first 200 training, 50 validation and 50 test photographs of the table are used.
+
+Speed: `spml predict` writes CSV from a head on the frozen backbone: computing everything (`--cache none`),
+also keeping the features, and with all features kept. The bare loop is what one writes with timm: a
+DataLoader over files with Pillow, `Resize`, `ToTensor` and `Normalize`, the same model, logits in a list.
+All have batches of 64, two worker processes and one thread. In each round every candidate predicts all
+photographs; a ratio is the median of the rounds' ratios. Seconds are CPU time of the process and its
+workers, so that other load on the machine matters little, and do not include the start of Python.
+
+Reuse: `train`, `predict` and `evaluate` of a first method, then `train` of four further methods on the same
+photographs in folders next to it.
+
+Writes benchmarks/results/predict.json.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import io
+import itertools
+import json
+import os
+import statistics
+import sys
+import tempfile
+from datetime import date
+from pathlib import Path
+
+import PIL
+import timm
+import torch
+from loading import cpu_seconds
+from PIL import Image
+from torch.utils.data import DataLoader, Dataset
+from torchvision import transforms
+
+import spml.runs.api  # noqa: F401  (imported here, so that no command is charged for it)
+from losses import processor
+from spml.cli.main import main
+from spml.models.classifier import load_classifier
+
+ROWS = {"train": 200, "val": 50, "test": 50}
+METHODS = ("an", "em", "gr", "softmax", "wan")
+BATCH, WORKERS, ROUNDS = 64, 2, 3
+RESULT = Path(__file__).parent / "results" / "predict.json"
+
+
+class Files(Dataset):
+    """Files as a tutorial loads them."""
+
+    def __init__(self, paths, transform):
+        self.paths, self.transform = paths, transform
+
+    def __len__(self):
+        return len(self.paths)
+
+    def __getitem__(self, row):
+        return self.transform(Image.open(self.paths[row]).convert("RGB"))
+
+
+def first_rows(folder, path):
+    """Write a table of the first photographs of each split. Returns their files."""
+    with open(folder / "labels.csv", newline="") as stream:
+        table = list(csv.DictReader(stream))
+    rows = [
+        row
+        for split, count in ROWS.items()
+        for row in itertools.islice((row for row in table if row["split"] == split), count)
+    ]
+    with open(path, "w", newline="") as stream:
+        writer = csv.DictWriter(stream, rows[0])
+        writer.writeheader()
+        writer.writerows(rows)
+    return [folder / row["file"] for row in rows]
+
+
+def seconds(*arguments):
+    """CPU seconds of a command of `spml`."""
+    started = cpu_seconds()
+    with contextlib.redirect_stderr(io.StringIO()), contextlib.redirect_stdout(io.StringIO()):
+        main([str(argument) for argument in arguments])
+    return cpu_seconds() - started
+
+
+def bare(paths, model, spec):
+    """CPU seconds of the bare loop."""
+    started = cpu_seconds()
+    transform = transforms.Compose(
+        [
+            transforms.Resize((spec.size, spec.size)),
+            transforms.ToTensor(),
+            transforms.Normalize(spec.mean, spec.std),
+        ]
+    )
+    parts = []
+    with torch.inference_mode():
+        for images in DataLoader(Files(paths, transform), BATCH, num_workers=WORKERS):
+            parts.append(model(images).numpy())
+    assert sum(map(len, parts)) == len(paths)
+    return cpu_seconds() - started
+
+
+def bare_model(run):
+    """The model of a run as timm's module and a linear layer."""
+    classifier, _ = load_classifier(run)
+    spec = classifier.spec
+    backbone = timm.create_model(spec.name, pretrained=False, **spec.options)
+    backbone.reset_classifier(0)
+    backbone.load_state_dict(classifier.backbone.network.state_dict())
+    head = torch.nn.Linear(classifier.top.num_features, classifier.top.num_classes)
+    return torch.nn.Sequential(backbone, head).eval(), spec
+
+
+def measure(folder, weights, work):
+    """Everything, in a folder for temporary files."""
+    paths = first_rows(folder, work / "few.csv")
+    data = ["--data.images", folder, "--data.unlisted", "negative", "--data.workers", WORKERS]
+    train = ["train", work / "few.csv", *data, "--data.observe", "single", "--threads", 1, "--epochs", 5,
+             "--model.backbone", "mobilenetv2_100", "--model.weights", weights]  # fmt: skip
+    engine = ["--batch_size", BATCH, "--workers", WORKERS]
+    runs = [work / "runs" / method for method in METHODS]
+    reuse = {"train": seconds(*train, "--method", METHODS[0], "--output", runs[0])}
+    list_of_files = [work / "few.csv", "--images", folder]
+    reuse["predict"] = seconds("predict", runs[0], *list_of_files, "--output", work / "first.csv", *engine)
+    reuse["evaluate"] = seconds("evaluate", runs[0], work / "few.csv", *data[:4], *engine)
+    reuse["train, four further methods"] = [
+        seconds(*train, "--method", method, "--output", run)
+        for method, run in zip(METHODS[1:], runs[1:], strict=True)
+    ]
+    model, spec = bare_model(runs[0])
+    rounds = []
+    for number in range(ROUNDS):
+        predict = ["predict", runs[0], *list_of_files, "--overwrite", "--output", work / "p.csv", *engine]
+        rounds.append(
+            {
+                "bare loop": bare(paths, model, spec),
+                "spml predict --cache none": seconds(*predict, "--cache", "none"),
+                "spml predict, features kept": seconds(*predict, "--cache", work / f"cache{number}"),
+                "spml predict, features known": seconds(*predict),
+            }
+        )
+        print(rounds[-1], flush=True)
+    return reuse, rounds
+
+
+def report(reuse, rounds):
+    """Write the result."""
+    count = sum(ROWS.values())
+    speed = {
+        name: {
+            "images per second": round(count / statistics.median(each[name] for each in rounds), 1),
+            "over the bare loop": round(
+                statistics.median(each["bare loop"] / each[name] for each in rounds), 2
+            ),
+        }
+        for name in rounds[0]
+    }
+    result = {
+        "date": date.today().isoformat(),
+        "machine": processor(),
+        "cores": os.cpu_count(),
+        "versions": {"torch": torch.__version__, "timm": timm.__version__, "pillow": PIL.__version__},
+        "images": count,
+        "speed, of CPU time": speed,
+        "CPU seconds on the same photographs, in this order": {
+            name: [round(one, 1) for one in value] if isinstance(value, list) else round(value, 1)
+            for name, value in reuse.items()
+        },
+    }
+    RESULT.write_text(json.dumps(result, indent=1) + "\n")
+    print(json.dumps(result, indent=1))
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    place = sys.argv[3] if len(sys.argv) > 3 else None
+    with tempfile.TemporaryDirectory(dir=place) as work:
+        report(*measure(Path(sys.argv[1]), Path(sys.argv[2]), Path(work)))

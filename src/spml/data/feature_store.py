@@ -1,0 +1,323 @@
+"""Features of samples on disk, found again by the content of the sample, whatever data set it is in."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import secrets
+import struct
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import SpmlError
+from .locks import try_lock
+from .matrix import FeatureMatrix
+
+Identities = npt.NDArray[np.uint8]
+"""SHA-256 of samples, uint8 of shape (N, 32)."""
+
+Positions = npt.NDArray[np.int64]
+"""Where rows are stored, int64; -1 = nowhere."""
+
+SIZE = hashlib.sha256().digest_size
+_HEAD = struct.Struct(f"<II{SIZE}s")  # of a block: number of rows, their width, SHA-256 of their content
+_SEGMENT = 40  # bits of a position that count rows within a segment
+_ROWS = (1 << _SEGMENT) - 1
+_RECENT = 1 << 16  # new rows that are looked up in a dict before they are sorted into the table
+
+
+class FeatureStore:
+    """Rows of features by the identity of their sample.
+
+    The rows lie in segments, each of two files that only grow: `.rows` holds float32 numbers, `.index` a
+    record per block of rows with the identities of their samples, the SHA-256 of the rows, and the SHA-256 of
+    the record itself. A block is read only if both match, so that whatever a killed process or a damaged disk
+    leaves behind is computed again. A process appends to a segment that no other process has locked, or to a
+    new one; several processes can therefore use a store at the same time. Rows are read through a memory map.
+
+    As a context manager, it releases the segment that it appended to.
+
+    Args:
+        folder: Folder of the segments, which belong to one backbone; made when a row is added.
+        others: Further folders to read from, such as those of other runs with the same backbone.
+        report: Callback for messages.
+    """
+
+    def __init__(
+        self, folder: Path, others: Sequence[Path] = (), report: Callable[[str], None] = lambda line: None
+    ) -> None:
+        self.folder, self._others, self._report = folder, others, report
+        self._segments: list[_Segment] = []
+        self._own: tuple[_Segment, BinaryIO, BinaryIO] | None = None
+        self._index()
+
+    def __enter__(self) -> FeatureStore:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._own:
+            for stream in self._own[1:]:
+                with contextlib.suppress(OSError):  # on a full disk, closing fails again
+                    stream.close()
+            self._own = None
+
+    @property
+    def keys(self) -> npt.NDArray[np.uint64]:
+        """Sorted first 8 bytes of all identities: samples that need not be loaded."""
+        self._sort_in()
+        return self._keys
+
+    def refresh(self) -> None:
+        """Take notice of rows that other processes have added since."""
+        for segment in self._find():
+            self._add(segment)
+
+    def locate(self, identities: Identities) -> Positions:
+        """Position of the row of each sample, int64 (N,); -1 where there is none, or it is damaged."""
+        positions = self._look_up(identities)
+        while damaged := self._damaged(positions[positions >= 0]):
+            for path in damaged:
+                self._report(f"{path}: damaged; its features are computed again")
+            self._index()
+            positions = self._look_up(identities)
+        return positions
+
+    def append(self, identities: Identities, rows: npt.NDArray[np.float32]) -> None:
+        """Add a block of rows (B, D).
+
+        Raises:
+            SpmlError: They can't be written.
+        """
+        content = np.ascontiguousarray(rows, "<f4").tobytes()
+        record = _HEAD.pack(*rows.shape, hashlib.sha256(content).digest()) + identities.tobytes()
+        try:
+            segment, index, file = self._own = self._own or self._open_own()
+            # The rows first: a process that is killed in between leaves rows that no record names.
+            file.seek(segment.size)
+            file.write(content)
+            file.flush()
+            index.seek(segment.end)
+            index.write(record + hashlib.sha256(record).digest())
+            index.flush()
+        except OSError as error:
+            raise SpmlError(
+                f"{self.folder}: features could not be written ({error.strerror or error}). Those computed "
+                "so far are kept. Free some space or choose another --data.cache, then run again."
+            ) from error
+        start = segment.count
+        self._add(segment)
+        segment.trust(start)
+
+    def rows(self, positions: Positions) -> npt.NDArray[np.float32]:
+        """Rows at some positions, float32 (N, D)."""
+        return self.features(positions).dense(range(len(positions)))
+
+    def features(self, positions: Positions) -> FeatureMatrix:
+        """Rows at some positions as samples, memory-mapped. All positions must be known."""
+        which = np.unique(positions >> _SEGMENT).tolist()
+        parts = {k: self._segments[k].map() for k in which}
+        if len(parts) == 1:
+            return FeatureMatrix(parts[which[0]], positions & _ROWS)
+        return FeatureMatrix(_Joined(parts), positions)
+
+    def origin(self, positions: Positions) -> Path:
+        """Folder that the first of some rows is read from."""
+        return self._segments[int(positions[0]) >> _SEGMENT].index.parent
+
+    def _find(self) -> list[_Segment]:
+        """All segments, new ones last."""
+        known = {segment.index for segment in self._segments}
+        for folder in (self.folder, *self._others):
+            self._segments += [_Segment(path) for path in sorted(folder.glob("*.index")) if path not in known]
+        return self._segments
+
+    def _index(self) -> None:
+        """Make the table of all rows, without those of damaged blocks."""
+        self._keys = np.empty(0, np.uint64)
+        self._identities, self._positions = np.empty((0, SIZE), np.uint8), np.empty(0, np.int64)
+        self._recent: dict[bytes, int] = {}
+        identities, positions = [], []
+        for number, segment in enumerate(self._find()):
+            segment.read()
+            whole, rows = segment.intact()
+            identities.append(whole)
+            positions.append(rows | number << _SEGMENT)
+        if identities:
+            self._merge(np.concatenate(identities), np.concatenate(positions))
+
+    def _add(self, segment: _Segment) -> None:
+        """Take notice of rows that were added to a segment."""
+        first = segment.count
+        identities = segment.read()
+        positions = np.arange(first, segment.count) | self._segments.index(segment) << _SEGMENT
+        self._recent.update(zip(map(bytes, identities), positions.tolist(), strict=True))
+        if len(self._recent) > _RECENT:
+            self._sort_in()
+
+    def _sort_in(self) -> None:
+        """Move recent rows to the sorted table."""
+        if self._recent:
+            identities = np.frombuffer(b"".join(self._recent), np.uint8).reshape(-1, SIZE)
+            positions = np.fromiter(self._recent.values(), np.int64)
+            self._recent = {}
+            self._merge(identities, positions)
+
+    def _merge(self, identities: Identities, positions: Positions) -> None:
+        identities = np.concatenate([self._identities, identities])
+        keys = _keys(identities)
+        # Of equal keys the first row is kept: of the same sample, it is as good as the others.
+        self._keys, first = np.unique(keys, return_index=True)
+        self._identities = identities[first]
+        self._positions = np.concatenate([self._positions, positions])[first]
+
+    def _look_up(self, identities: Identities) -> Positions:
+        positions = np.full(len(identities), -1, np.int64)
+        if len(self._keys):
+            place = np.minimum(np.searchsorted(self._keys, _keys(identities)), len(self._keys) - 1)
+            found = (self._identities[place] == identities).all(1)
+            positions[found] = self._positions[place[found]]
+        if self._recent:
+            for row in np.flatnonzero(positions < 0).tolist():
+                positions[row] = self._recent.get(identities[row].tobytes(), -1)
+        return positions
+
+    def _damaged(self, positions: Positions) -> list[Path]:
+        """Files in which a block that holds one of these rows has another content than was written."""
+        which = np.unique(positions >> _SEGMENT).tolist()
+        segments = [(self._segments[k], positions[positions >> _SEGMENT == k] & _ROWS) for k in which]
+        return [segment.file for segment, rows in segments if not segment.check(rows)]
+
+    def _open_own(self) -> tuple[_Segment, BinaryIO, BinaryIO]:
+        """Open and lock a segment to append to: one that no other process writes, or a new one."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        for segment in self._segments:
+            if segment.index.parent == self.folder and segment.file.exists():
+                index = open(segment.index, "r+b")  # noqa: SIM115
+                if try_lock(index):
+                    self._add(segment)  # rows that another process added before it released the lock
+                    file = open(segment.file, "r+b")  # noqa: SIM115
+                    # What was not completed. Other processes do not map it.
+                    index.truncate(segment.end)
+                    file.truncate(segment.size)
+                    return segment, index, file
+                index.close()
+        path = self.folder / f"{secrets.token_hex(8)}.index"
+        file = open(path.with_suffix(".rows"), "x+b")  # noqa: SIM115
+        index = open(path, "x+b")  # noqa: SIM115
+        try_lock(index)
+        segment = _Segment(path)
+        self._segments.append(segment)
+        return segment, index, file
+
+
+class _Segment:
+    """Two files of a store.
+
+    Attributes:
+        index: File of the records.
+        file: File of the rows.
+        count: Number of complete rows.
+        end: End of the last complete record, in bytes.
+    """
+
+    def __init__(self, index: Path) -> None:
+        self.index, self.file = index, index.with_suffix(".rows")
+        self.count = self.end = self.width = 0
+        self._identities: list[Identities] = []  # of the blocks
+        self._starts: list[int] = []
+        self._digests: list[bytes] = []
+        self._intact: list[bool | None] = []  # None = not checked yet
+        self._map: npt.NDArray[np.float32] | None = None
+
+    @property
+    def size(self) -> int:
+        """Size of all complete rows in bytes."""
+        return 4 * self.width * self.count
+
+    def read(self) -> Identities:
+        """Read the records that follow those read before. Returns the identities of their rows."""
+        blocks = len(self._starts)
+        try:
+            with open(self.index, "rb") as stream:
+                stream.seek(self.end)
+                content, available = stream.read(), self.file.stat().st_size
+        except OSError:
+            content, available = b"", 0
+        start = 0
+        while len(content) - start >= _HEAD.size:
+            count, width, digest = _HEAD.unpack_from(content, start)
+            end = start + _HEAD.size + count * SIZE
+            sound = content[end : end + SIZE] == hashlib.sha256(content[start:end]).digest()
+            if not sound or width != (self.width or width) or 4 * width * (self.count + count) > available:
+                break
+            identities = np.frombuffer(content, np.uint8, count * SIZE, start + _HEAD.size)
+            self._identities.append(identities.reshape(count, SIZE))
+            self._starts.append(self.count)
+            self._digests.append(digest)
+            self._intact.append(None)
+            self.width, self.count = width, self.count + count
+            start = end + SIZE
+        self.end += start
+        return np.concatenate([np.empty((0, SIZE), np.uint8), *self._identities[blocks:]])
+
+    def intact(self) -> tuple[Identities, Positions]:
+        """Identities and numbers of all rows, except those in damaged blocks."""
+        whole = np.array([state is not False for state in self._intact], np.bool_)
+        identities = np.concatenate([np.empty((0, SIZE), np.uint8), *self._identities])
+        rows = np.flatnonzero(np.repeat(whole, np.diff([*self._starts, self.count])))
+        return identities[rows], rows
+
+    def trust(self, row: int) -> None:
+        """Note that the blocks from a row on need no check, because this process wrote them."""
+        for block in range(np.searchsorted(self._starts, row), len(self._starts)):
+            self._intact[block] = True
+
+    def check(self, rows: Positions) -> bool:
+        """Whether the blocks that hold some rows are as they were written. Checks each block once."""
+        blocks = np.unique(np.searchsorted(self._starts, rows, "right") - 1).tolist()
+        for block in blocks:
+            if self._intact[block] is None:
+                end = [*self._starts[block + 1 : block + 2], self.count][0]
+                content = self.map()[self._starts[block] : end]
+                self._intact[block] = hashlib.sha256(content.tobytes()).digest() == self._digests[block]
+        return all(self._intact[block] for block in blocks)
+
+    def map(self) -> npt.NDArray[np.float32]:
+        """All complete rows, mapped into memory."""
+        if self._map is None or len(self._map) < self.count:
+            mapped = np.memmap(self.file, "<f4", "r", shape=(self.count, self.width))
+            self._map = np.asarray(mapped)  # rows of a memmap itself are slower to gather
+        return self._map
+
+
+class _Joined:
+    """Rows of several segments as one matrix, whose rows are numbered by their positions."""
+
+    def __init__(self, parts: dict[int, npt.NDArray[np.float32]]) -> None:
+        self._parts = parts
+        width = next(iter(parts.values())).shape[1]
+        self.shape = sum(map(len, parts.values())), width
+
+    def __getitem__(self, positions: Positions) -> npt.NDArray[Any]:
+        rows = np.empty((len(positions), self.shape[1]), np.float32)
+        segments = positions >> _SEGMENT
+        for number in np.unique(segments).tolist():
+            chosen = segments == number
+            rows[chosen] = self._parts[number][positions[chosen] & _ROWS]
+        return rows
+
+
+def writable(folder: Path) -> bool:
+    """Whether files can be written to a folder, or the folder can be made."""
+    nearest = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    return nearest.is_dir() and os.access(nearest, os.W_OK)
+
+
+def _keys(identities: Identities) -> npt.NDArray[np.uint64]:
+    """First 8 bytes of identities."""
+    return np.ascontiguousarray(identities[:, :8]).view("<u8")[:, 0].astype(np.uint64)

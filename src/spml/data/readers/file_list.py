@@ -1,0 +1,77 @@
+"""Table of image files for prediction: CSV, TSV or Parquet with a column of file names."""
+
+from __future__ import annotations
+
+from array import array
+from pathlib import Path
+
+from ...errors import InputError
+from ..phrases import counted
+from ..safe import inside, is_file, quote
+from .delimited import FILE_COLUMNS, Table, open_delimited, shorten
+from .image_rows import text
+from .parquet import open_parquet
+
+SUFFIXES = (".csv", ".tsv", ".parquet")
+COLUMNS = tuple(name for group in FILE_COLUMNS[:-1] for name in group)
+"""Names of the column that names the images; an `id` is not a file here."""
+
+
+def read_file_list(path: Path, images: str | None) -> tuple[tuple[str, ...], tuple[Path, ...]]:
+    """Read the names of files in a table.
+
+    Args:
+        path: CSV, TSV or Parquet file. The first of `COLUMNS` that it has names the files.
+        images: Folder that the names are relative to; None = the folder of the table.
+
+    Returns:
+        The names as they are written, each once, and the files.
+
+    Raises:
+        InputError: The table can't be read, has no such column or no rows, a name leads out of the folder, or
+            a file is missing; names the row.
+    """
+    table = open_parquet(path) if path.suffix.lower() == ".parquet" else open_delimited(path)
+    root = path.parent if images is None else Path(images)
+    if not root.is_dir():
+        raise InputError(f"--images: {quote(str(root))} is not a folder.")
+    names, rows = _read_names(table)
+    files, missing = [], []
+    for name, row in zip(names, rows, strict=True):
+        try:
+            file = inside(root, name, table.where(row))
+        except InputError as error:
+            raise InputError(str(error).replace("--data.images", "--images")) from error
+        files.append(file)
+        if not is_file(file):
+            missing.append((name, row))
+    if missing:
+        name, row = missing[0]
+        some = f" ({len(missing):,} of {counted(len(names), 'file')} are missing)" if len(missing) > 1 else ""
+        raise InputError(
+            f"{table.where(row)}: there is no file {quote(name)} in {root}{some}. Add the file, remove the "
+            "row, or pass --images with the folder that the names are relative to."
+        )
+    return names, tuple(files)
+
+
+def _read_names(table: Table) -> tuple[tuple[str, ...], array[int]]:
+    """Distinct names of files, and the first row of each."""
+    lower = [name.lower() for name in table.names]
+    column = next((lower.index(name) for name in COLUMNS if name in lower), None)
+    if column is None:
+        raise InputError(
+            f"{table.path}: has no column that names the images, such as {', '.join(COLUMNS[:3])}, path or "
+            f"image; found: {shorten(table.names)}. Rename the one that does to `file`."
+        )
+    first: dict[str, int] = {}
+    for row, (cell,) in table.rows([column]):
+        name = text(cell)
+        if not name:
+            raise InputError(
+                f"{table.where(row)}: the name of the file is empty. Fill it in or remove the row."
+            )
+        first.setdefault(name, row)
+    if not first:
+        raise InputError(f"{table.path}: has no rows. Expected one row per image below the header.")
+    return tuple(first), array("q", first.values())

@@ -1,0 +1,274 @@
+"""Prediction batch by batch, so that memory does not grow with the number of samples."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch.utils.data import DataLoader
+from torch.utils.data import Dataset as TorchDataset
+
+from .. import models
+from ..config import Config
+from ..data import Inputs
+from ..data.cache import store_folder
+from ..data.feature_store import FeatureStore, writable
+from ..data.images import ImageFiles, LoadedImages
+from ..errors import InputError
+from .console import Console
+from .folder import FEATURES, features_of_neighbours
+
+_MUCH = 1 << 30  # bytes of features from which a line says how many there will be
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """Predictions of a model.
+
+    Attributes:
+        ids: Names of the samples.
+        classes: Class names.
+        scores: float32 (N, C), sigmoid of the logits, or the probabilities of a model that gives
+            log-probabilities. They rank, but are not calibrated.
+        labels: Names of the predicted classes of each sample, the highest score first.
+        notes: Remarks on what was left out, one line each.
+    """
+
+    ids: tuple[str, ...]
+    classes: tuple[str, ...]
+    scores: npt.NDArray[np.float32]
+    labels: list[list[str]]
+    notes: tuple[str, ...] = ()
+
+    @cached_property
+    def columns(self) -> dict[str, int]:
+        """Column of each class."""
+        return {name: column for column, name in enumerate(self.classes)}
+
+
+class Engine(NamedTuple):
+    """Settings of prediction.
+
+    Attributes:
+        batch_size: Samples per step.
+        workers: Number of processes that decode images; -1 = one per core, at most 8.
+        device: `auto`, `cpu`, `cuda` or `mps`.
+        console: Shows progress; None = no progress is shown.
+        cache: Folder for the features of a frozen backbone, or `none` to keep none; None = where the run
+            keeps those of its training samples.
+    """
+
+    batch_size: int = 64
+    workers: int = 0
+    device: str = "auto"
+    console: Console | None = None
+    cache: str | None = None
+
+    def check(self) -> None:
+        """Check the numbers.
+
+        Raises:
+            InputError: One is out of its domain.
+        """
+        if self.batch_size < 1 or self.workers < -1:
+            raise InputError(
+                f"batch_size must be at least 1 and workers at least -1, got {self.batch_size}, "
+                f"{self.workers}"
+            )
+
+
+class Batch(NamedTuple):
+    """Logits of consecutive samples.
+
+    Attributes:
+        end: Number of samples that are done with this batch, those left out included.
+        rows: Samples that could be read, int64 (n,).
+        logits: Their logits, float32 (n, C).
+        unreadable: Reason for each other sample of the batch.
+    """
+
+    end: int
+    rows: npt.NDArray[np.int64]
+    logits: npt.NDArray[np.float32]
+    unreadable: dict[int, str]
+
+
+class KeptFeatures(NamedTuple):
+    """Features of a frozen backbone that were computed before.
+
+    Attributes:
+        store: Store to look in.
+        keep: Whether to add what is computed.
+    """
+
+    store: FeatureStore
+    keep: bool
+
+
+def check_kind(folder: Path, model: models.Classifier, inputs: Inputs) -> None:
+    """Check that a model takes samples of this kind and width.
+
+    Raises:
+        InputError: It does not; the message names the folder of the run.
+    """
+    kind = "feature" if model.spec.name == "none" else "image"
+    if inputs.kind != kind:
+        raise InputError(f"the model in {folder} takes {kind}s, but the data holds {inputs.kind}s.")
+    if kind == "feature":
+        width, expected = inputs.fetch([0], None).shape[1], model.backbone.num_features
+        if width != expected:
+            raise InputError(
+                f"the model in {folder} takes {expected} features per sample, but the data has {width}. Give "
+                "features made in the same way."
+            )
+
+
+def find_features(
+    folder: Path,
+    config: Config | None,
+    backbone: models.Backbone,
+    inputs: Inputs,
+    cache: str | None,
+    report: Callable[[str], None],
+) -> KeptFeatures | None:
+    """Find the features that a run and those next to it have kept.
+
+    Args:
+        folder: Folder of the run.
+        config: Settings of its training; None if they are not known.
+        backbone: Backbone of the model.
+        inputs: Samples to predict.
+        cache: As in `Engine`.
+        report: Callback for messages.
+
+    Returns:
+        None if the backbone was trained, the samples are no image files, or nothing is to be kept.
+    """
+    frozen = config is not None and config.model.frozen == "yes"
+    if cache == "none" or not frozen or not isinstance(inputs, ImageFiles):
+        return None
+    assert config is not None
+    place = Path(cache or config.data.cache or folder / FEATURES)
+    key = backbone.key()
+    others = [store_folder(other, key) for other in features_of_neighbours(place)]
+    store, keep = FeatureStore(store_folder(place, key), others, report), writable(place)
+    size = 4 * backbone.num_features * len(inputs)
+    if not keep:
+        report(f"{place}: can't be written to, so features that are computed are not kept")
+    elif size > _MUCH:
+        report(f"{place}: will hold up to {size / 1e9:.1f} GB of features (--cache none keeps none)")
+    return KeptFeatures(store, keep)
+
+
+@torch.inference_mode()
+def predict_batches(
+    model: models.Classifier,
+    inputs: Inputs,
+    fabric: Any,
+    engine: Engine,
+    *,
+    start: int = 0,
+    kept: KeptFeatures | None = None,
+) -> Iterator[Batch]:
+    """Compute logits batch by batch, each file of an image being read once.
+
+    Args:
+        model: Model on the device of `fabric`. It is left in evaluation mode.
+        inputs: Samples. Image files need not have been checked.
+        fabric: Lightning Fabric.
+        engine: Batch size and number of worker processes.
+        start: First sample, a multiple of the batch size.
+        kept: Features of the backbone that need not be computed; for image files only.
+    """
+    model.eval()
+    batches = [
+        range(row, min(row + engine.batch_size, len(inputs)))
+        for row in range(start, len(inputs), engine.batch_size)
+    ]
+    workers = min(os.cpu_count() or 1, 8) if engine.workers < 0 else engine.workers
+    loader = DataLoader(
+        _Loading(inputs, kept.store.keys if kept else np.empty(0, np.uint64)),
+        batch_sampler=batches,  # type: ignore[arg-type]
+        # Starting a process takes longer than decoding a single batch.
+        num_workers=min(workers, len(batches)) if isinstance(inputs, ImageFiles) and len(batches) > 1 else 0,
+        collate_fn=_identity,
+        pin_memory=fabric.device.type == "cuda",
+        generator=torch.Generator(),  # otherwise the loader draws from the global random state
+    )
+    for rows, loaded in zip(batches, loader, strict=True):
+        unreadable: dict[int, str] = {}
+        if isinstance(loaded, LoadedImages):
+            unreadable = {rows[i]: reason for i, reason in loaded.unreadable.items()}
+        readable = np.setdiff1d(np.asarray(rows), list(unreadable))
+        if not len(readable):
+            logits = torch.empty(0, model.top.num_classes)
+        elif isinstance(loaded, LoadedImages) and kept:
+            assert isinstance(inputs, ImageFiles)
+            features = _features(model.backbone, inputs, readable - rows[0], rows, loaded, kept)
+            logits = model.top(torch.from_numpy(features).to(fabric.device)).logits
+        else:
+            pixels = loaded.pixels if isinstance(loaded, LoadedImages) else loaded
+            with fabric.autocast():
+                logits = model(pixels.to(fabric.device, non_blocking=True)).logits
+        yield Batch(rows[-1] + 1, readable, logits.float().cpu().numpy(), unreadable)
+
+
+def _features(
+    backbone: models.Backbone,
+    inputs: ImageFiles,
+    which: npt.NDArray[np.int64],
+    rows: Sequence[int],
+    loaded: LoadedImages,
+    kept: KeptFeatures,
+) -> npt.NDArray[np.float32]:
+    """Features (n, D) of some images of a batch, given by their positions: found, or computed and added."""
+    identities = loaded.identities[which]
+    positions = kept.store.locate(identities)
+    # Copies of an image are computed once, as in a run that starts here: then they are in the store.
+    first: dict[bytes, int] = {}
+    names = [identity.tobytes() for identity in identities]
+    for i in np.flatnonzero(positions < 0).tolist():
+        first.setdefault(names[i], i)
+    features = np.empty((len(which), backbone.num_features), np.float32)
+    if first:
+        new = list(first.values())
+        decoded = {row: k for k, row in enumerate(loaded.rows)}
+        places = [decoded.get(int(which[i]), -1) for i in new]
+        if min(places) >= 0:
+            pixels = loaded.pixels[places]
+        else:  # what was found when the images were loaded has turned out to be damaged
+            pixels = inputs.fetch([rows[int(which[i])] for i in new])
+        device = next(backbone.parameters()).device
+        computed = backbone(pixels.to(device)).float().cpu().numpy()
+        if kept.keep:
+            kept.store.append(identities[new], computed)
+        row_of = {names[i]: k for k, i in enumerate(new)}
+        missing = np.flatnonzero(positions < 0)
+        features[missing] = computed[[row_of[names[i]] for i in missing.tolist()]]
+    found = np.flatnonzero(positions >= 0)
+    if len(found):
+        features[found] = kept.store.rows(positions[found])
+    return features
+
+
+class _Loading(TorchDataset[Any]):
+    """Batches of samples, decoded in worker processes as far as their features are not known."""
+
+    def __init__(self, inputs: Inputs, known: npt.NDArray[np.uint64]) -> None:
+        self.inputs, self.known = inputs, known
+
+    def __getitems__(self, rows: Sequence[int]) -> LoadedImages | torch.Tensor:
+        if isinstance(self.inputs, ImageFiles):
+            return self.inputs.load(rows, self.known)
+        return self.inputs.fetch(rows, None)
+
+
+def _identity(batch: Any) -> Any:
+    return batch

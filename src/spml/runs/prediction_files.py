@@ -1,0 +1,219 @@
+"""Files of predictions, written block by block: CSV, JSON lines or Parquet."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO, Literal
+
+import numpy as np
+
+from ..data.readers.arrow import require_pyarrow
+from ..errors import InputError
+from ..files import write_with
+from .predict import Predictions
+
+Scores = Literal["auto", "all", "predicted", "none"]
+MANY_CLASSES = 100  # above which `auto` means `predicted`
+_ROW_GROUP = 1 << 16
+
+
+class Format(ABC):
+    """Turns predictions into the bytes of a file that grows block by block."""
+
+    @abstractmethod
+    def start(self) -> bytes:
+        """First bytes of the file."""
+
+    @abstractmethod
+    def block(self, predictions: Predictions) -> bytes:
+        """Bytes of some samples."""
+
+    def complete(self, file: Path, output: Path) -> None:
+        """Make the output of the file to which all blocks were appended."""
+        os.replace(file, output)
+
+
+class Csv(Format):
+    """Rows of CSV: file, labels, and a column per class or one with the scores of the predicted labels.
+
+    Args:
+        classes: Class names.
+        scores: `all`, `predicted` or `none`.
+
+    Raises:
+        InputError: A class name contains the character that separates labels.
+    """
+
+    def __init__(self, classes: Sequence[str], scores: str) -> None:
+        if with_semicolon := next((name for name in classes if ";" in name), None):
+            raise InputError(
+                f"the class {with_semicolon!r} contains `;`, which separates labels in CSV. Use --format "
+                "jsonl."
+            )
+        self._scores = scores
+        columns = {"all": [*classes], "predicted": ["scores"], "none": []}[scores]
+        self._header = ["file", "labels", *columns]
+
+    def start(self) -> bytes:
+        """The header."""
+        return _csv([self._header])
+
+    def block(self, predictions: Predictions) -> bytes:
+        """A row per sample."""
+        rows = []
+        for name, labels, row in _samples(predictions):
+            cells = [name, ";".join(labels)]
+            if self._scores == "all":
+                cells += [f"{score:.6g}" for score in row]
+            elif self._scores == "predicted":
+                cells.append(";".join(f"{row[column]:.6g}" for column in _columns(labels, predictions)))
+            rows.append(cells)
+        return _csv(rows)
+
+
+class JsonLines(Format):
+    """An object per line: file, labels, and the scores by class.
+
+    Args:
+        scores: `all`, `predicted` or `none`.
+    """
+
+    def __init__(self, scores: str) -> None:
+        self._scores = scores
+
+    def start(self) -> bytes:
+        """Nothing."""
+        return b""
+
+    def block(self, predictions: Predictions) -> bytes:
+        """A line per sample."""
+        lines = []
+        for name, labels, row in _samples(predictions):
+            line: dict[str, Any] = {"file": name, "labels": labels}
+            if self._scores != "none":
+                columns: Iterable[int] = range(len(row))
+                if self._scores == "predicted":
+                    columns = _columns(labels, predictions)
+                line["scores"] = {predictions.classes[k]: float(f"{row[k]:.6g}") for k in columns}
+            lines.append(json.dumps(line, ensure_ascii=False) + "\n")
+        return "".join(lines).encode(errors="backslashreplace")
+
+
+class Parquet(Format):
+    """Batches of Arrow, from which a Parquet file is made in the end, because it can't grow by itself.
+
+    Its columns are those of CSV; labels, and the scores of predicted labels, are lists.
+
+    Args:
+        classes: Class names.
+        scores: `all`, `predicted` or `none`.
+
+    Raises:
+        InputError: pyarrow is not installed, or a class would have the name of another column.
+    """
+
+    def __init__(self, classes: Sequence[str], scores: str) -> None:
+        pyarrow = require_pyarrow(Path("--format parquet"))
+        taken = next((name for name in classes if name in ("file", "labels")), None)
+        if scores == "all" and taken:
+            raise InputError(
+                f"a class is called {taken!r}, as is a column of the file. Use --scores predicted, or "
+                "--format csv."
+            )
+        self._scores = scores
+        fields = [("file", pyarrow.string()), ("labels", pyarrow.list_(pyarrow.string()))]
+        if scores == "all":
+            fields += [(name, pyarrow.float32()) for name in classes]
+        elif scores == "predicted":
+            fields.append(("scores", pyarrow.list_(pyarrow.float32())))
+        self._schema = pyarrow.schema(fields)
+
+    def start(self) -> bytes:
+        """The schema."""
+        content: bytes = self._schema.serialize().to_pybytes()
+        return content
+
+    def block(self, predictions: Predictions) -> bytes:
+        """A batch."""
+        import pyarrow
+
+        if not predictions.ids:
+            return b""
+        names = [name.encode(errors="backslashreplace").decode() for name in predictions.ids]
+        columns: list[Any] = [names, predictions.labels]
+        if self._scores == "all":
+            columns += [*np.ascontiguousarray(predictions.scores.T)]
+        elif self._scores == "predicted":
+            columns.append(
+                [[row[k] for k in _columns(labels, predictions)] for _, labels, row in _samples(predictions)]
+            )
+        arrays = [
+            pyarrow.array(column, field.type) for column, field in zip(columns, self._schema, strict=True)
+        ]
+        batch = pyarrow.RecordBatch.from_arrays(arrays, schema=self._schema)
+        content: bytes = batch.serialize().to_pybytes()
+        return content
+
+    def complete(self, file: Path, output: Path) -> None:
+        """Write the Parquet file from the batches in another file.
+
+        Raises:
+            SpmlError: It can't be written.
+        """
+        import pyarrow
+        from pyarrow import parquet
+
+        def write(stream: BinaryIO) -> None:
+            with pyarrow.OSFile(str(file)) as batches:
+                reader = pyarrow.ipc.open_stream(batches)
+                with parquet.ParquetWriter(stream, reader.schema) as writer:
+                    group: list[Any] = []
+                    for batch in reader:
+                        group.append(batch)
+                        if sum(map(len, group)) >= _ROW_GROUP:
+                            writer.write_table(pyarrow.Table.from_batches(group))
+                            group = []
+                    if group:
+                        writer.write_table(pyarrow.Table.from_batches(group))
+
+        write_with(output, write)
+
+
+def make_format(name: str, classes: Sequence[str], scores: Scores) -> Format:
+    """Make a format by its name.
+
+    Args:
+        name: `csv`, `jsonl` or `parquet`.
+        classes: Class names.
+        scores: Scores to write: of `all` classes, of the `predicted` labels or `none`; `auto` = `all` up to
+            100 classes, otherwise `predicted`.
+
+    Raises:
+        InputError: The format can't hold these classes, or needs a package that is not installed.
+    """
+    if scores == "auto":
+        scores = "predicted" if len(classes) > MANY_CLASSES else "all"
+    if name == "csv":
+        return Csv(classes, scores)
+    return JsonLines(scores) if name == "jsonl" else Parquet(classes, scores)
+
+
+def _samples(predictions: Predictions) -> Iterable[tuple[str, list[str], list[float]]]:
+    return zip(predictions.ids, predictions.labels, predictions.scores.tolist(), strict=True)
+
+
+def _columns(labels: Sequence[str], predictions: Predictions) -> list[int]:
+    """Columns of predicted labels."""
+    return [predictions.columns[label] for label in labels]
+
+
+def _csv(rows: Iterable[Sequence[str]]) -> bytes:
+    stream = io.StringIO()
+    csv.writer(stream, lineterminator="\n").writerows(rows)
+    return stream.getvalue().encode(errors="backslashreplace")

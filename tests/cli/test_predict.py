@@ -1,0 +1,300 @@
+"""`spml predict` on many images: continued, reused, in several formats."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+import spml
+from spml.cli.main import main
+from spml.models.backbones import Backbone
+from spml.runs import predict as prediction
+from spml.runs.unfinished import Unfinished
+from tests.faults.test_kill import make_photos
+
+TRAINED = {"model": {"backbone": "test_efficientnet", "weights": "random"}, "epochs": 1, "threads": 1}
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory):
+    return make_photos(tmp_path_factory.mktemp("data") / "photos", per_class=8)
+
+
+@pytest.fixture(scope="module")
+def trained(photos, tmp_path_factory):
+    """A run with a frozen backbone. It holds no features of `red`."""
+    folder = tmp_path_factory.mktemp("runs")
+    few = folder / "few"
+    shutil.copytree(photos, few)
+    for path in (few / "red").glob("0[4-7].png"):
+        path.unlink()
+    settings = {**TRAINED, "model": {**TRAINED["model"], "frozen": "yes"}}
+    spml.train(
+        few, method="an", data={"size": 32, "workers": 0}, output=str(folder / "run"), quiet=True, **settings
+    )
+    return folder / "run"
+
+
+@pytest.fixture
+def run(trained, tmp_path):
+    """A copy, whose features a test may add to."""
+    return shutil.copytree(trained, tmp_path / "runs" / "run")
+
+
+@pytest.fixture
+def computed(monkeypatch):
+    """Number of images in each batch that the backbone computes."""
+    sizes, forward = [], Backbone.forward
+    monkeypatch.setattr(Backbone, "forward", lambda self, x: sizes.append(len(x)) or forward(self, x))
+    return sizes
+
+
+def predict(*arguments):
+    main(["predict", *map(str, arguments), "--workers", "0"])
+
+
+def fails(capsys, *arguments):
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as caught:
+        predict(*arguments)
+    assert caught.value.code == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    return printed.err
+
+
+def rows_of(path):
+    with open(path, newline="") as stream:
+        return list(csv.DictReader(stream))
+
+
+# -- features are reused ---------------------------------------------------------------------------------
+
+
+def test_features_of_training_are_reused_and_new_ones_added(run, photos, tmp_path, computed, capsys):
+    predict(run, photos, "--output", tmp_path / "one.csv", "--batch_size", "10")
+    assert sum(computed) == 4
+    computed.clear()
+    predict(run, photos / "red", photos / "blue", "--output", tmp_path / "two.csv")
+    main(["evaluate", str(run), str(photos), "--workers", "0"])
+    main(
+        [
+            "data",
+            "convert",
+            str(photos),
+            str(tmp_path / "c.csv"),
+            "--format",
+            "csv",
+            "--predictions",
+            str(run),
+        ]
+    )
+    assert computed == []
+    predict(run, photos, "--output", tmp_path / "three.csv", "--cache", "none")
+    assert sum(computed) == 24
+    one, three = rows_of(tmp_path / "one.csv"), rows_of(tmp_path / "three.csv")
+    for found, direct in zip(one, three, strict=True):
+        assert found["file"] == direct["file"]
+        for name in ("blue", "green", "red"):
+            assert float(found[name]) == pytest.approx(float(direct[name]), rel=1e-4)
+    assert {row["file"] for row in rows_of(tmp_path / "two.csv")} < {row["file"] for row in one}
+
+
+def test_features_in_another_folder_or_that_of_a_neighbour(run, photos, tmp_path, computed):
+    predict(run, photos, "--output", tmp_path / "a.csv", "--cache", tmp_path / "cache")
+    assert sum(computed) == 24
+    computed.clear()
+    shutil.copytree(run, run.parent / "next", ignore=shutil.ignore_patterns("features"))
+    predict(run.parent / "next", photos / "blue", "--output", tmp_path / "b.csv")
+    assert computed == []
+    assert not (run.parent / "next" / "features").exists()
+
+
+def test_a_folder_that_can_not_be_written_to(run, photos, tmp_path, computed, capsys, monkeypatch):
+    monkeypatch.setattr(prediction, "writable", lambda folder: False)
+    before = sorted(run.rglob("*"))
+    for name in ("one.csv", "two.csv"):
+        predict(run, photos, "--output", tmp_path / name)
+    assert computed == [4, 4]
+    assert sorted(run.rglob("*")) == before
+    assert f"{run}/features: can't be written to, so features that are computed" in capsys.readouterr().err
+    assert (tmp_path / "one.csv").read_bytes() == (tmp_path / "two.csv").read_bytes()
+
+
+def test_damaged_features_are_computed_again(run, photos, tmp_path, computed, capsys):
+    predict(run, photos, "--output", tmp_path / "one.csv")
+    for path in run.glob("features/*/*.rows"):
+        path.write_bytes(b"\1" * path.stat().st_size)
+    computed.clear()
+    predict(run, photos, "--output", tmp_path / "two.csv")
+    assert sum(computed) == 24
+    assert "damaged; its features are computed again" in capsys.readouterr().err
+    for one, two in zip(rows_of(tmp_path / "one.csv"), rows_of(tmp_path / "two.csv"), strict=True):
+        assert float(one["red"]) == pytest.approx(float(two["red"]), rel=1e-4)
+
+
+def test_a_trained_backbone_is_computed_directly(photos, tmp_path, computed):
+    spml.train(photos, method="an", data={"size": 32, "workers": 0}, output=str(tmp_path / "run"), quiet=True,
+               **{**TRAINED, "model": {**TRAINED["model"], "frozen": "no"}})  # fmt: skip
+    computed.clear()
+    for name in ("a.csv", "b.csv"):
+        predict(tmp_path / "run", photos, "--output", tmp_path / name)
+    assert sum(computed) == 48
+    assert not (tmp_path / "run" / "features").exists()
+
+
+def test_copies_of_an_image_get_the_same_scores(run, photos, tmp_path, computed):
+    folder = tmp_path / "new"
+    folder.mkdir()
+    for number in range(5):
+        shutil.copy(photos / "red" / f"0{4 + number % 2}.png", folder / f"{number}.png")
+    predict(run, folder, "--output", tmp_path / "a.csv", "--batch_size", "3")
+    assert computed == [2]
+    scores = [row["red"] for row in rows_of(tmp_path / "a.csv")]
+    assert scores[0] == scores[2] == scores[4] != scores[1] == scores[3]
+
+
+# -- continued -------------------------------------------------------------------------------------------
+
+
+def interrupt_after(monkeypatch, blocks):
+    done, add = [], Unfinished.add
+
+    def interrupted(self, *arguments):
+        if len(done) == blocks:
+            raise KeyboardInterrupt
+        done.append(add(self, *arguments))
+
+    monkeypatch.setattr(Unfinished, "add", interrupted)
+
+
+@pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet"])
+def test_an_interrupted_prediction_is_continued(trained, photos, tmp_path, capsys, monkeypatch, suffix):
+    if suffix == "parquet":
+        pytest.importorskip("pyarrow")
+    (tmp_path / "new").mkdir()
+    for path in photos.rglob("*.png"):
+        shutil.copy(path, tmp_path / "new" / f"{path.parent.name}{path.name}")
+    (tmp_path / "new" / "blue01.png").write_bytes(b"broken")
+    runs = [shutil.copytree(trained, tmp_path / name / "run") for name in "ab"]
+    whole, output = tmp_path / f"whole.{suffix}", tmp_path / f"out.{suffix}"
+    predict(runs[0], tmp_path / "new", "--output", whole, "--batch_size", "5")
+    with monkeypatch.context() as patch:
+        interrupt_after(patch, 3)
+        with pytest.raises(SystemExit):
+            predict(runs[1], tmp_path / "new", "--output", output, "--batch_size", "5")
+    assert "15 samples done so far; the same command continues after them" in capsys.readouterr().err
+    assert not output.exists()
+    predict(runs[1], tmp_path / "new", "--output", output, "--batch_size", "5")
+    said = capsys.readouterr().err
+    assert f"{output}.partial: continuing after 15 samples done before" in said
+    assert "Skipped 1 image:" in said
+    assert f"{output}: 23 samples" in said
+    assert output.read_bytes() == whole.read_bytes()
+    assert not list(tmp_path.glob("*.partial*"))
+
+
+def test_other_settings_do_not_continue(run, photos, tmp_path, capsys, monkeypatch):
+    output = tmp_path / "out.csv"
+    for more in ([], ["--top_k", "1"], ["--batch_size", "7"]):
+        with monkeypatch.context() as patch:
+            interrupt_after(patch, 1)
+            with pytest.raises(SystemExit):
+                predict(run, photos, "--output", output, "--batch_size", "5", *more)
+        assert ("starting from the beginning" in capsys.readouterr().err) == bool(more)
+    shutil.copy(photos / "red" / "00.png", tmp_path / "out.png")
+    predict(run, tmp_path / "out.png", "--output", output, "--batch_size", "7")
+    assert "starting from the beginning" in capsys.readouterr().err
+    assert len(rows_of(output)) == 1
+
+
+def test_an_output_is_replaced_only_if_told_to(run, photos, tmp_path, capsys):
+    output = tmp_path / "out.csv"
+    output.write_text("mine")
+    said = fails(capsys, run, photos, "--output", output)
+    assert f"{output}: already exists. Replace it (--overwrite), or name another --output." in said
+    assert output.read_text() == "mine"
+    predict(run, photos, "--output", output, "--overwrite")
+    assert len(rows_of(output)) == 24
+
+
+# -- what is written -------------------------------------------------------------------------------------
+
+
+def test_formats_by_suffix_and_the_scores_of_predicted_labels(run, photos, tmp_path, capsys):
+    predict(run, photos, "--output", tmp_path / "a.jsonl", "--scores", "predicted", "--top_k", "2")
+    lines = [json.loads(line) for line in (tmp_path / "a.jsonl").read_text().splitlines()]
+    predict(run, photos, "--output", tmp_path / "a.csv")
+    for line, row in zip(lines, rows_of(tmp_path / "a.csv"), strict=True):
+        highest = sorted(("blue", "green", "red"), key=lambda name: -float(row[name]))[:2]
+        assert line == {
+            "file": row["file"],
+            "labels": highest,
+            "scores": {name: float(row[name]) for name in highest},
+        }
+    predict(run, photos / "red", "--format", "jsonl", "--scores", "none", "--threshold", "0.999")
+    printed = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert printed[0] == {"file": f"{photos}/red/00.png", "labels": []}
+    predict(run, photos / "red", "--threshold", "0.999", "--top1_fallback", "--scores", "predicted")
+    table = list(csv.reader(capsys.readouterr().out.splitlines()))
+    assert table[0] == ["file", "labels", "scores"]
+    assert all(row[1] in ("blue", "green", "red") and float(row[2]) < 0.999 for row in table[1:])
+
+
+def test_python_takes_the_same_decisions(run, photos):
+    model = spml.load(run)
+    assert {len(labels) for labels in model.predict(photos, top_k=2).labels} == {2}
+    assert model.predict(photos, threshold=0.999, workers=0).labels == [[]] * 24
+
+
+def test_classes_without_a_training_positive_are_never_predicted(run, photos, capsys):
+    card = json.loads((run / "model.json").read_text())
+    (run / "model.json").write_text(json.dumps({**card, "without_positives": ["green"]}))
+    predict(run, photos, "--top_k", "3")
+    printed = capsys.readouterr()
+    assert "Never predicted, because no training sample had it: green." in printed.err
+    labels = [row["labels"] for row in csv.DictReader(printed.out.splitlines())]
+    assert {frozenset(names.split(";")) for names in labels} == {frozenset({"red", "blue"})}
+
+
+def test_a_table_of_files(run, photos, tmp_path, capsys):
+    table = tmp_path / "new.csv"
+    table.write_text("id,image\n1,red/00.png\n2,blue/03.png\n")
+    assert "row 2: there is no file 'red/00.png'" in fails(capsys, run, table)
+    predict(run, table, "--images", photos)
+    printed = list(csv.DictReader(capsys.readouterr().out.splitlines()))
+    assert [row["file"] for row in printed] == ["red/00.png", "blue/03.png"]
+    predict(run, photos / "red" / "00.png")
+    (direct,) = csv.DictReader(capsys.readouterr().out.splitlines())
+    assert float(direct["red"]) == pytest.approx(float(printed[0]["red"]), rel=1e-4)
+
+
+def test_the_mean_labels_of_a_run_from_an_earlier_version(run, photos, capsys):
+    card = json.loads((run / "model.json").read_text())
+    del card["threshold"]["curve"]
+    (run / "model.json").write_text(json.dumps(card))
+    assert "pass --threshold or --top_k, or train again" in fails(capsys, run, photos, "--mean_labels", "1")
+    predict(run, photos, "--threshold", "0.5")
+
+
+def test_wrong_usage(run, photos, tmp_path, capsys):
+    (tmp_path / "broken.png").write_bytes(b"broken")
+    output = tmp_path / "out.csv"
+    assert "No usable image among 1 file" in fails(capsys, run, tmp_path / "broken.png", "--output", output)
+    assert [path.name for path in tmp_path.glob("out.*")] == []
+    assert "pass --output FILE.parquet" in fails(capsys, run, photos, "--format", "parquet")
+    assert "not both" in fails(capsys, run, photos, "--threshold", "0.5", "--mean_labels", "2")
+    assert "batch_size must be at least 1" in fails(capsys, run, photos, "--batch_size", "0")
+
+
+def test_several_loader_processes_give_the_same_file(run, photos, tmp_path):
+    predict(run, photos, "--output", tmp_path / "a.csv", "--batch_size", "5")
+    main(["predict", str(run), str(photos), "--output", str(tmp_path / "b.csv"), "--batch_size", "5",
+          "--workers", "2", "--cache", str(tmp_path / "cache")])  # fmt: skip
+    one, two = rows_of(tmp_path / "a.csv"), rows_of(tmp_path / "b.csv")
+    np.testing.assert_allclose([float(r["red"]) for r in one], [float(r["red"]) for r in two], rtol=1e-4)
+    assert [row["file"] for row in one] == [row["file"] for row in two]

@@ -1,0 +1,88 @@
+"""Tables of files to predict."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from spml.data import list_inputs
+from spml.data.readers.file_list import read_file_list
+from spml.errors import InputError
+
+Picture = Callable[..., Path]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("l.csv", "file,label\na.png,cat\nsub/b.png,\na.png,dog\n"),
+        ("l.csv", "n;Image_Path\n1;a.png\n2; sub/b.png\n"),
+        ("l.tsv", "id\tphoto\n7\ta.png\n8\tsub/b.png\n"),
+        ("l.csv", "filename\na.png\nsub/b.png\n"),
+        ("l.csv", "image,file\nx,a.png\ny,sub/b.png\n"),  # `file` comes first
+    ],
+)
+def test_a_column_of_file_names(tmp_path: Path, picture: Picture, name: str, text: str) -> None:
+    files = picture("a.png"), picture("sub/b.png")
+    (tmp_path / name).write_text(text)
+    assert read_file_list(tmp_path / name, None) == (("a.png", "sub/b.png"), files)
+
+
+def test_parquet(tmp_path: Path, picture: Picture) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    files = picture("a.png"), picture("sub/b.png")
+    names = ["sub/b.png", "a.png", "sub/b.png"]
+    parquet.write_table(pyarrow.table({"n": [1, 2, 3], "path": names}), tmp_path / "l.parquet")
+    assert read_file_list(tmp_path / "l.parquet", None) == (("sub/b.png", "a.png"), files[::-1])
+
+
+def test_names_relative_to_another_folder_and_absolute_ones_in_it(tmp_path: Path, picture: Picture) -> None:
+    files = picture("images/a.png"), picture("images/b.png")
+    (tmp_path / "l.csv").write_text(f"file\na.png\n{files[1]}\n")
+    images = str(tmp_path / "images")
+    assert read_file_list(tmp_path / "l.csv", images) == (("a.png", str(files[1])), files)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("file\na.png\nb.png\nc.png\n", r"l\.csv: row 3: there is no file 'b\.png' in .* \(2 of 3 files are"),
+        ("file\nb.png\n", r"no file 'b\.png' in [^(]*\. Add the file, remove the row, or pass --images with"),
+        ("file,n\n,1\n", r"l\.csv: row 2: the name of the file is empty"),
+        ("file\n../a.png\n", r"row 2: '\.\./a\.png' lies outside the folder .* --images"),
+        (
+            "name,n\na.png,1\n",
+            r"l\.csv: has no column that names the images, such as file, .* found: name, n",
+        ),
+        ("file\n", "has no rows"),
+        ("", r"l\.csv: the file is empty"),
+        ('file\n"a.png\n', "is not valid CSV"),
+    ],
+)
+def test_tables_that_can_not_be_used(tmp_path: Path, picture: Picture, text: str, message: str) -> None:
+    picture("a.png")
+    (tmp_path / "l.csv").write_text(text)
+    with pytest.raises(InputError, match=message) as caught:
+        read_file_list(tmp_path / "l.csv", None)
+    assert "--data.images" not in str(caught.value)
+
+
+def test_a_folder_that_does_not_exist(tmp_path: Path) -> None:
+    (tmp_path / "l.csv").write_text("file\na.png\n")
+    with pytest.raises(InputError, match=re.escape("--images: 'nowhere' is not a folder.")):
+        read_file_list(tmp_path / "l.csv", "nowhere")
+
+
+def test_tables_next_to_images_and_folders(tmp_path: Path, picture: Picture) -> None:
+    folder = picture("in/c.png").parent
+    one = picture("a.png")
+    picture("b.png")
+    (tmp_path / "l.csv").write_text("file\nb.png\na.png\n")
+    ids, inputs = list_inputs([str(one), f"{tmp_path}/l.csv", str(folder)], size=8)
+    assert ids == (str(one), "b.png", f"{folder}/c.png")
+    assert inputs.fetch(range(3), None).shape == (3, 3, 8, 8)

@@ -1,0 +1,119 @@
+"""Formats of predictions, read back by `spml data convert`."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from spml.data.writers.predictions import read_inferred
+from spml.errors import InputError
+from spml.runs.predict import Predictions
+from spml.runs.prediction_files import make_format
+from tests.data.writers.samples import FILES, MATRIX, image_records
+
+CLASSES = ("cat", "dog", "fox")
+SCORES = np.array([[0.9, 0.125, 1e-7], [0.25, 0.5, 0.75], [0.1, 0.2, 0.3]], np.float32)
+PREDICTIONS = Predictions(("a.png", 'b "c", d.png', "é.png"), CLASSES, SCORES, [["cat"], ["fox", "dog"], []])
+
+
+def write(path: Path, scores: str, ids: tuple[str, ...] = PREDICTIONS.ids) -> bytes:
+    """Write the predictions in two blocks, in the format that the suffix names."""
+    form = make_format(path.suffix[1:], CLASSES, scores)
+    content = form.start()
+    for rows in (slice(0, 2), slice(2, 3)):
+        part = Predictions(ids[rows], CLASSES, SCORES[rows], PREDICTIONS.labels[rows])
+        content += form.block(part)
+    empty = Predictions((), CLASSES, SCORES[:0], [])
+    content += form.block(empty)
+    path.with_suffix(".blocks").write_bytes(content)
+    form.complete(path.with_suffix(".blocks"), path)
+    return path.read_bytes()
+
+
+def test_csv(tmp_path: Path) -> None:
+    def rows(scores: str) -> list[list[str]]:
+        return list(csv.reader(io.StringIO(write(tmp_path / "p.csv", scores).decode())))
+
+    assert rows("all") == [
+        ["file", "labels", "cat", "dog", "fox"],
+        ["a.png", "cat", "0.9", "0.125", "1e-07"],
+        ['b "c", d.png', "fox;dog", "0.25", "0.5", "0.75"],
+        ["é.png", "", "0.1", "0.2", "0.3"],
+    ]
+    assert rows("predicted") == [
+        ["file", "labels", "scores"],
+        ["a.png", "cat", "0.9"],
+        ['b "c", d.png', "fox;dog", "0.75;0.5"],
+        ["é.png", "", ""],
+    ]
+    assert rows("none")[:2] == [["file", "labels"], ["a.png", "cat"]]
+
+
+def test_json_lines(tmp_path: Path) -> None:
+    def objects(scores: str) -> list[dict[str, object]]:
+        return [json.loads(line) for line in write(tmp_path / "p.jsonl", scores).decode().splitlines()]
+
+    assert objects("all")[0] == {
+        "file": "a.png", "labels": ["cat"], "scores": {"cat": 0.9, "dog": 0.125, "fox": 1e-7},
+    }  # fmt: skip
+    assert objects("predicted")[1]["scores"] == {"fox": 0.75, "dog": 0.5}
+    assert objects("none")[2] == {"file": "é.png", "labels": []}
+
+
+def test_parquet(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    path = tmp_path / "p.parquet"
+    content = write(path, "all")
+    assert write(path, "all") == content
+    table = parquet.read_table(path)
+    assert table.column_names == ["file", "labels", *CLASSES]
+    assert table["file"].to_pylist() == list(PREDICTIONS.ids)
+    assert table["labels"].to_pylist() == PREDICTIONS.labels
+    np.testing.assert_array_equal(np.stack([table[name].to_numpy() for name in CLASSES], 1), SCORES)
+    write(path, "predicted")
+    assert parquet.read_table(path)["scores"].to_pylist() == [[np.float32(0.9)], [0.75, 0.5], []]
+    write(path, "none")
+    assert parquet.read_table(path).column_names == ["file", "labels"]
+
+
+@pytest.mark.parametrize("scores", ["all", "predicted", "none"])
+@pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet"])
+def test_what_is_written_is_read_as_inferred_labels(tmp_path: Path, suffix: str, scores: str) -> None:
+    if suffix == "parquet":
+        pytest.importorskip("pyarrow")
+    path = tmp_path / f"p.{suffix}"
+    write(path, scores, FILES[:3])
+    inferred, notes = read_inferred(path, image_records(tmp_path, MATRIX, CLASSES))
+    assert notes == ()
+    assert inferred.rows.tolist() == [0, 1, 1]
+    assert inferred.columns.tolist() == [0, 1, 2]
+    expected = [np.nan] * 3 if scores == "none" else [0.9, 0.5, 0.75]
+    np.testing.assert_allclose(inferred.scores, expected, rtol=1e-6)
+
+
+def test_many_classes_are_written_without_a_column_each(tmp_path: Path) -> None:
+    for count, columns in ((100, 102), (101, 3)):
+        form = make_format("csv", [f"c{k}" for k in range(count)], "auto")
+        assert len(form.start().decode().split(",")) == columns
+
+
+def test_names_that_are_no_text_are_escaped(tmp_path: Path) -> None:
+    odd = Predictions(("caf\udce9.png",), CLASSES, SCORES[:1], [["cat"]])
+    for name in ("csv", "jsonl"):
+        assert b"caf\\udce9.png" in make_format(name, CLASSES, "all").block(odd)
+
+
+def test_classes_that_a_format_can_not_hold() -> None:
+    with pytest.raises(InputError, match=r"'a;b' contains `;`.*Use --format jsonl"):
+        make_format("csv", ["a;b", "c"], "all")
+    pytest.importorskip("pyarrow")
+    with pytest.raises(InputError, match=r"a class is called 'labels'.*--scores predicted"):
+        make_format("parquet", ["labels", "c"], "all")
+    make_format("parquet", ["labels", "c"], "predicted")
