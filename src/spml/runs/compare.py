@@ -13,6 +13,7 @@ from .api import Run, data_config, load
 from .common_classes import UnknownClasses
 from .console import Console
 from .evaluate import evaluate
+from .predict import Engine
 
 
 def compare(
