@@ -255,14 +255,6 @@ def test_training_starts_from_the_best_ridge_regression_of_the_training_samples(
         assert sp_score(start(features_of(val)).logits.detach(), val.observed.index, K).score > 0.3
 
 
-def test_logits_have_mean_and_deviation_of_a_ridge_regression():
-    train = make_samples(300)
-    result = fit(train, train)
-    # On the samples that it was solved on, the mean estimate of a class is its share among the shown labels.
-    shares = np.bincount(train.observed.index, minlength=C) / 300
-    np.testing.assert_allclose((result.held_out.mean(0) + 2) / 4, K * shares, rtol=1e-3)
-
-
 def test_a_saved_head_predicts_the_same():
     head = fit(make_samples(150), make_samples(60, seed=1)).head
     settings = msgspec.convert(msgspec.to_builtins(head.settings), EnsembleSettings)

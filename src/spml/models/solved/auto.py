@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from ...data import Samples
 from ...data.draws import permutation
 from ..scaling import SQRT_L2, STANDARD, TFIDF, Scaling
+from .calibration import class_logits
 from .ensemble import (
     Ensemble,
     EnsembleSettings,
@@ -150,14 +151,18 @@ def fit_auto(
     else:
         rows, scores = validation, _score_members(fitted, [c for c, _ in members], validation)
     start = _start(pool, candidates, fitted, training, cross_validate, mean_labels, seed)
+    unseen = next(iter(fitted.values())).solvers[0].share == 0
     if not cross_validate:
         for spaces in fitted.values():
             spaces.add(validation)
     head = _assemble(pool, members, fitted, start, scores)
     total = _total(head, scores)
-    reference = max((c for c in candidates if c.head == RIDGE), key=lambda c: c.score)
-    share = next(iter(fitted.values())).solvers[0].share
-    _set_scale(head, total, reference.scores, share, mean_labels)
+    order = np.argsort(rows)
+    labels = pool.labels(rows[order]) * ~unseen  # scores of unseen classes say nothing there
+    offset, scale = class_logits(torch.from_numpy(total[order]), labels, mean_labels)
+    head.offset.copy_(offset)
+    head.scale.copy_(scale)
+    _centre(head, pool, rows[order], unseen)
     return AutoHead(head, head.offset.numpy() + head.scale.numpy() * total, rows, tried)
 
 
@@ -332,10 +337,18 @@ def _total(head: Ensemble, scores: Scores) -> npt.NDArray[np.float32]:
     return total
 
 
-def _set_scale(head: Ensemble, total: Scores, reference: Scores, share: Tensor, mean_labels: float) -> None:
-    """Give the logits of each class mean and deviation of those of a ridge regression."""
-    slope, intercept = _tangent(share, mean_labels)
-    scale = slope * reference.std(0, dtype=np.float64) / np.maximum(total.std(0), _SMALLEST_SPREAD)
-    head.scale.copy_(torch.from_numpy(scale))
-    offset = slope * reference.mean(0, dtype=np.float64) + intercept - scale * total.mean(0)
-    head.offset.copy_(torch.from_numpy(offset))
+def _centre(head: Ensemble, pool: Pool, rows: Rows, unseen: Tensor) -> None:
+    """Centre each member as it is solved now. The final solution moves all scores of a class by the change of
+    its share, which is many deviations where the penalty is large.
+
+    Args:
+        head: The head.
+        pool: Labelled samples.
+        rows: Samples to centre on, ascending.
+        unseen: Classes without a positive among the samples of the selection, bool (C,), whose scores there
+            say nothing about their deviation.
+    """
+    scores = torch.cat([head.member_scores(pool.features(batch)) for batch in pool.batches(rows)], 1)
+    spread, centre = torch.std_mean(scores.double(), 1, correction=0)
+    head.centre.copy_(centre)
+    head.spread.copy_(torch.where(unseen, spread.clamp_min(_SMALLEST_SPREAD), head.spread))

@@ -1,0 +1,93 @@
+"""Logits from scores: a logistic regression of each class on its own score."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+STRENGTH = 5.0
+"""How strongly slopes of classes are drawn to the common one: this times half the square of the relative
+difference is added to the loss."""
+
+_ROUNDS, _STEPS = 6, 10  # estimates of the common slope, and steps of Newton's method for each
+_LONGEST = 1.0  # step, in log-odds
+_LEAST_SLOPE = 0.05  # in units of the common one: rankings within a class never change
+_SMALLEST_DEVIATION = 1e-6
+_SMALLEST_COUNT = 1e-9  # a mean over no positives is defined
+_ENTRIES = 1 << 23  # elements of a batch of classes
+
+
+def class_logits(scores: Tensor, labels: Tensor, mean_labels: float) -> tuple[Tensor, Tensor]:
+    """Return the offset and scale (C,) that turn the scores of each class into logits, comparable between
+    classes.
+
+    Each class has a logistic regression of its label on its score, with a slope drawn to the common slope of
+    all classes. Half a positive with the mean standardised score of all positives is added to each class, so
+    that one without positives has a finite bias; its score counts for little. Of the K labels of a sample
+    only one may be known, so one number is added to all logits such that their sigmoids sum to K per sample.
+
+    Args:
+        scores: Scores (H, C) of samples that the model was not fitted to.
+        labels: Labels (H, C), 1 for a known positive, else 0.
+        mean_labels: Mean labels per sample K.
+
+    Returns:
+        Offset and scale, float64. The scale is positive, but 0 for a class whose scores are all equal.
+
+    Source:
+        Platt. Probabilistic Outputs for Support Vector Machines. 1999, with shrunk slopes.
+    """
+    deviation, centre = torch.std_mean(scores.double(), 0, correction=0)
+    deviation = torch.where(deviation > _SMALLEST_DEVIATION, deviation, math.inf)
+    scores, counts = (scores - centre) / deviation, labels.sum(0).double()
+    importance = counts + _SMALLEST_COUNT
+    typical = float((scores * labels).sum() / importance.sum())
+    slope, size = torch.ones(()), max(1, _ENTRIES // len(scores))
+    offset = ((counts + 0.5) / len(labels)).logit(eps=1e-6)
+    scale = torch.ones_like(offset)
+    for _ in range(_ROUNDS):
+        for first in range(0, labels.shape[1], size):
+            own = slice(first, first + size)
+            offset[own], scale[own] = _regress(
+                scores[:, own], labels[:, own].double(), offset[own], scale[own], slope, typical
+            )
+        slope = (importance * scale).sum() / importance.sum()
+    scale = torch.where(counts > 0, scale, _LEAST_SLOPE * slope)
+    shift, scale_of_scores = _shift(offset + scale * scores, mean_labels), scale / deviation
+    return offset + shift - scale_of_scores * centre, scale_of_scores
+
+
+def _regress(
+    scores: Tensor, labels: Tensor, offset: Tensor, scale: Tensor, slope: Tensor, typical: float
+) -> tuple[Tensor, Tensor]:
+    """Improve offset and scale (C,) of logistic regressions with slopes near `slope`, by Newton's method."""
+    for _ in range(_STEPS):
+        p, pseudo = (offset + scale * scores).sigmoid(), (offset + scale * typical).sigmoid()
+        error, missing = p - labels, (pseudo - 1) / 2
+        gradient = error.sum(0) + missing
+        along = (error * scores).sum(0) + missing * typical + STRENGTH * (scale / slope - 1) / slope
+        weight, own = p * (1 - p), pseudo * (1 - pseudo) / 2
+        first = weight.sum(0) + own
+        mixed = (weight * scores).sum(0) + own * typical
+        second = (weight * scores.square()).sum(0) + own * typical**2 + STRENGTH / slope**2
+        determinant = (first * second - mixed**2).clamp_min(1e-12)
+        offset = offset - ((second * gradient - mixed * along) / determinant).clamp(-_LONGEST, _LONGEST)
+        scale = scale - ((first * along - mixed * gradient) / determinant).clamp(-_LONGEST, _LONGEST)
+        scale = scale.maximum(_LEAST_SLOPE * slope)
+    return offset, scale
+
+
+def _shift(logits: Tensor, mean_labels: float) -> float:
+    """Number to add to logits (H, C) so that their sigmoids sum to K per sample."""
+    share = min(mean_labels / logits.shape[1], 0.999)
+    target = math.log(share / (1 - share))
+    low, high = target - float(logits.max()), target - float(logits.min())
+    for _ in range(40):
+        middle = (low + high) / 2
+        if float((logits + middle).sigmoid().mean()) < share:
+            low = middle
+        else:
+            high = middle
+    return (low + high) / 2

@@ -1,0 +1,168 @@
+"""Logits of classes from scores: optimal for the stated penalty, calibrated in total, rankings kept."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from scipy.optimize import minimize
+
+from spml.data import Samples
+from spml.data.matrix import FeatureMatrix
+from spml.labels import ObservedLabels
+from spml.metrics import sp_score
+from spml.models.solved import calibration, fit_auto
+from spml.models.solved.calibration import STRENGTH, class_logits
+
+N, K = 400, 1.5
+
+
+def make(classes=4):
+    """Scores that rise where a class is the label, with one rare class, and one-hot labels."""
+    generator = np.random.default_rng(0)
+    share = np.array([0.5, 0.3, 0.19, 0.01, *[0.1] * (classes - 4)])
+    index = generator.choice(classes, N, p=share / share.sum())
+    labels = np.eye(classes)[index]
+    scores = generator.normal(size=(N, classes)) + labels * np.arange(1, classes + 1) / 2
+    return torch.tensor(scores), torch.tensor(labels)
+
+
+def penalised_loss(parameters, z, y, slope, typical):
+    offset, scale = parameters
+    pseudo = np.logaddexp(0, -(offset + scale * typical)) / 2
+    logits = offset + scale * z
+    return (np.logaddexp(0, logits) - y * logits).sum() + pseudo + STRENGTH / 2 * (scale / slope - 1) ** 2
+
+
+def test_logits_minimise_the_penalised_loss():
+    scores, labels = make()
+    offset, scale = class_logits(scores, labels, K)
+    centre, deviation = scores.numpy().mean(0), scores.numpy().std(0)
+    z, y = (scores.numpy() - centre) / deviation, labels.numpy()
+    typical, counts, slope = (z * y).sum() / y.sum(), y.sum(0), 1.0
+    for _ in range(6):
+        found = [
+            minimize(penalised_loss, [0, slope], (z[:, c], y[:, c], slope, typical), tol=1e-10).x
+            for c in range(4)
+        ]
+        slope = (counts * [scale for _, scale in found]).sum() / counts.sum()
+    expected = np.array(found).T
+    np.testing.assert_allclose(scale * deviation, expected[1], rtol=1e-4)
+    offset = offset.numpy() + scale.numpy() * centre
+    np.testing.assert_allclose(offset - offset[0], expected[0] - expected[0][0], atol=1e-4)
+
+
+def test_sigmoids_sum_to_the_mean_number_of_labels():
+    scores, labels = make()
+    for mean_labels in (0.5, 1.5, 3.0):
+        offset, scale = class_logits(scores, labels, mean_labels)
+        assert float((offset + scale * scores).sigmoid().sum(1).mean()) == pytest.approx(
+            mean_labels, rel=1e-6
+        )
+
+
+def test_as_many_labels_as_classes_give_finite_logits():
+    scores, labels = make()
+    offset, scale = class_logits(scores, labels, 4.0)
+    assert torch.isfinite(offset).all()
+    assert float((offset + scale * scores).sigmoid().mean()) == pytest.approx(0.999, rel=1e-6)
+
+
+def test_the_unit_of_scores_does_not_matter():
+    scores, labels = make()
+    units, zeros = torch.tensor([1e-3, 1.0, 1e3, 5.0]), torch.tensor([5.0, -3.0, 0.0, 1.0])
+    offset, scale = class_logits(scores, labels, K)
+    of_others, scale_of_others = class_logits(units * scores + zeros, labels, K)
+    torch.testing.assert_close(scale_of_others * units, scale)
+    torch.testing.assert_close(of_others + scale_of_others * zeros, offset)
+
+
+def test_a_score_against_its_class_still_ranks_upwards():
+    scores, labels = make()
+    _, scale = class_logits(-scores * torch.tensor([1, -1, -1, -1]), labels, K)
+    assert (scale > 0).all()
+
+
+def test_a_class_without_positives_is_unlikely_everywhere():
+    scores, labels = make(5)
+    labels[:, 4] = 0
+    labels[labels.sum(1) == 0, 0] = 1
+    offset, scale = class_logits(scores, labels, K)
+    assert 0 < scale[4] < 0.1 * scale[:4].min()
+    logits = offset + scale * scores
+    assert logits[:, 4].median() < logits[:, :3].median(0).values.min() - 2
+
+
+def test_a_constant_score_gives_the_log_odds_of_the_class():
+    scores, labels = make()
+    scores[:, 1] = 7.0
+    offset, scale = class_logits(scores, labels, K)
+    assert scale[1] == 0
+    assert torch.isfinite(offset).all()
+    assert torch.isfinite(scale).all()
+
+
+def test_batches_of_classes_change_nothing(monkeypatch):
+    scores, labels = make(7)
+    together = class_logits(scores, labels, K)
+    monkeypatch.setattr(calibration, "_ENTRIES", 2 * N)
+    torch.testing.assert_close(class_logits(scores, labels, K), together)
+
+
+@pytest.mark.parametrize("cross_validate", [False, True])
+def test_held_out_logits_of_the_auto_head_are_calibrated(cross_validate):
+    generator = np.random.default_rng(0)
+    features = generator.normal(size=(300, 6)).astype(np.float32)
+    index = (features[:, :4] + 0.5 * generator.normal(size=(300, 4))).argmax(1)
+    parts = []
+    for rows in (slice(200), slice(200, 300)):
+        names = tuple(str(row) for row in range(300)[rows])
+        observed = ObservedLabels.from_index(index[rows], 4)
+        parts.append(Samples(names, FeatureMatrix(features[rows]), observed))
+    result = fit_auto(
+        *parts,
+        lambda scores, rows: sp_score(scores, index[rows], K).score,
+        cross_validate=cross_validate,
+        mean_labels=K,
+    )
+    logits, labels = torch.tensor(result.held_out).double(), torch.tensor(np.eye(4)[index[result.rows]])
+    assert float(logits.sigmoid().sum(1).mean()) == pytest.approx(K, rel=1e-4)
+    # They are those of the logistic regressions already, so that doing it again changes nothing.
+    offset, scale = class_logits(logits, labels, K)
+    torch.testing.assert_close(offset + scale * logits, logits, rtol=1e-3, atol=1e-3)
+
+
+def test_members_are_centred_as_they_are_solved_in_the_end():
+    generator = np.random.default_rng(1)
+    features = generator.normal(size=(400, 5)).astype(np.float32)
+    index = features[:, :3].argmax(1)
+    index[300:320] = 3  # a class of validation samples alone
+    parts = [
+        Samples(
+            tuple(map(str, range(len(rows)))),
+            FeatureMatrix(features[rows]),
+            ObservedLabels.from_index(index[rows], 4),
+        )
+        for rows in (np.arange(300), np.arange(300, 400))
+    ]
+    head = fit_auto(
+        *parts,
+        lambda scores, rows: sp_score(scores, index[rows], K).score,
+        cross_validate=False,
+        mean_labels=K,
+    ).head
+    of_val = head.member_scores(torch.from_numpy(features[300:]))
+    torch.testing.assert_close(head.centre, of_val.mean(1), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(head.spread[:, 3], of_val[:, :, 3].std(1, correction=0), rtol=1e-4, atol=1e-5)
+    fresh = torch.from_numpy(generator.normal(size=(500, 5)).astype(np.float32))
+    logits = head(fresh)
+    assert float(logits.sigmoid().sum(1).mean()) == pytest.approx(K, rel=0.1)
+    assert logits[:, 3].max() < logits[:, :3].median()
+    assert head.scale[3] > 0
+
+
+def test_no_positives_at_all_give_finite_logits():
+    scores, labels = make()
+    offset, scale = class_logits(scores, torch.zeros_like(labels), K)
+    assert torch.isfinite(offset).all()
+    assert (scale > 0).all()
