@@ -58,6 +58,9 @@ class DataConfig:
             stratified by class; the last training sample of a class is never held out.
         test_share: Share of all samples set aside for the test where the data has no split, likewise; 0 = no
             test.
+        stratify: Draw both splits such that every class has the same share in them, as far as labels are
+            observed, and keep the last sample of a class for training. A comparison (`spml bench`) draws them
+            whatever the labels, so that ways of hiding and candidates share them.
         split_seed: Seed of both splits.
         sample_rows: Use this many samples only, drawn at random; 0 = all.
         sample_classes: Use this many classes only, drawn at random among those that occur, and the samples
@@ -102,6 +105,7 @@ class DataConfig:
     val_share: float = 0.2
     test_share: float = 0.0
     split_seed: int = 0
+    stratify: bool = True
     sample_rows: int = 0
     sample_classes: int = 0
     sample_seed: int = 0

@@ -217,7 +217,7 @@ def test_methods_lists_and_shows_cards(capsys):
     listed = capsys.readouterr().out
     for name in ("an", "bce", "em", "gr"):
         assert f"\n{name} " in f"\n{listed}"
-    assert "--model.head ridge, --model.head mean_difference." in listed.splitlines()[-1]
+    assert "--model.head ridge, --model.head lda, --model.head mean_difference." in listed.splitlines()[-1]
     main(["methods", "gr"])
     card = capsys.readouterr().out
     assert "IJCAI 2024" in card

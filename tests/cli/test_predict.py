@@ -277,7 +277,7 @@ def test_the_mean_labels_of_a_run_from_an_earlier_version(run, photos, capsys):
     card = json.loads((run / "model.json").read_text())
     del card["threshold"]["curve"]
     (run / "model.json").write_text(json.dumps(card))
-    assert "pass --threshold or --top_k, or train again" in fails(capsys, run, photos, "--mean_labels", "1")
+    assert "Pass --threshold or --top_k, or train again" in fails(capsys, run, photos, "--mean_labels", "1")
     predict(run, photos, "--threshold", "0.5")
 
 

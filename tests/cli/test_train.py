@@ -16,7 +16,8 @@ from spml.runs.console import Console
 from spml.runs.train import run_training
 from tests.runs.test_closed_form_runs import make_features
 
-QUICK = ["--data.unlisted", "negative", "--data.observe", "single", "--epochs", "1", "--threads", "1"]
+QUICK = ["--data.unlisted", "negative", "--data.observe", "single", "--method", "gr", "--epochs", "1"]
+QUICK += ["--threads", "1"]
 
 
 @pytest.fixture(scope="module")

@@ -192,7 +192,7 @@ def test_overwrite_replaces_the_run_and_keeps_other_files(tmp_path, features):
     output = tmp_path / "run"
     output.mkdir()
     (output / "mine.txt").write_text("mine")
-    options = ["train", str(features), "--threads", "1", "--output", str(output), "--epochs"]
+    options = ["train", str(features), "--method", "gr", "--threads", "1", "--output", str(output), "--epochs"]
     main([*options, "1"])
     main([*options, "2", "--overwrite"])
     assert len((output / "metrics.jsonl").read_text().splitlines()) == 2
@@ -211,7 +211,8 @@ def test_resume_without_a_run_or_with_other_settings(capsys, tmp_path, run, feat
 def test_resume_when_the_data_changed(capsys, tmp_path, features):
     copy = tmp_path / "features.npz"
     shutil.copy(features, copy)
-    options = ["train", str(copy), "--epochs", "1", "--threads", "1", "--output", str(tmp_path / "run")]
+    options = ["train", str(copy), "--method", "gr", "--epochs", "1", "--threads", "1"]
+    options += ["--output", str(tmp_path / "run")]
     main(options)
     with np.load(copy) as stored:
         arrays = dict(stored)
@@ -277,7 +278,8 @@ def test_a_full_disk_in_training_exits_with_1_and_keeps_the_last_checkpoint(
     from spml.engine.checkpoint import load_checkpoint
 
     output = tmp_path / "run"
-    options = ["train", str(features), "--epochs", "4", "--threads", "1", "--output", str(output)]
+    options = ["train", str(features), "--method", "gr", "--epochs", "4", "--threads", "1"]
+    options += ["--output", str(output)]
     written, fsync = [], files.os.fsync
 
     def full(fd):
@@ -298,7 +300,7 @@ def test_a_full_disk_in_training_exits_with_1_and_keeps_the_last_checkpoint(
 
 def test_a_loss_that_explodes_exits_with_1(capsys, tmp_path, features):
     said = fails(
-        capsys, "train", features, "--optim.name", "sgd", "--optim.lr", "1e38", "--threads", "1",
+        capsys, "train", features, "--method", "gr", "--optim.name", "sgd", "--optim.lr", "1e38", "--threads", "1",
         "--epochs", "3", "--output", tmp_path / "run", code=1,
     )  # fmt: skip
     assert "NaN or infinite" in said

@@ -466,7 +466,8 @@ def test_the_summary_says_what_to_distrust(folder, tmp_path, capsys):
     output = ["--threads", "1", "--method", "an", "--epochs", "1", "--output", str(tmp_path / "run")]
     capsys.readouterr()
     main(["train", str(data), *HIDDEN, *output])
-    assert "note: " not in capsys.readouterr().err
+    assert "note: 2 labels per sample assumed" in (printed := capsys.readouterr().err)
+    assert printed.count("note: ") == 1
     selected = json.loads((tmp_path / "run" / "summary.json").read_text())["selected"]
     assert selected["warnings"] == []
     main(["train", str(data), *HIDDEN, *output, "--overwrite", "--mean_labels", "3"])

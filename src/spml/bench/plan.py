@@ -37,8 +37,9 @@ _ADDED = {
     "sample_seed": 0,
     "file_column": "",
     "label_column": "",
+    "stratify": False,
 }
-"""Settings of the data that came after the first stores. At these, their defaults, they are left out of what
+"""Settings of the data that came after the first stores. At these values they are left out of what
 identifies a run, so that the runs of older stores are still found."""
 
 
@@ -143,7 +144,8 @@ def _config(spec: Spec, series: Series, params: Mapping[str, Any], root: Path) -
             candidate.settings,
             nested(params),
             # Every core makes a run of its own already, so no run starts processes to decode images.
-            {"data": {"workers": 0, **settings, "split_seed": series.seed}},
+            # All ways of hiding and all candidates have the same splits.
+            {"data": {"workers": 0, **settings, "split_seed": series.seed, "stratify": False}},
         )
     )
     if _from_file(config):

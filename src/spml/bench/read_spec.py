@@ -38,7 +38,7 @@ _FIRST = ["epochs", "batch_size", "select", "patience", "optim", "model"]
 """Settings in which a first phase may differ; of `model` only `frozen`, as both phases train one model."""
 
 _OBSERVE = [part.name for part in fields(DataConfig) if part.name.startswith("observe")]
-_SET_BY_COMPARISON = {"observe_seed", "split_seed", "cache"}
+_SET_BY_COMPARISON = {"observe_seed", "split_seed", "stratify", "cache"}
 _OF_DATA_SET = ["mean_labels", "empty", "train"]
 """Keys of a data set that are not settings of `Config.data`."""
 

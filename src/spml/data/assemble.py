@@ -149,7 +149,7 @@ def _set_aside_test(split: Split, records: Records, config: DataConfig) -> list[
         )
     share, seed = config.test_share, config.split_seed
     train = np.flatnonzero(split == "train")
-    held = hold_out(records.labels.take(train), share, seed, "test")
+    held = hold_out(records.labels.take(train), share, seed, "test", stratify=config.stratify)
     split[train[held]] = "test"
     return [f"{share:.0%} of the samples are set aside for the test (seed {seed}).{_shortfall(held, share)}"]
 
@@ -199,7 +199,7 @@ def _hold_out_validation(
     if (split == "val").any():
         return []
     share, seed = config.val_share, config.split_seed
-    held = hold_out(observed.take(train), share, seed)
+    held = hold_out(observed.take(train), share, seed, stratify=config.stratify)
     split[train[held]] = "val"
     return [
         f"{share:.0%} of the training samples are held out for validation (seed {seed})."

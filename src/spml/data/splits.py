@@ -34,7 +34,14 @@ def split_name(text: str) -> str | None:
     return SPELLINGS.get(text.strip().lower())
 
 
-def hold_out(observed: ObservedLabels, share: float, seed: int, part: Literal["val", "test"] = "val") -> Mask:
+def hold_out(
+    observed: ObservedLabels,
+    share: float,
+    seed: int,
+    part: Literal["val", "test"] = "val",
+    *,
+    stratify: bool = True,
+) -> Mask:
     """Draw the training samples that are held out for another split: round(share * N), at least one.
 
     The draw is stratified: of the known positives of each class, as near as possible to the same share is
@@ -51,6 +58,7 @@ def hold_out(observed: ObservedLabels, share: float, seed: int, part: Literal["v
         share: Share of them that is held out.
         seed: Seed of the draw.
         part: Split that they are held out for.
+        stratify: Draw as described. Otherwise the draw depends on N and the seed alone, whatever the labels.
 
     Returns:
         Boolean mask of shape (N,), true for the samples that are held out.
@@ -72,6 +80,9 @@ def hold_out(observed: ObservedLabels, share: float, seed: int, part: Literal["v
     key = ("split", seed) if part == "val" else ("split", "test", seed)
     order = permutation(count, *key)
     mask = np.zeros(count, np.bool_)
+    if not stratify:
+        mask[order[:held]] = True
+        return mask
     mask[order] = _stratified(observed.take(order), held, permutation(observed.num_classes, *key, "classes"))
     if not mask.any():
         raise InputError(
