@@ -74,8 +74,8 @@ def collect(folder, name):
 def add(folder, name):
     """Add the candidates of another store, made on the same data, splits and labels, to collected results.
 
-    What depends on other candidates is computed again from their committed results. A p-value needs the draws of
-    test samples, which only a store has: it is left out.
+    What depends on other candidates is computed again from their committed results. A p-value needs the draws
+    of test samples, which only a store has: it is left out where another candidate is the best now.
     """
     path = RESULTS / f"{name}.csv"
     with open(path, newline="") as stream:
@@ -101,7 +101,7 @@ def add(folder, name):
             }
     ranked = {c.name for c in spec.candidates if c.labels == "observed"}
     for data, hiding, mode in {(k[0], k[1], k[3]) for k in known}:
-        cell = {k: r for k, r in known.items() if (k[0], k[1], k[3]) == (data, hiding, mode) and k[2] in ranked}
+        cell = {k: known[k] for k in known if (k[0], k[1], k[3]) == (data, hiding, mode) and k[2] in ranked}
         best = max(cell, key=lambda k: float(cell[k]["mean_mAP"]))
         if cell[best]["best"] != "1":
             for k, row in cell.items():
@@ -196,7 +196,7 @@ def overview(track):
     for name in sorted(track.full):
         cells = [f"- | {percent(np.mean([track.mean(d, h, name, m) for d, h in pairs]))} | -" for m in MODES]
         lines.append(f"| {name} (reference) | {' | '.join(cells)} | - |")
-    note = "p: Wilcoxon's signed-rank test over these pairs, selected by `observed`, against the first row (Holm)."
+    note = "p: Wilcoxon's signed-rank test over these pairs against the first row, by `observed` (Holm)."
     return [*lines, "", note, ""]
 
 

@@ -41,7 +41,9 @@ def test_hold_out():
     two = ObservedLabels.from_index([0] * 13, 2)
     assert hold_out(two, 0.2, 0).sum() == 3, "round(2.6)"
     others = hold_out(ObservedLabels.from_index(np.arange(100) % 7, 7), 0.2, 0, stratify=False)
-    assert (hold_out(ObservedLabels.from_index(np.zeros(100, int), 2), 0.2, 0, stratify=False) == others).all()
+    assert (
+        hold_out(ObservedLabels.from_index(np.zeros(100, int), 2), 0.2, 0, stratify=False) == others
+    ).all()
     assert np.flatnonzero(others)[:5].tolist() == [6, 20, 29, 33, 43]  # as in earlier versions
     assert hold_out(two.take([0, 1]), 0.2, 0).sum() == 1
     with pytest.raises(InputError, match="1 training sample is too few to hold out 20%"):

@@ -192,7 +192,17 @@ def test_overwrite_replaces_the_run_and_keeps_other_files(tmp_path, features):
     output = tmp_path / "run"
     output.mkdir()
     (output / "mine.txt").write_text("mine")
-    options = ["train", str(features), "--method", "gr", "--threads", "1", "--output", str(output), "--epochs"]
+    options = [
+        "train",
+        str(features),
+        "--method",
+        "gr",
+        "--threads",
+        "1",
+        "--output",
+        str(output),
+        "--epochs",
+    ]
     main([*options, "1"])
     main([*options, "2", "--overwrite"])
     assert len((output / "metrics.jsonl").read_text().splitlines()) == 2

@@ -142,7 +142,7 @@ def _print_rows(headers: Sequence[str], rows: Sequence[tuple[str, bool, Sequence
     for name, emphasised, cells in rows:
         table.add_row(Text(name, style="bold" if emphasised else ""), *cells)
     print()
-    # Rich would cut numbers where a terminal is narrow; a terminal wraps them. A file has room for every name.
+    # Rich would cut numbers where a terminal is narrow; a terminal wraps them. A file has room for names.
     width = max(shutil.get_terminal_size().columns, 120) if terminal else 1000
     Console(width=width).print(table)
 
