@@ -310,8 +310,8 @@ def test_a_full_disk_in_training_exits_with_1_and_keeps_the_last_checkpoint(
 
 def test_a_loss_that_explodes_exits_with_1(capsys, tmp_path, features):
     said = fails(
-        capsys, "train", features, "--method", "gr", "--optim.name", "sgd", "--optim.lr", "1e38", "--threads", "1",
-        "--epochs", "3", "--output", tmp_path / "run", code=1,
+        capsys, "train", features, "--method", "gr", "--optim.name", "sgd", "--optim.lr", "1e38",
+        "--threads", "1", "--epochs", "3", "--output", tmp_path / "run", code=1,
     )  # fmt: skip
     assert "NaN or infinite" in said
     assert "learning rate 1e+38" in said

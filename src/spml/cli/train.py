@@ -22,7 +22,8 @@ _ALIASES = {
 _COMMON = (
     CommonOption("--method"),
     CommonOption(
-        "--head", "what is trained or solved on the features: `linear`, `mlp`, ..., or in seconds `ridge`"
+        "--head",
+        "what is trained or solved on the features: `linear`, `mlp`, ..., or in seconds `ridge` or `lda`",
     ),
     CommonOption("--backbone"),
     CommonOption("--weights"),
