@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 
 from ...data import Samples
 from ...data.dataset import Rows
 from ...errors import InputError
-
-if TYPE_CHECKING:
-    from ..top import Top
 
 MAX_FEATURES = 20_000
 """Largest number of features. The covariance of more does not fit into the memory of most machines, and its
@@ -124,27 +121,27 @@ def batch_rows(width: int) -> int:
 
 
 @torch.no_grad()
-def moments(samples: Samples, top: Top, *, rows: int | None = None) -> Moments:
+def moments(samples: Samples, top: nn.Module, *, rows: int | None = None) -> Moments:
     """Compute the moments of the inputs of the top's head and of the known positives.
 
     A known negative has label 0, like an unknown label.
 
     Args:
         samples: Feature vectors and observed labels.
-        top: Top whose scaling has been fitted.
+        top: Top whose scaling has been fitted, on any device.
         rows: Number of samples per batch.
 
     Raises:
         InputError: All samples have the same features, or no label is a known positive.
     """
-    width, classes = top.num_features, top.num_classes
+    width, classes = int(samples.inputs.fetch([0], None).shape[1]), samples.observed.num_classes
     total = MomentSum(width, classes)
     for features, labels in _batches(samples, top, rows or batch_rows(max(width, classes))):
         total.add(features, labels)
     return total.moments()
 
 
-def _batches(samples: Samples, top: Top, rows: int) -> Iterator[tuple[Tensor, Tensor]]:
+def _batches(samples: Samples, top: nn.Module, rows: int) -> Iterator[tuple[Tensor, Tensor]]:
     """Yield the inputs (B, D) of the head and the labels (B, C) of each batch, in float64."""
     device = next(top.parameters()).device
     for start in range(0, len(samples), rows):
