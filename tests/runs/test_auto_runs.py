@@ -11,10 +11,14 @@ import torch
 import spml
 from spml.cli.main import main
 from spml.config import from_dict, read_yaml
+from spml.data import Samples
+from spml.data.matrix import FeatureMatrix
 from spml.decisions import global_threshold
+from spml.labels import ObservedLabels
 from spml.metrics import sp_score
 from spml.models import load_classifier
 from spml.runs import resolve as resolving
+from spml.runs import solve
 from tests.faults.test_bad_input import fails
 from tests.faults.test_kill import make_photos
 from tests.runs.test_closed_form_runs import BACKBONE, HIDE, make_features, make_weights
@@ -227,3 +231,17 @@ def test_a_finished_part_is_not_made_again(tuned, capsys):
     main(["train", "--output", str(tuned), "--resume"])
     assert (tuned / "head" / "summary.json").stat().st_mtime_ns == before
     assert summary_of(tuned)["candidates"]
+
+
+def test_known_labels_are_those_of_the_rows_in_their_order():
+    generator = np.random.default_rng(0)
+    ternary = generator.integers(-1, 2, (9, 3)).astype(np.int8)
+    parts = [
+        Samples(tuple(map(str, range(len(part)))), FeatureMatrix(np.zeros((len(part), 1))), labels)
+        for part in (ternary[:6], ternary[6:])
+        for labels in [ObservedLabels.from_ternary(part)]
+    ]
+    known = solve._KnownLabels(*parts)
+    for rows in (np.array([7, 0, 8, 3]), np.array([2, 1]), np.array([6, 8])):
+        assert (known.of(rows) == ternary[rows]).all()
+        assert known.of(rows) is known.of(rows)

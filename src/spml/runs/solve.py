@@ -202,19 +202,20 @@ def _solve_ensemble(
     started, count = time.perf_counter(), len(train)
     by_truth = isinstance(judge, Judge) and judge.metric == "val/mAP"
     labelled = sum(int((part.observed.positives_per_sample() > 0).sum()) for part in (train, val))
-    observed = np.concatenate([train.observed.to_ternary(), val.observed.to_ternary()])
+    few = labelled < models.FEW and (count + len(val)) * train.observed.num_classes <= models.MOST_SCORES
+    known = _KnownLabels(train, val)
 
     def score(scores: npt.NDArray[np.float32], rows: npt.NDArray[np.int64]) -> float:
         if by_truth:
             assert isinstance(judge, Judge)
             return judge.true_map(scores, rows - count)
-        return sp_score(scores, observed[rows], mean_labels).score
+        return sp_score(scores, known.of(rows), mean_labels).score
 
     solved = models.fit_auto(
         train,
         val,
         score,
-        cross_validate=labelled < models.FEW and not by_truth,
+        cross_validate=few and not by_truth,
         mean_labels=mean_labels,
         seed=config.seed,
         report=report,
@@ -232,6 +233,27 @@ def _solve_ensemble(
         report(line)
     record = {"members": len(members), **judge(held_out), "seconds": round(seconds, 3)}
     return Fitted([record], 0, seconds, 1, {}, members=members, held_out=held_out, tried=solved.tried)
+
+
+class _KnownLabels:
+    """Observed labels of training samples, followed by validation samples, as the SP-score takes them."""
+
+    def __init__(self, train: Samples, val: Samples) -> None:
+        self._parts = train, val
+        self._rows: npt.NDArray[np.int64] | None = None
+        self._labels: npt.NDArray[Any] | None = None
+
+    def of(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+        """Labels of some samples. Those of the last ones are kept: all solutions have the same."""
+        if self._rows is not rows or self._labels is None:
+            train, val = self._parts
+            position = np.argsort(rows, kind="stable")
+            in_val = rows[position] >= len(train)
+            parts = [train.observed.take(rows[position][~in_val])]
+            parts.append(val.observed.take(rows[position][in_val] - len(train)))
+            ternary = np.concatenate([part.to_ternary() for part in parts])
+            self._rows, self._labels = rows, ternary[np.argsort(position)]
+        return self._labels
 
 
 def _members_table(members: Sequence[dict[str, Any]]) -> list[str]:

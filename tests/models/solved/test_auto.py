@@ -285,7 +285,7 @@ def test_a_structure_that_contradicts_itself_is_refused():
 
 
 def test_more_validation_samples_than_are_needed_are_scored_all_the_same(monkeypatch):
-    monkeypatch.setattr(auto, "MOST_HELD_OUT", 40)
+    monkeypatch.setattr(auto, "MOST_SCORES", 40 * C + 1)
     train, val, used = make_samples(150), make_samples(90, seed=1), []
 
     def score(scores, rows):

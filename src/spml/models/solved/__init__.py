@@ -1,6 +1,6 @@
 """Heads that are solved instead of trained: ridge, LDA, class-mean difference, and the auto head."""
 
-from .auto import FEW, AutoHead, fit_auto
+from .auto import FEW, MOST_SCORES, AutoHead, fit_auto
 from .ensemble import Ensemble, EnsembleSettings
 from .linear import (
     CLOSED_FORM,
@@ -22,6 +22,7 @@ __all__ = [
     "FINITE_PENALTIES",
     "LDA",
     "MEAN_DIFFERENCE",
+    "MOST_SCORES",
     "PENALTIES",
     "RIDGE",
     "AutoHead",

@@ -40,8 +40,9 @@ FEW = 2500
 """Number of labelled samples below which members are selected by cross-validation."""
 
 FOLDS = 5
-MOST_HELD_OUT = 50_000
-"""Largest number of validation samples that members are selected on."""
+MOST_SCORES = 5_000_000
+"""Largest number of scores (samples x classes) that a solution is selected on. A hundred solutions are kept
+at a time, in 2 GB."""
 
 DENSE_WIDTHS, SPARSE_WIDTHS = (1.0, 0.3, 0.1), (1.0, 0.3)
 SPARSE_SHARE = 0.2
@@ -117,7 +118,7 @@ def fit_auto(
         order = permutation(len(pool), "folds", seed)
         folds = [np.sort(order[first::FOLDS]) for first in range(min(FOLDS, len(pool)))]
     else:
-        chosen = permutation(len(val), "held out", seed)[:MOST_HELD_OUT]
+        chosen = permutation(len(val), "held out", seed)[: max(1, MOST_SCORES // pool.classes)]
         folds = [np.sort(validation[chosen])]
     rows = np.concatenate(folds)
     candidates: list[_Candidate] = []
