@@ -296,3 +296,8 @@ def test_more_validation_samples_than_are_needed_are_scored_all_the_same(monkeyp
     assert all(len(rows) == 40 and rows.min() >= 150 for rows in used)
     assert result.held_out.shape == (90, C)
     assert result.rows.tolist() == list(range(150, 240))
+    # All of them are scored alike: those that selected have the same scores when selected by all.
+    monkeypatch.setattr(auto, "MOST_SCORES", 10_000)
+    whole = fit(train, val, score=lambda scores, rows: 0.5)
+    for column in range(C):
+        assert np.corrcoef(result.held_out[:, column], whole.held_out[:, column])[0, 1] > 0.999

@@ -144,27 +144,57 @@ def fit_auto(
         highest = max(candidate.score for candidate in candidates if candidate.scaling == scaling)
         report(f"auto head: spaces of {scaling} features solved, best {100 * highest:.2f}")
     members = _weigh(candidates)
+    scores = np.stack([candidate.scores for candidate, _ in members])
+    sum_of = _Sum(np.asarray([weight for _, weight in members]), scores)
+    total = sum_of(scores)
+    every_row, every_total = rows, total
     if cross_validate:
-        scores = np.stack([candidate.scores for candidate, _ in members])
         for scaling in dict.fromkeys(candidate.scaling for candidate, _ in members):
             widths = tuple(dict.fromkeys(c.width for c, _ in members if c.scaling == scaling))
             fitted[scaling] = Spaces(pool, everything, scaling, widths, seed)
-    else:
-        rows, scores = validation, _score_members(fitted, [c for c, _ in members], validation)
+    elif len(rows) < len(validation):
+        every_row = validation
+        chosen_members = [candidate for candidate, _ in members]
+        every_total = np.concatenate(
+            [sum_of(_score_members(fitted, chosen_members, batch)) for batch in pool.batches(validation)]
+        )
     start = _start(pool, candidates, fitted, training, cross_validate, mean_labels, seed)
     unseen = next(iter(fitted.values())).solvers[0].share == 0
     if not cross_validate:
         for spaces in fitted.values():
             spaces.add(validation)
-    head = _assemble(pool, members, fitted, start, scores)
-    total = _total(head, scores)
+    head = _assemble(pool, members, fitted, start, sum_of)
     order = np.argsort(rows)
     labels = pool.labels(rows[order]) * ~unseen  # scores of unseen classes say nothing there
     offset, scale = class_logits(torch.from_numpy(total[order]), labels, mean_labels)
     head.offset.copy_(offset)
     head.scale.copy_(scale)
     _centre(head, pool, rows[order], unseen)
-    return AutoHead(head, head.offset.numpy() + head.scale.numpy() * total, rows, tried)
+    return AutoHead(head, head.offset.numpy() + head.scale.numpy() * every_total, every_row, tried)
+
+
+class _Sum:
+    """Weighted sum of the scores of members, each standardised by class.
+
+    Args:
+        weights: Weight of each member, of shape (M,).
+        scores: Scores (M, H, C) of held-out samples by members that were not solved on them.
+
+    Attributes:
+        centre, spread: Mean and deviation of these scores, float32 of shape (M, C).
+    """
+
+    def __init__(self, weights: npt.NDArray[np.float64], scores: Scores) -> None:
+        self._weights = weights.astype(np.float32)
+        self.centre = scores.mean(1, dtype=np.float64).astype(np.float32)
+        spread = np.maximum(scores.std(1, dtype=np.float64), _SMALLEST_SPREAD)
+        self.spread = spread.astype(np.float32)
+
+    def __call__(self, scores: Scores) -> Scores:
+        """Return the sum (B, C) for scores (M, B, C)."""
+        standardised = (scores - self.centre[:, None]) / self.spread[:, None]
+        total: Scores = np.einsum("m,mbc->bc", self._weights, standardised)
+        return total
 
 
 def _is_sparse(pool: Pool, rows: Rows) -> bool:
@@ -285,9 +315,9 @@ def _assemble(
     members: list[tuple[_Candidate, float]],
     fitted: dict[str, Spaces],
     start: _Start | None,
-    scores: Scores,
+    sum_of: _Sum,
 ) -> Ensemble:
-    """Put the members together as they are solved now, standardised by their held-out scores (M, H, C)."""
+    """Put the members together as they are solved now, standardised as in the selection."""
     keys = list(dict.fromkeys((member.scaling, member.width) for member, _ in members))
     spaces = [
         SpaceSettings(scaling, fitted[scaling].features(fitted[scaling].widths.index(width)), width)
@@ -320,22 +350,14 @@ def _assemble(
         assert isinstance(layer, nn.Linear)
         own = fitted[member.scaling]
         own.solvers[own.widths.index(member.width)].fill(layer, member.head, member.penalty)
-    head.centre.copy_(torch.from_numpy(scores.mean(1, dtype=np.float64)))
-    spread = scores.std(1, dtype=np.float64)
-    head.spread.copy_(torch.from_numpy(np.maximum(spread, _SMALLEST_SPREAD)))
+    head.centre.copy_(torch.from_numpy(sum_of.centre))
+    head.spread.copy_(torch.from_numpy(sum_of.spread))
     if start:
         assert head.start is not None
         assert head.start_scaling is not None
         head.start.load_state_dict(start.layer.state_dict())
         head.start_scaling.load_state_dict(start.fitted.state_dict())
     return head
-
-
-def _total(head: Ensemble, scores: Scores) -> npt.NDArray[np.float32]:
-    """Weighted sum (H, C) of standardised scores (M, H, C)."""
-    centre, spread = head.centre.numpy()[:, None], head.spread.numpy()[:, None]
-    total: npt.NDArray[np.float32] = np.einsum("m,mhc->hc", head.weight.numpy(), (scores - centre) / spread)
-    return total
 
 
 def _centre(head: Ensemble, pool: Pool, rows: Rows, unseen: Tensor) -> None:
