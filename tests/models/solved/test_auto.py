@@ -301,3 +301,31 @@ def test_more_validation_samples_than_are_needed_are_scored_all_the_same(monkeyp
     whole = fit(train, val, score=lambda scores, rows: 0.5)
     for column in range(C):
         assert np.corrcoef(result.held_out[:, column], whole.held_out[:, column])[0, 1] > 0.999
+
+
+def of(features, index):
+    """Training and validation samples of the same features."""
+    samples = Samples(
+        tuple(map(str, range(len(index)))),
+        FeatureMatrix(np.asarray(features, np.float32)),
+        ObservedLabels.from_index(np.asarray(index, np.int64), 2),
+    )
+    return samples, samples
+
+
+@pytest.mark.parametrize("cross_validate", [True, False])
+def test_a_scaling_that_makes_all_samples_equal_is_left_out(cross_validate):
+    values = np.arange(1, 41)[:, None]
+    head = fit(*of(values, values[:, 0] > 20), cross_validate=cross_validate).head
+    assert {space.scaling for space in head.settings.spaces} == {"standard"}
+    assert (head(torch.tensor([[3.0], [38.0]])).argmax(1) == torch.tensor([0, 1])).all()
+    # With both signs, most distances between rows of length 1 are 0.
+    signs = np.where(np.arange(40) < 30, 1, -1)[:, None]
+    head = fit(*of(signs, signs[:, 0] < 0), cross_validate=cross_validate).head
+    assert (head(torch.tensor([[1.0], [-1.0]])).argmax(1) == torch.tensor([0, 1])).all()
+
+
+@pytest.mark.parametrize("cross_validate", [True, False])
+def test_equal_samples_are_refused(cross_validate):
+    with pytest.raises(InputError, match="have the same features"):
+        fit(*of(np.ones((20, 3)), np.arange(20) % 2), cross_validate=cross_validate)

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from ...data import Samples
 from ...data.draws import permutation
+from ...errors import InputError
 from ..scaling import SQRT_L2, STANDARD, TFIDF, Scaling
 from .calibration import class_logits
 from .ensemble import (
@@ -123,6 +124,7 @@ def fit_auto(
     rows = np.concatenate(folds)
     candidates: list[_Candidate] = []
     tried: list[dict[str, Any]] = []
+    problem: InputError | None = None
     fitted: dict[str, Spaces] = {}
     sparse = _is_sparse(pool, training)
     for scaling in (STANDARD, SQRT_L2, *([TFIDF] if sparse else [])):
@@ -130,12 +132,17 @@ def fit_auto(
         if pool.width <= LINEAR_LIMIT:
             widths = (0.0, *widths)
         paths: list[dict[tuple[str, float], list[Scores]]] = [{} for _ in widths]
-        for held in folds:
-            solved_on = np.setdiff1d(everything, held) if cross_validate else training
-            spaces = Spaces(pool, solved_on, scaling, widths, seed)
-            for path, part in zip(paths, _score_paths(spaces, held), strict=True):
-                for key, scores in part.items():
-                    path.setdefault(key, []).append(scores)
+        try:
+            for held in folds:
+                solved_on = np.setdiff1d(everything, held) if cross_validate else training
+                spaces = Spaces(pool, solved_on, scaling, widths, seed)
+                for path, part in zip(paths, _score_paths(spaces, held), strict=True):
+                    for key, scores in part.items():
+                        path.setdefault(key, []).append(scores)
+        except InputError as error:
+            # One scaling may make all samples equal, such as length 1 of a single feature.
+            problem = error
+            continue
         if not cross_validate:
             fitted[scaling] = spaces
         for width, path in zip(widths, paths, strict=True):
@@ -143,6 +150,8 @@ def fit_auto(
             candidates, tried = [*candidates, *best], [*tried, *scored]
         highest = max(candidate.score for candidate in candidates if candidate.scaling == scaling)
         report(f"auto head: spaces of {scaling} features solved, best {100 * highest:.2f}")
+    if problem and not candidates:
+        raise problem
     members = _weigh(candidates)
     scores = np.stack([candidate.scores for candidate, _ in members])
     sum_of = _Sum(np.asarray([weight for _, weight in members]), scores)

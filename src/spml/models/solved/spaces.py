@@ -148,8 +148,9 @@ class Solver:
 def kernel_map(between: Tensor, width: float) -> KernelMap:
     """Kernel map for the squared distances (M, M) between landmarks."""
     upper = between[tuple(torch.triu_indices(len(between), len(between), 1))]
-    median = float(upper.median()) if len(upper) else 1.0
-    gamma = 1 / (2 * width * max(median, torch.finfo(torch.float32).tiny))
+    # Where more than half of the landmarks are equal, the median of all distances would be 0.
+    median = float(upper[upper > 0].median()) if upper.any() else 1.0
+    gamma = 1 / (2 * width * median)
     values, vectors = torch.linalg.eigh((between.double() * -gamma).exp())
     kept = values > _SMALLEST_EIGENVALUE * values[-1]
     space = KernelMap(len(between), int(kept.sum()))
