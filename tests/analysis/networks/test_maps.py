@@ -220,8 +220,8 @@ def test_photographs_with_a_frozen_backbone(shared: Path, tmp_path: Path) -> Non
     weights = str(shared / "data/models/mobilenetv2_100_tf_bncal.safetensors")
     folder = tmp_path / "run"
     spml.train(
-        data, model={"weights": weights, "head": "ridge"}, threads=1, accelerator="cpu", quiet=True,
-        data={"size": 160, "workers": 0, "images": str(source)}, output=str(folder),
+        data, model={"weights": weights, "head": "ridge", "scaling": "standard"}, threads=1, quiet=True,
+        data={"size": 160, "workers": 0, "images": str(source)}, accelerator="cpu", output=str(folder),
     )  # fmt: skip
     run, (classifier, _) = spml.load(folder), load_classifier(folder)
     found = shown(maps([folder], images=5, threshold=0.0, top=3).table)
