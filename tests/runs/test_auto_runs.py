@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 
 import numpy as np
@@ -205,7 +207,10 @@ def tuned(tmp_path_factory):
     photos, weights = make_photos(folder / "photos"), make_weights(folder / "tiny.safetensors")
     options = ["--model.weights", str(weights), "--model.backbone", BACKBONE, "--method", "auto"]
     options += ["--model.frozen", "no", "--epochs", "2", "--threads", "1", "--data.workers", "0"]
-    main(["train", str(photos), *options, "--output", str(folder / "run")])
+    said = io.StringIO()
+    with contextlib.redirect_stderr(said):
+        main(["train", str(photos), *options, "--output", str(folder / "run")])
+    assert "no effect" not in said.getvalue()
     return folder / "run"
 
 
@@ -219,6 +224,7 @@ def test_fine_tuning_is_kept_only_if_its_score_is_higher(tuned):
     for name, score in scores.items():
         assert summary_of(tuned / name)["validation"]["val/SP"] == score
     assert read_yaml(tuned / "fine-tuned" / "config.yaml").method == "gr"
+    assert read_yaml(tuned / "fine-tuned" / "config.yaml").epochs == 2
     assert read_yaml(tuned / "fine-tuned" / "config.yaml").init_from == str(tuned / "head")
     config = read_yaml(tuned / "config.yaml")
     assert (config.method, config.model.frozen) == ("auto", "no")

@@ -46,7 +46,16 @@ def fine_tune(config: Config, folder: Path, *, resume: bool, train: Train, conso
         run_files.clear(folder)
         write_text(folder / run_files.CONFIG, to_yaml(config))
     frozen = replace(config.model, frozen="yes", scaling="auto", scores="auto")
-    head = replace(config, model=frozen, output=str(folder / HEAD))
+    # What says how to train is for the second run.
+    defaults = Config()
+    head = replace(
+        config,
+        model=frozen,
+        optim=defaults.optim,
+        epochs=defaults.epochs,
+        patience=defaults.patience,
+        output=str(folder / HEAD),
+    )
     tuned = replace(
         config,
         method=recipes.read("default")["trained"],
