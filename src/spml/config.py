@@ -219,8 +219,7 @@ class Config:
         method: Registered method; `spml methods` lists them. `auto` solves ridge regression and LDA on
             several spaces of features and averages the best by the validation score, without training; it is
             the default on the features of a file or of a frozen backbone. With --model.frozen no, the network
-            is then fine-tuned from there, and kept if its validation score is higher. Left empty for a single
-            head in closed form.
+            is then fine-tuned, and kept if it scores clearly higher. Left empty for a head in closed form.
         hp: Hyper-parameters of the method; `spml methods NAME` lists them.
         epochs: Number of passes over the training set.
         batch_size: Samples per step, over all devices.

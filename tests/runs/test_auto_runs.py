@@ -19,8 +19,9 @@ from spml.decisions import global_threshold
 from spml.labels import ObservedLabels
 from spml.metrics import sp_score
 from spml.models import load_classifier
+from spml.runs import fine_tune, solve
 from spml.runs import resolve as resolving
-from spml.runs import solve
+from spml.runs.console import Console
 from tests.faults.test_bad_input import fails
 from tests.faults.test_kill import make_photos
 from tests.runs.test_closed_form_runs import BACKBONE, HIDE, make_features, make_weights
@@ -218,7 +219,9 @@ def test_fine_tuning_is_kept_only_if_its_score_is_higher(tuned):
     summary = summary_of(tuned)
     scores = {part["run"]: part["val/SP"] for part in summary["candidates"]}
     kept = [part["run"] for part in summary["candidates"] if part["kept"]]
-    assert kept == ["fine-tuned" if scores["fine-tuned"] > scores["head"] else "head"]
+    ahead = scores["fine-tuned"] > scores["head"]
+    assert (summary["lead_z"] is not None) == ahead
+    assert kept == ["fine-tuned" if ahead and summary["lead_z"] > 2.5 else "head"]
     for name in ("model.safetensors", "model.json"):
         assert (tuned / name).read_bytes() == (tuned / kept[0] / name).read_bytes()
     for name, score in scores.items():
@@ -251,3 +254,31 @@ def test_known_labels_are_those_of_the_rows_in_their_order():
     for rows in (np.array([7, 0, 8, 3]), np.array([2, 1]), np.array([6, 8])):
         assert (known.of(rows) == ternary[rows]).all()
         assert known.of(rows) is known.of(rows)
+
+
+@pytest.mark.parametrize(("gain", "kept"), [(0.0, "head"), (0.1, "head"), (1.0, "fine-tuned")])
+def test_a_small_lead_is_not_trusted(tmp_path, gain, kept):
+    generator = np.random.default_rng(0)
+    index = generator.integers(0, 4, 200)
+    labels, base = ObservedLabels.from_index(index, 4), generator.normal(size=(200, 4)) + np.eye(4)[index]
+    better = base + gain * np.eye(4)[index] + 0.3 * generator.normal(size=(200, 4))
+
+    def train(part, goes_on):
+        own = tmp_path / "run" / ("head" if part.method == "auto" else "fine-tuned")
+        own.mkdir()
+        scores = (base if part.method == "auto" else better).astype(np.float32)
+        fine_tune.write_validation(own, scores, labels)
+        summary = {
+            "selected": {"metric": "val/SP", "mean_labels": 1.0},
+            "validation": {"val/SP": sp_score(scores, index, 1.0).score},
+            "test": None,
+        }
+        (own / "summary.json").write_text(json.dumps(summary))
+
+    config = from_dict({"method": "auto", "model": {"frozen": "no"}})
+    console = Console(silent=True)
+    fine_tune.fine_tune(config, tmp_path / "run", resume=False, train=train, console=console)
+    summary = summary_of(tmp_path / "run")
+    assert [part["run"] for part in summary["candidates"] if part["kept"]] == [kept]
+    if gain == 0.1:  # ahead, but not far enough
+        assert 0 < summary["lead_z"] < 2.5

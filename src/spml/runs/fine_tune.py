@@ -10,13 +10,21 @@ from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import numpy as np
+import numpy.typing as npt
+
 from ..config import Config, to_yaml
-from ..files import write_json, write_text, write_with
+from ..files import write_bytes, write_json, write_text, write_with
+from ..labels import ObservedLabels
+from ..metrics import compare_ranks, observed_ranks
 from . import folder as run_files
 from . import recipes
 from .console import Console
 
 HEAD, TUNED = "head", "fine-tuned"
+TRUSTED = 2.5
+"""Difference of SP-scores, in its standard deviations, from which the fine-tuned network is kept."""
+
 _KEPT = (*run_files.MODEL, run_files.METRICS, run_files.CURVES, run_files.EXAMPLES, run_files.SKIPPED)
 
 Train = Callable[[Config, bool], None]
@@ -24,10 +32,13 @@ Train = Callable[[Config, bool], None]
 
 
 def fine_tune(config: Config, folder: Path, *, resume: bool, train: Train, console: Console) -> Path:
-    """Train the two runs in folders of their own, and copy the one with the higher validation score.
+    """Train the two runs in folders of their own, and copy one of them: the network if it is clearly better.
 
     Both are scored on the same validation samples, which neither was fitted to: the head by members that were
-    not solved on them, the network at its best epoch. Of equal ones, the head is kept.
+    not solved on them, the network at its best epoch. The network is kept if its SP-score is ahead by more
+    than 2.5 standard deviations of the difference (paired bootstrap), since the best of several epochs looks
+    better than it is, and the head learns from the validation samples in the end. With full labels, the
+    higher mAP decides.
 
     Args:
         config: Resolved settings with method `auto` and a backbone that is not frozen.
@@ -71,20 +82,48 @@ def fine_tune(config: Config, folder: Path, *, resume: bool, train: Train, conso
             train(part, resume and run_files.holds_run(own))
         summaries[name] = json.loads((own / run_files.SUMMARY).read_text(encoding="utf-8"))
     scores = {name: _score(summary) for name, summary in summaries.items()}
+    metric = summaries[HEAD]["selected"]["metric"]
+    z = None
     chosen = TUNED if scores[TUNED] > scores[HEAD] else HEAD
+    if chosen == TUNED and metric == "val/SP":
+        z = _lead(folder, float(summaries[HEAD]["selected"]["mean_labels"]))
+        chosen = TUNED if z > TRUSTED else HEAD
     for name in _KEPT:
         source = folder / chosen / name
         if source.is_file():
             write_with(folder / name, partial(_copy, source))
-    metric = summaries[HEAD]["selected"]["metric"]
     candidates = [
         {"run": name, metric: scores[name], "test": summaries[name]["test"], "kept": name == chosen}
         for name in summaries
     ]
-    write_json(folder / run_files.SUMMARY, {**summaries[chosen], "candidates": candidates})
+    write_json(folder / run_files.SUMMARY, {**summaries[chosen], "candidates": candidates, "lead_z": z})
     told = ", ".join(f"{name} {100 * score:.2f}" for name, score in scores.items())
-    console.line(f"{metric}: {told}; kept: {chosen}\n{folder}: done")
+    lead = "" if z is None else f" (z = {z:.1f}; above {TRUSTED:g} is trusted)"
+    console.line(f"{metric}: {told}{lead}; kept: {chosen}\n{folder}: done")
     return folder
+
+
+def write_validation(folder: Path, scores: npt.NDArray[np.float32], observed: ObservedLabels) -> None:
+    """Keep the scores (N, C) and observed labels of the validation samples of a run.
+
+    Raises:
+        SpmlError: The file could not be written.
+    """
+    from safetensors.numpy import save
+
+    labels = observed.to_ternary() if observed.index is None else observed.index
+    write_bytes(folder / run_files.VALIDATION, save({"scores": scores, "observed": labels}))
+
+
+def _lead(folder: Path, mean_labels: float) -> float:
+    """How far the network is ahead of the head in SP-score, in standard deviations of the difference."""
+    from safetensors.numpy import load_file
+
+    kept = {name: load_file(folder / name / run_files.VALIDATION) for name in (HEAD, TUNED)}
+    ranks = {name: observed_ranks(part["scores"], part["observed"]) for name, part in kept.items()}
+    compared = compare_ranks(ranks, len(kept[HEAD]["scores"]), mean_labels)
+    # JSON knows no infinity.
+    return min(next(candidate.z for candidate in compared.candidates if candidate.name == HEAD), 1e6)
 
 
 def _score(summary: dict[str, Any]) -> float:

@@ -18,9 +18,22 @@ EXAMPLES = "examples.png"
 SKIPPED = "skipped.csv"
 MODEL = ("model.safetensors", "model.json")
 OBJECTIVE = "objective.safetensors"
+VALIDATION = "validation.safetensors"
 FEATURES = "features"
 SCORES, SCORED_SAMPLES, SCORED_EPOCHS = "scores", "samples.safetensors", "epoch-*.safetensors"
-_FILES = (CONFIG, METRICS, SUMMARY, CURVES, EXAMPLES, SKIPPED, *MODEL, OBJECTIVE, CURRENT, PREVIOUS)
+_FILES = (
+    CONFIG,
+    METRICS,
+    SUMMARY,
+    CURVES,
+    EXAMPLES,
+    SKIPPED,
+    *MODEL,
+    OBJECTIVE,
+    VALIDATION,
+    CURRENT,
+    PREVIOUS,
+)
 
 
 def holds_run(folder: Path) -> bool:

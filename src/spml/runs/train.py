@@ -25,7 +25,7 @@ from ..methods.base import Objective
 from . import folder as run_files
 from .build import Build, frozen_features, make_backbone, start_objective
 from .console import Console
-from .fine_tune import fine_tune
+from .fine_tune import fine_tune, write_validation
 from .recording import Recorder, choose_samples
 from .resolve import Resolved, open_for_backbone, resolve, run_folder
 from .scaling import settle_scaling, some_rows
@@ -34,7 +34,12 @@ from .summary import Finished, write_results
 
 
 def run_training(
-    config: Config, *, resume: bool = False, overwrite: bool = False, console: Console | None = None
+    config: Config,
+    *,
+    resume: bool = False,
+    overwrite: bool = False,
+    console: Console | None = None,
+    keep_validation: bool = False,
 ) -> Path:
     """Train a model and write the folder of the run.
 
@@ -43,6 +48,7 @@ def run_training(
         resume: Go on with the run in the folder.
         overwrite: Replace the run in the folder.
         console: Shows progress; by default on standard error.
+        keep_validation: Also keep the scores and observed labels of the validation samples in the folder.
 
     Returns:
         The folder.
@@ -64,7 +70,7 @@ def run_training(
         torch.set_num_threads(config.threads)
     try:
         with torch.random.fork_rng():
-            return _train(config, folder, resume, console)
+            return _train(config, folder, resume, console, keep_validation)
     finally:
         torch.set_num_threads(threads)
 
@@ -90,7 +96,9 @@ def complete_config(config: Config, *, resume: bool = False, console: Console | 
     return run.config
 
 
-def _train(config: Config, folder: Path, resume: bool, console: Console) -> Path:
+def _train(
+    config: Config, folder: Path, resume: bool, console: Console, keep_validation: bool = False
+) -> Path:
     started = time.perf_counter()
     run = resolve(config, partial(open_for_backbone, report=console.line))
     config, data, fingerprint = run.config, run.data, run.data.fingerprint()
@@ -99,7 +107,7 @@ def _train(config: Config, folder: Path, resume: bool, console: Console) -> Path
             _check_same_settings(folder, config)
 
         def train(part: Config, goes_on: bool) -> None:
-            run_training(part, resume=goes_on, overwrite=not goes_on, console=console)
+            run_training(part, resume=goes_on, overwrite=not goes_on, console=console, keep_validation=True)
 
         return fine_tune(config, folder, resume=resume, train=train, console=console)
     recorded = choose_samples(config.record_samples, data) if config.record == "scores" else {}
@@ -170,6 +178,8 @@ def _train(config: Config, folder: Path, resume: bool, console: Console) -> Path
                     "devices": config.devices,
                 },
             )
+            if keep_validation:
+                write_validation(folder, scores["val"], data.splits["val"].observed)
             console.line(write_results(folder, finished))
         fabric.barrier()
     give_back_freed_memory()
