@@ -38,7 +38,7 @@ from spml.data.draws import permutation
 from spml.decisions import global_threshold
 from spml.metrics import mean_average_precision, sp_score
 from spml.models.scaling import SQRT_L2, STANDARD, TFIDF, make_scaling
-from spml.models.solved import LDA, RIDGE, auto
+from spml.models.solved import LDA, RIDGE, auto, search
 from spml.models.solved.calibration import class_logits
 from spml.models.solved.ensemble import squared_distances
 from spml.models.solved.spaces import Pool, Spaces
@@ -111,10 +111,10 @@ class Problem:
         self.validation, self.test = self.labelled[len(train) :], np.arange(count, len(self.pool))
         self.observed = np.concatenate([train.observed.to_ternary(), val.observed.to_ternary()])
         self.truth, self.empty = data.truth["test"].to_ternary(), data.empty
-        self.sparse = auto._is_sparse(self.pool, self.training)
+        self.sparse = search.is_sparse(self.pool, self.training)
         self.scalings = (STANDARD, SQRT_L2, *([TFIDF] if self.sparse else []))
-        widths = auto.SPARSE_WIDTHS if self.sparse else auto.DENSE_WIDTHS
-        self.widths = (0.0, *widths) if self.pool.width <= auto.LINEAR_LIMIT else widths
+        widths = search.SPARSE_WIDTHS if self.sparse else search.DENSE_WIDTHS
+        self.widths = (0.0, *widths) if self.pool.width <= search.LINEAR_LIMIT else widths
 
     def score(self, scores, rows):
         """SP-score."""
@@ -146,12 +146,12 @@ def solve_members(problem, scheme, without_refit):
         paths = [{} for _ in problem.widths]
         for solved_on, held in folds:
             spaces = Spaces(problem.pool, solved_on, scaling, problem.widths, problem.seed)
-            for path, part in zip(paths, auto._score_paths(spaces, held), strict=True):
+            for path, part in zip(paths, search.score_paths(spaces, held), strict=True):
                 for key, scores in part.items():
                     path.setdefault(key, []).append(scores)
         own = []
         for width, path in zip(problem.widths, paths, strict=True):
-            own += auto._best_of(path, scaling, width, rows, problem.score)[0]
+            own += search.best_of(path, scaling, width, rows, problem.score)[0]
         if scheme == "split":
             fitted = spaces
         else:
@@ -205,7 +205,7 @@ def solve_neighbours(problem, scheme):
         scores = {key: np.concatenate(part) for key, part in parts.items()}
         by_key = {key: problem.score(value, rows) for key, value in scores.items()}
         best = max(by_key, key=by_key.__getitem__)
-        candidates.append(auto._Candidate(scaling, 0.0, KNN, float(best[0]), by_key[best], scores[best]))
+        candidates.append(search.Candidate(scaling, 0.0, KNN, float(best[0]), by_key[best], scores[best]))
         features = scaled(problem, scaling, problem.labelled)
         tests.append(votes(features, labels, problem.labelled, problem.test)[best])
     return candidates, np.stack(tests)
@@ -270,7 +270,7 @@ def solve_networks(problem, scheme, scalings):
         scores = {epoch: np.concatenate(part) for epoch, part in parts.items()}
         by_epoch = {epoch: problem.score(value, rows) for epoch, value in scores.items()}
         best = max(by_epoch, key=by_epoch.__getitem__)
-        candidates.append(auto._Candidate(scaling, 0.0, MLP, float(best), by_epoch[best], scores[best]))
+        candidates.append(search.Candidate(scaling, 0.0, MLP, float(best), by_epoch[best], scores[best]))
         features = inputs(scaling, problem.labelled)
         trained = train_networks(features, labels, problem.labelled, problem.test, EPOCHS, 99)
         tests.append(next(part for epoch, part in trained if epoch == best))
@@ -350,7 +350,7 @@ class Kept:
         self.held, self.after = (np.concatenate([part[k] for part in parts]) for k in ("held", "after"))
         self.before, self.seconds = parts[0].get("before"), [float(part["seconds"]) for part in parts]
         self.candidates = [
-            auto._Candidate(name[0], float(name[1]), name[2], float(name[3]), float(score), held)
+            search.Candidate(name[0], float(name[1]), name[2], float(name[3]), float(score), held)
             for name, score, held in zip(
                 self.names, np.concatenate([part["sp"] for part in parts]), self.held, strict=True
             )

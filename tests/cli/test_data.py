@@ -127,7 +127,7 @@ def test_inspect_prints_observed_and_hidden_labels(tmp_path, capsys):
         (["data.csv", "--output", "data.csv"], "data.csv: is a file; --output must name a folder"),
         (["data.csv", "--data.val_share", "1.5"], "--data.val_share must be between 0 and 1, got 1.5"),
         (["data.csv", "--data.sample_classes", "1"], "--data.sample_classes must be 0 or at least 2, got 1"),
-        (["data.csv", "--data.file_column", "fil"], "there is no such column; found: file"),
+        (["data.csv", "--data.file_column", "fil"], "no column has this name; found: file"),
     ],
 )
 def test_inspect_wrong_input_ends_with_2(photos, monkeypatch, capsys, arguments, message):

@@ -16,6 +16,7 @@ from spml.config import from_dict, read_yaml
 from spml.data import Samples
 from spml.data.matrix import FeatureMatrix
 from spml.decisions import global_threshold
+from spml.errors import InputError
 from spml.labels import ObservedLabels
 from spml.metrics import sp_score
 from spml.models import load_classifier
@@ -196,6 +197,8 @@ def test_settings_that_contradict_auto_are_refused(features, tmp_path, capsys):
         (["--record", "scores"], "--method auto solves a head without epochs"),
     ):
         assert said in fails(capsys, "train", features, *HIDE, "--method", "auto", *options, *output)
+    said = fails(capsys, "train", features, *HIDE, "--method", "atuo", *output)
+    assert "unknown method 'atuo'. Did you mean auto?" in said
     assert "random weights" in fails(
         capsys, "train", "digits", "--data.observe", "single", "--method", "auto", *output
     )
@@ -231,6 +234,7 @@ def test_fine_tuning_is_kept_only_if_its_score_is_higher(tuned):
     assert read_yaml(tuned / "fine-tuned" / "config.yaml").init_from == str(tuned / "head")
     config = read_yaml(tuned / "config.yaml")
     assert (config.method, config.model.frozen) == ("auto", "no")
+    assert list((tuned / "features").iterdir())  # where `spml predict` looks for them
     assert spml.load(tuned).classes
 
 
@@ -282,3 +286,10 @@ def test_a_small_lead_is_not_trusted(tmp_path, gain, kept):
     assert [part["run"] for part in summary["candidates"] if part["kept"]] == [kept]
     if gain == 0.1:  # ahead, but not far enough
         assert 0 < summary["lead_z"] < 2.5
+
+
+def test_two_runs_are_made_on_one_device(tmp_path):
+    config = from_dict({"method": "auto", "model": {"frozen": "no"}, "devices": 2})
+    with pytest.raises(InputError, match="on one device only, but --devices is 2"):
+        fine_tune.fine_tune(config, tmp_path / "run", resume=False, train=None, console=Console(silent=True))
+    assert not (tmp_path / "run").exists()

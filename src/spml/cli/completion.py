@@ -10,6 +10,7 @@ from typing import Any, Literal, get_args, get_origin
 
 from jsonargparse import ArgumentParser, Namespace
 
+from ..config import AUTO
 from .arguments import subcommands
 
 _SHELLS = ("bash", "zsh")
@@ -27,12 +28,11 @@ def add_completion_command(commands: Any) -> None:
     commands.add_subcommand("completion", parser, help="print a completion script for the shell")
 
 
-def run_completion(arguments: Namespace) -> None:
-    """Print the script for a shell."""
+def run_completion(arguments: Namespace, parser: ArgumentParser) -> None:
+    """Print the script with which a shell completes the command line of a parser."""
     from ..methods.registry import methods
-    from .main import make_parser
 
-    print(completion_script(make_parser(), arguments.shell, list(methods())))
+    print(completion_script(parser, arguments.shell, [AUTO, *methods()]))
 
 
 def completion_script(parser: ArgumentParser, shell: str, methods: list[str]) -> str:

@@ -23,7 +23,7 @@ from .train import add_train_command, run_train
 _COMMANDS: dict[str, Callable[[Namespace], None]] = {
     "analyse": run_analyse,
     "bench": run_bench,
-    "completion": run_completion,
+    "completion": lambda arguments: run_completion(arguments, make_parser()),
     "data": run_data,
     "demo": run_demo_command,
     "evaluate": run_evaluate,

@@ -36,7 +36,7 @@ def _print_card(name: str) -> None:
     from ..methods.cards import NOTATION, readable
     from ..methods.registry import find, hyper_parameters
 
-    cls = find(name)
+    cls = find(name, [AUTO])
     card = cls.card
     print(f"{name}: {card.title}\n{card.paper}\n{card.equations}\n")
     for line in card.formula.splitlines():
@@ -60,7 +60,7 @@ def _print_auto() -> None:
     print(inspect.cleandoc(auto.fit_auto.__doc__ or "").partition("\n\nArgs:")[0].partition("\n\n")[2])
     print(
         "\nFor features of a file or of a frozen backbone, where it is the default. With --model.frozen no,\n"
-        "the network is then fine-tuned from its best linear member, and kept if it scores higher."
+        "the network is then fine-tuned from its best linear member, and kept if it scores clearly higher."
     )
 
 

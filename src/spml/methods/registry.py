@@ -45,15 +45,20 @@ def methods() -> dict[str, type[Objective]]:
     return dict(sorted(_REGISTRY.items()))
 
 
-def find(name: str) -> type[Objective]:
+def find(name: str, others: Iterable[str] = ()) -> type[Objective]:
     """Return the objective class registered under a name.
 
+    Args:
+        name: Name of the method.
+        others: Further names that the user could have meant.
+
     Raises:
-        InputError: There is no such method; the message names the nearest.
+        InputError: No method has this name; the message names the nearest.
     """
     known = methods()
     if name not in known:
-        raise InputError(f"unknown method {name!r}. {nearest(name, known)} `spml methods` lists them all.")
+        near = nearest(name, [*others, *known])
+        raise InputError(f"unknown method {name!r}. {near} `spml methods` lists them all.")
     return known[name]
 
 

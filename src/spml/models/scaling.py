@@ -142,7 +142,7 @@ def make_scaling(name: str, width: int) -> Scaling:
         width: Number of features D.
 
     Raises:
-        ValueError: There is no such scaling.
+        ValueError: The name is not one of these.
     """
     if name not in _BY_NAME:
         raise ValueError(f"scaling must be one of {', '.join(SCALINGS)}, got {name!r}")

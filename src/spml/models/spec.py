@@ -77,6 +77,11 @@ class BackboneSpec:
         if not all(map(math.isfinite, self.mean + self.std)) or min(self.std, default=1.0) <= 0:
             raise ValueError(f"mean and std must be finite and std positive, got {self.mean} and {self.std}")
 
+    @property
+    def is_pretrained(self) -> bool:
+        """Whether the weights come from timm or from a file."""
+        return self.weights in ("pretrained", "file")
+
 
 class _Sidecar(msgspec.Struct):
     """JSON file next to a weights file. What it leaves out is timm's default for the model."""

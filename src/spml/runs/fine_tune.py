@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..config import Config, to_yaml
+from ..errors import InputError
 from ..files import write_bytes, write_json, write_text, write_with
 from ..labels import ObservedLabels
 from ..metrics import compare_ranks, observed_ranks
@@ -51,8 +52,16 @@ def fine_tune(config: Config, folder: Path, *, resume: bool, train: Train, conso
         The folder.
 
     Raises:
+        InputError: More than one device is asked for; nothing was written.
         SpmlError: A training failed, or a file could not be written.
     """
+    if config.devices > 1:
+        # Every process would make both runs.
+        raise InputError(
+            f"--method {config.method} --model.frozen no is two runs, which are made on one device only, but "
+            f"--devices is {config.devices}: make the first (--model.frozen yes), then the second from it "
+            f"(--method {recipes.read('default')['trained']} --init-from RUN --model.frozen no)."
+        )
     if not resume:
         run_files.clear(folder)
         write_text(folder / run_files.CONFIG, to_yaml(config))
@@ -61,6 +70,8 @@ def fine_tune(config: Config, folder: Path, *, resume: bool, train: Train, conso
     defaults = Config()
     head = replace(
         config,
+        # Where `spml predict` looks for the features of a head that is kept.
+        data=replace(config.data, cache=config.data.cache or str(folder / run_files.FEATURES)),
         model=frozen,
         optim=defaults.optim,
         epochs=defaults.epochs,

@@ -15,7 +15,7 @@ from ..decisions import default_mean_labels
 from ..errors import InputError
 from ..methods.base import Needs, Objective
 from ..methods.registry import create, find
-from . import recipes
+from . import recipes, solver_checks
 from .init_from import Start, read_start
 from .scaling import head_rate, scaling_of
 
@@ -210,14 +210,14 @@ def _check_without_data(config: Config) -> None:
             "`digits`."
         )
     if config.objective and config.model.head not in models.CLOSED_FORM:
-        find(config.objective)
+        find(config.objective, [AUTO])
     check(config)
     if config.method == AUTO:
-        _check_auto(config)
+        solver_checks.check_auto(config)
     if config.model.head in models.CLOSED_FORM:
-        _check_closed_form(config)
+        solver_checks.check_closed_form(config)
     if config.record != "none":
-        _check_has_epochs(config)
+        solver_checks.check_has_epochs(config)
     if config.init_from and config.output and _same_folder(config.init_from, config.output):
         raise InputError(
             f"{config.output}: can't be both the run to start from (--init_from) and the folder of the new "
@@ -229,59 +229,13 @@ def _same_folder(first: str, second: str) -> bool:
     return Path(first).resolve() == Path(second).resolve()
 
 
-def _check_has_epochs(config: Config) -> None:
-    """Refuse to record the epochs of a head that is solved."""
-    solver = ""
-    if config.model.head in models.CLOSED_FORM:
-        solver = f"--model.head {config.model.head}"
-    elif config.method == AUTO:
-        solver = f"--method {AUTO}"
-    elif config.optim.name == LBFGS:
-        solver = f"--optim.name {LBFGS}"
-    if solver:
-        raise InputError(
-            f"--record {config.record} keeps the scores of every epoch, but {solver} solves a head without "
-            "epochs: leave out one of the two."
-        )
-
-
-def _check_closed_form(config: Config) -> None:
-    head = f"--model.head {config.model.head}"
-    if config.method or config.hp:
-        option = f"--method {config.method}" if config.method else "--hp"
-        raise InputError(
-            f"{head} is solved without a method, but {option} is given: leave out one of the two."
-        )
-    if config.init_from:
-        raise InputError(
-            f"{head} is solved from scratch, but --init_from {config.init_from} is given: leave out "
-            "--model.head to train the head of that run further."
-        )
-
-
-def _check_auto(config: Config) -> None:
-    """Refuse settings that contradict method `auto`."""
-    stated = {
-        f"--model.head {config.model.head}": config.model.head != "auto",
-        "--hp": bool(config.hp),
-        f"--optim.name {LBFGS}": config.optim.name == LBFGS,
-        f"--init_from {config.init_from}": bool(config.init_from),
-    }
-    for option, given in stated.items():
-        if given:
-            raise InputError(
-                f"--method {AUTO} chooses and solves its heads from scratch, but {option} is given: leave "
-                "out one of the two."
-            )
-
-
 # -- what data, backbone and method decide ---------------------------------------------------------------
 
 
 def _default_method(config: Config, spec: models.BackboneSpec, data: Dataset, start: Start | None) -> str:
     """The method where none is stated: `auto` if features do not change and no setting asks for training."""
     model, recipe = config.model, recipes.read("default")
-    fixed = data.kind == "feature" or (_is_pretrained(spec) and model.frozen != "no")
+    fixed = data.kind == "feature" or (spec.is_pretrained and model.frozen != "no")
     same = replace(model, backbone="", weights="", frozen="auto") == ModelConfig(backbone="", weights="")
     trains = start or config.hp or config.optim.name == LBFGS or config.record != "none" or not same
     return str(recipe["trained" if trains or not fixed else "solved"])
@@ -320,14 +274,14 @@ def _model_settings(config: Config, spec: models.BackboneSpec, data: Dataset, ne
         model = replace(model, scores="log_softmax" if model.head == models.LDA else "logits")
     minimised = bool(config.objective) and config.optim.name == LBFGS
     if minimised:
-        _check_lbfgs(config, model.head)
+        solver_checks.check_lbfgs(config, model.head)
     if data.kind == "image" and (minimised or not config.objective):
-        _check_frozen(config, model, spec)
+        solver_checks.check_frozen(config, model, spec)
     frozen = model.frozen
     if data.kind == "feature":
         frozen = "no"
     elif frozen == "auto":
-        frozen = "yes" if _is_pretrained(spec) and not _needs_maps(config.method, model.head, needs) else "no"
+        frozen = "yes" if spec.is_pretrained and not _needs_maps(config.method, model.head, needs) else "no"
     model = replace(model, backbone=spec.name, frozen=frozen)
     if config.method == AUTO:  # has scalings of its own
         return replace(model, scaling=models.RAW)
@@ -341,7 +295,7 @@ def _model_settings(config: Config, spec: models.BackboneSpec, data: Dataset, ne
 def _optim_settings(
     config: Config, spec: models.BackboneSpec, model: ModelConfig, *, new_head: bool
 ) -> OptimConfig:
-    optim, fine_tuned = config.optim, _is_pretrained(spec) and model.frozen == "no"
+    optim, fine_tuned = config.optim, spec.is_pretrained and model.frozen == "no"
     rate = optim.lr
     if rate is None and model.scaling != "auto":
         rate = 1e-4 if fine_tuned else head_rate(model.scaling)
@@ -350,56 +304,6 @@ def _optim_settings(
         lr=rate,
         head_lr_factor=optim.head_lr_factor or (10.0 if fine_tuned and new_head else 1.0),
     )
-
-
-def _is_pretrained(spec: models.BackboneSpec) -> bool:
-    return spec.weights in ("pretrained", "file")
-
-
-def _check_frozen(config: Config, model: ModelConfig, spec: models.BackboneSpec) -> None:
-    """Refuse a backbone whose features are of no use for a head that is solved."""
-    solver, instead = f"--model.head {model.head}", "--model.head linear"
-    if config.method == AUTO:
-        solver, instead = f"--method {AUTO}", f"--method {recipes.read('default')['trained']}"
-    elif config.objective:
-        solver, instead = f"--optim.name {LBFGS}", "--optim.name adamw"
-    if not _is_pretrained(spec):
-        raise InputError(
-            f"{solver} solves a head on the features of a pretrained backbone, but {spec.name} starts from "
-            "random weights: choose a pretrained one (--model.backbone resnet50, or --model.weights FILE), "
-            f"give a feature file, or train both ({instead})."
-        )
-    if model.frozen == "no" and config.method != AUTO:
-        raise InputError(
-            f"{solver} needs features that do not change, but --model.frozen is 'no': leave it out. To train "
-            "the backbone too, start a second run from this one (--init_from RUN --model.frozen no)."
-        )
-
-
-def _check_lbfgs(config: Config, head: str) -> None:
-    """Refuse settings that L-BFGS can't honour."""
-    solver = f"--optim.name {LBFGS}"
-    if head != models.LINEAR:
-        raise InputError(
-            f"{solver} solves a linear head, but method {config.method!r} has a {head!r} head here: pass "
-            "--model.head linear, or train it (--optim.name adamw)."
-        )
-    if config.init_from:
-        raise InputError(
-            f"{solver} starts from scratch, but --init_from {config.init_from} is given: leave it out, or "
-            "train further (--optim.name adamw)."
-        )
-    penalties = {
-        "optim.l1": config.optim.l1,
-        "optim.l2": config.optim.l2,
-        "model.dropout": config.model.dropout,
-    }
-    for name, value in penalties.items():
-        if value:
-            raise InputError(
-                f"{solver} tries L2 penalties of its own and no other ones, but --{name} is {value:g}: leave "
-                "it out, or train (--optim.name adamw)."
-            )
 
 
 def _check_needs(config: Config, needs: Needs) -> None:

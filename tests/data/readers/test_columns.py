@@ -53,7 +53,7 @@ def test_stated_columns(table):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"file_column": "nme"}, r"file_column nme: there is no such column; found: name, label\. Did you"),
+        ({"file_column": "nme"}, r"file_column nme: no column has this name; found: name, label\. Did you"),
         ({"file_column": "name", "label_column": "lbl"}, r"--data\.label_column lbl: .*Did you mean label\?"),
         ({}, r"no column `file` \(or `filename`, .*pass it as --data\.file_column"),
     ],

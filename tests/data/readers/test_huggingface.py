@@ -142,7 +142,7 @@ def test_the_only_column_of_class_labels(tmp_path):
     with pytest.raises(InputError, match=r"ambiguous which column holds the labels.*--data\.label_column"):
         read_huggingface(path, DataConfig())
     assert read_huggingface(path, DataConfig(label_column="Other")).labels == records.labels
-    with pytest.raises(InputError, match=r"label_column othr: there is no such column.*Did you mean other"):
+    with pytest.raises(InputError, match=r"label_column othr: no column has this name.*Did you mean other"):
         read_huggingface(path, DataConfig(label_column="othr"))
     with pytest.raises(InputError, match="expected one column of the type Image"):
         read_huggingface(path, DataConfig(file_column="note"))

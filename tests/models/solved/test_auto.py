@@ -16,7 +16,7 @@ from spml.errors import InputError
 from spml.labels import ObservedLabels
 from spml.metrics import sp_score
 from spml.models import Top
-from spml.models.solved import auto, fit_auto, spaces
+from spml.models.solved import auto, fit_auto, search, spaces
 from spml.models.solved.ensemble import Ensemble, EnsembleSettings, head_scores
 from spml.models.solved.moments import moments
 from spml.models.solved.spaces import Pool, Spaces
@@ -187,7 +187,7 @@ def test_the_best_penalty_of_each_head_and_space_is_kept():
     # Penalties are tried from infinity down, ridge and LDA in turn; 8 spaces with 13 + 12 solutions each.
     assert calls == [60] * 200
     assert len(head.settings.spaces) == 8
-    assert {member.penalty for member in head.settings.members} == {auto.PENALTIES[-2]}
+    assert {member.penalty for member in head.settings.members} == {search.PENALTIES[-2]}
     assert len(head.settings.members) == 8
 
 
@@ -227,7 +227,7 @@ def test_sparse_features_have_a_tfidf_space_and_fewer_kernels():
 
 
 def test_many_features_have_kernels_only(monkeypatch):
-    monkeypatch.setattr(auto, "LINEAR_LIMIT", D - 1)
+    monkeypatch.setattr(search, "LINEAR_LIMIT", D - 1)
     head = fit(make_samples(120), make_samples(60, seed=1)).head
     assert all(space.width for space in head.settings.spaces)
     assert head.start is None

@@ -87,7 +87,7 @@ def find_stated(names: Sequence[str], stated: str, setting: str, source: str) ->
     """Position of the column that a setting names.
 
     Raises:
-        InputError: There is no such column.
+        InputError: The table lacks this column.
     """
     for found in (
         [k for k, name in enumerate(names) if name == stated],
@@ -97,7 +97,7 @@ def find_stated(names: Sequence[str], stated: str, setting: str, source: str) ->
             return found[0]
     by_lower = {name.lower(): name for name in names if name}
     raise InputError(
-        f"{source}: --data.{setting} {stated}: there is no such column; found: {shorten(names)}. "
+        f"{source}: --data.{setting} {stated}: no column has this name; found: {shorten(names)}. "
         f"{nearest(stated, by_lower)}"
     )
 

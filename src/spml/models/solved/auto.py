@@ -17,25 +17,12 @@ from torch import Tensor, nn
 
 from ...data import Samples
 from ...data.draws import permutation
-from ...errors import InputError
-from ..scaling import SQRT_L2, STANDARD, TFIDF, Scaling
+from ..scaling import TFIDF, Scaling
 from .calibration import class_logits
-from .ensemble import (
-    Ensemble,
-    EnsembleSettings,
-    MemberSettings,
-    SpaceSettings,
-    head_scores,
-    penalty_name,
-    space_name,
-)
-from .linear import FINITE_PENALTIES, LDA, PENALTIES, RIDGE
+from .ensemble import Ensemble, EnsembleSettings, MemberSettings, SpaceSettings, head_scores
+from .linear import RIDGE
+from .search import Candidate, Scores, is_sparse, search
 from .spaces import Pool, Rows, Spaces
-
-Scores = npt.NDArray[np.float32]
-
-LINEAR_LIMIT = 6000
-"""Number of features above which there is no linear space, whose eigendecomposition would take minutes."""
 
 FEW = 2500
 """Number of labelled samples below which members are selected by cross-validation."""
@@ -44,10 +31,6 @@ FOLDS = 5
 MOST_SCORES = 5_000_000
 """Largest number of scores (samples x classes) that a solution is selected on. A hundred solutions are kept
 at a time, in 2 GB."""
-
-DENSE_WIDTHS, SPARSE_WIDTHS = (1.0, 0.3, 0.1), (1.0, 0.3)
-SPARSE_SHARE = 0.2
-"""Share of values that are not 0 below which non-negative features are treated as counts."""
 
 TEMPERATURE = 0.03
 LEAST_WEIGHT = 0.05
@@ -68,17 +51,6 @@ class AutoHead(NamedTuple):
     held_out: Scores
     rows: Rows
     tried: list[dict[str, Any]]
-
-
-class _Candidate(NamedTuple):
-    """The best penalty of one head on one space, with the scores (H, C) of held-out samples."""
-
-    scaling: str
-    width: float
-    head: str
-    penalty: float
-    score: float
-    scores: Scores
 
 
 @torch.no_grad()
@@ -117,50 +89,23 @@ def fit_auto(
     training, validation = everything[: len(train)], everything[len(train) :]
     if cross_validate:
         order = permutation(len(pool), "folds", seed)
-        folds = [np.sort(order[first::FOLDS]) for first in range(min(FOLDS, len(pool)))]
+        held_out = [np.sort(order[first::FOLDS]) for first in range(min(FOLDS, len(pool)))]
+        folds = [(np.setdiff1d(everything, held), held) for held in held_out]
     else:
         chosen = permutation(len(val), "held out", seed)[: max(1, MOST_SCORES // pool.classes)]
-        folds = [np.sort(validation[chosen])]
-    rows = np.concatenate(folds)
-    candidates: list[_Candidate] = []
-    tried: list[dict[str, Any]] = []
-    problem: InputError | None = None
-    fitted: dict[str, Spaces] = {}
-    sparse = _is_sparse(pool, training)
-    for scaling in (STANDARD, SQRT_L2, *([TFIDF] if sparse else [])):
-        widths: tuple[float, ...] = SPARSE_WIDTHS if sparse else DENSE_WIDTHS
-        if pool.width <= LINEAR_LIMIT:
-            widths = (0.0, *widths)
-        paths: list[dict[tuple[str, float], list[Scores]]] = [{} for _ in widths]
-        try:
-            for held in folds:
-                solved_on = np.setdiff1d(everything, held) if cross_validate else training
-                spaces = Spaces(pool, solved_on, scaling, widths, seed)
-                for path, part in zip(paths, _score_paths(spaces, held), strict=True):
-                    for key, scores in part.items():
-                        path.setdefault(key, []).append(scores)
-        except InputError as error:
-            # One scaling may make all samples equal, such as length 1 of a single feature.
-            problem = error
-            continue
-        if not cross_validate:
-            fitted[scaling] = spaces
-        for width, path in zip(widths, paths, strict=True):
-            best, scored = _best_of(path, scaling, width, rows, score)
-            candidates, tried = [*candidates, *best], [*tried, *scored]
-        highest = max(candidate.score for candidate in candidates if candidate.scaling == scaling)
-        report(f"auto head: spaces of {scaling} features solved, best {100 * highest:.2f}")
-    if problem and not candidates:
-        raise problem
+        folds = [(training, np.sort(validation[chosen]))]
+    rows = np.concatenate([held for _, held in folds])
+    candidates, tried, fitted = search(pool, folds, is_sparse(pool, training), score, seed, report)
     members = _weigh(candidates)
     scores = np.stack([candidate.scores for candidate, _ in members])
     sum_of = _Sum(np.asarray([weight for _, weight in members]), scores)
     total = sum_of(scores)
     every_row, every_total = rows, total
     if cross_validate:
+        fitted = {}
         for scaling in dict.fromkeys(candidate.scaling for candidate, _ in members):
-            widths = tuple(dict.fromkeys(c.width for c, _ in members if c.scaling == scaling))
-            fitted[scaling] = Spaces(pool, everything, scaling, widths, seed)
+            own = tuple(dict.fromkeys(c.width for c, _ in members if c.scaling == scaling))
+            fitted[scaling] = Spaces(pool, everything, scaling, own, seed)
     elif len(rows) < len(validation):
         every_row = validation
         chosen_members = [candidate for candidate, _ in members]
@@ -206,55 +151,7 @@ class _Sum:
         return total
 
 
-def _is_sparse(pool: Pool, rows: Rows) -> bool:
-    """Whether features look like counts: none negative, and less than 20 % of the values not 0."""
-    present = 0
-    for batch in pool.batches(rows):
-        features = pool.features(batch)
-        if (features < 0).any():
-            return False
-        present += int(torch.count_nonzero(features))
-    return present < SPARSE_SHARE * len(rows) * pool.width
-
-
-def _score_paths(spaces: Spaces, held: Rows) -> list[dict[tuple[str, float], Scores]]:
-    """Scores (H, C) of samples by ridge and LDA for each penalty, in each space."""
-    paths: list[dict[tuple[str, float], list[Tensor]]] = [{} for _ in spaces.widths]
-    penalties = [(RIDGE, penalty) for penalty in PENALTIES] + [(LDA, penalty) for penalty in FINITE_PENALTIES]
-    solutions = [{key: solver.along(*key) for key in penalties} for solver in spaces.solvers]
-    for batch in spaces.pool.batches(held):
-        for path, solver, known, inputs in zip(
-            paths, spaces.solvers, solutions, spaces.inputs(batch), strict=True
-        ):
-            along = solver.centred(inputs)
-            for key, (weights, bias) in known.items():
-                path.setdefault(key, []).append(
-                    head_scores(key[0], torch.addmm(bias.float(), along, weights.float()))
-                )
-    return [{key: torch.cat(parts).numpy() for key, parts in path.items()} for path in paths]
-
-
-def _best_of(
-    path: dict[tuple[str, float], list[Scores]],
-    scaling: str,
-    width: float,
-    rows: Rows,
-    score: Callable[[Scores, Rows], float],
-) -> tuple[list[_Candidate], list[dict[str, Any]]]:
-    """The best penalty of each head, of equal ones the strongest; and the score of every solution."""
-    best: dict[str, _Candidate] = {}
-    scored = []
-    space = space_name(scaling, width)
-    for (head, penalty), parts in sorted(path.items(), key=lambda item: -item[0][1]):
-        scores = np.concatenate(parts)
-        value = score(scores, rows)
-        scored.append({"space": space, "head": head, "penalty": penalty_name(penalty), "score": value})
-        if head not in best or value > best[head].score:
-            best[head] = _Candidate(scaling, width, head, penalty, value, scores)
-    return list(best.values()), scored
-
-
-def _weigh(candidates: list[_Candidate]) -> list[tuple[_Candidate, float]]:
+def _weigh(candidates: list[Candidate]) -> list[tuple[Candidate, float]]:
     """Candidates with weights that sum to 1, without those far behind the best."""
     highest = max(candidate.score for candidate in candidates)
     weights = [
@@ -265,7 +162,7 @@ def _weigh(candidates: list[_Candidate]) -> list[tuple[_Candidate, float]]:
     return [(candidate, weight / total) for candidate, weight in kept]
 
 
-def _score_members(fitted: dict[str, Spaces], members: list[_Candidate], rows: Rows) -> Scores:
+def _score_members(fitted: dict[str, Spaces], members: list[Candidate], rows: Rows) -> Scores:
     """Scores (members, B, C) of samples by members as they are solved so far."""
     parts: list[list[Tensor]] = [[] for _ in members]
     for scaling, spaces in fitted.items():
@@ -292,7 +189,7 @@ class _Start(NamedTuple):
 
 def _start(
     pool: Pool,
-    candidates: list[_Candidate],
+    candidates: list[Candidate],
     fitted: dict[str, Spaces],
     training: Rows,
     cross_validate: bool,
@@ -321,7 +218,7 @@ def _tangent(share: Tensor, mean_labels: float) -> tuple[float, float]:
 
 def _assemble(
     pool: Pool,
-    members: list[tuple[_Candidate, float]],
+    members: list[tuple[Candidate, float]],
     fitted: dict[str, Spaces],
     start: _Start | None,
     sum_of: _Sum,
