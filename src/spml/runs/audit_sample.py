@@ -157,10 +157,7 @@ def _forecast(common: CommonScores, mean_labels: float, rows: int, seed: int) ->
     """Forecast with the mean of the probabilities of all runs, each calibrated on its own scores."""
     priors = priors_from_shares((common.labels == 1).sum(0), mean_labels)
     probabilities = np.mean(
-        [
-            fit_calibration(scores, common.labels, priors)(scores)
-            for scores in common.scores.values()
-        ],
+        [fit_calibration(scores, common.labels, priors)(scores) for scores in common.scores.values()],
         axis=0,
     )
     return forecast_audit(list(common.scores.values()), common.labels, probabilities, rows, seed=seed)
