@@ -169,7 +169,14 @@ def _infer(source: Path, records: Records, console: Console) -> tuple[Inferred, 
             "Predict first (spml predict), and pass the file as --predictions."
         )
     predictions = load(source).predict(paths, console=console)
-    scores = [dict(zip(predictions.classes, row, strict=True)) for row in predictions.scores.tolist()]
+    values: Any = predictions.scores
+    expected: tuple[str, ...] = ()
+    if predictions.probabilities is not None:
+        from ..runs.suggestions import make_suggestions
+
+        suggestions = make_suggestions(predictions, records)
+        values, expected = suggestions.probabilities, (suggestions.describe(),) if suggestions.number else ()
+    scores = [dict(zip(predictions.classes, row, strict=True)) for row in values.tolist()]
     guesses = map(predicted, predictions.ids, predictions.labels, scores)
     inferred, notes = match(guesses, records, str(source))
-    return inferred, (*predictions.notes, *notes)
+    return inferred, (*predictions.notes, *notes, *expected)
