@@ -125,7 +125,7 @@ def test_the_command_writes_the_table_and_says_what_it_is_worth(folder, tmp_path
         f"K             ±{forecast['mean_labels_margin']:.2f} (",
         f"mAP           ±{100 * forecast['map_margin']:.1f} points",
         f"a difference of {100 * forecast['smallest_difference']:.1f} points of mAP",
-        "assuming that the errors of the two models correlate by 0.9",
+        "if the errors of the two models correlate by 0.9; name several runs",
         f"spml audit use {sheet} {folder / 'ridge'}",
     ):
         assert text in said, text

@@ -19,6 +19,7 @@ SKIPPED = "skipped.csv"
 MODEL = ("model.safetensors", "model.json")
 OBJECTIVE = "objective.safetensors"
 HELD_OUT = "held_out.safetensors"
+AUDITED = "audited.json"
 FEATURES = "features"
 SCORES, SCORED_SAMPLES, SCORED_EPOCHS = "scores", "samples.safetensors", "epoch-*.safetensors"
 _FILES = (
@@ -31,6 +32,7 @@ _FILES = (
     *MODEL,
     OBJECTIVE,
     HELD_OUT,
+    AUDITED,
     CURRENT,
     PREVIOUS,
 )
