@@ -20,6 +20,7 @@ MODEL = ("model.safetensors", "model.json")
 OBJECTIVE = "objective.safetensors"
 HELD_OUT = "held_out.safetensors"
 AUDITED = "audited.json"
+THRESHOLDS, THRESHOLDS_PICTURE = "thresholds.json", "thresholds.png"
 FEATURES = "features"
 SCORES, SCORED_SAMPLES, SCORED_EPOCHS = "scores", "samples.safetensors", "epoch-*.safetensors"
 _FILES = (
@@ -33,6 +34,8 @@ _FILES = (
     OBJECTIVE,
     HELD_OUT,
     AUDITED,
+    THRESHOLDS,
+    THRESHOLDS_PICTURE,
     CURRENT,
     PREVIOUS,
 )

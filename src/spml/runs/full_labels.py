@@ -90,9 +90,10 @@ def _scored(
     never = tuple(number for number, column in enumerate(run.columns) if column in decision.never)
     # All classes of the run take part in the decision, also those that the data lacks.
     decided = decision(logits)[:, run.columns]
-    return LabelledScores(
-        logits[:, run.columns], truth, classes, decision.threshold, empty, decided=decided, never=never
-    )
+    cut = decision.threshold
+    if isinstance(cut, tuple):
+        cut = tuple(cut[column] for column in run.columns)
+    return LabelledScores(logits[:, run.columns], truth, classes, cut, empty, decided=decided, never=never)
 
 
 def _describe(score: PairedScore) -> dict[str, Any]:
