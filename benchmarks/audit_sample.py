@@ -1,10 +1,10 @@
 """Compare what `spml audit sample` forecasts with what fully labelled samples really tell.
 
-    python benchmarks/audit_sample.py DIR     # a folder of feature sets: NAME.npz, or NAME_X.npz and NAME_Y.npz
+    python benchmarks/audit_sample.py DIR    # a folder of feature sets: NAME.npz, or NAME_X and NAME_Y.npz
 
-On each set one label per sample is shown, drawn uniformly or by the frequency of its class, and ridge heads are
-scored by five-fold cross-validation. `forecast`: the forecast from these labels and the true K, against the
-spread of the true number of labels and against true mAP on 300 random subsets. `choose`: mAP lost on test
+On each set one label per sample is shown, drawn uniformly or by the frequency of its class. `forecast`: ridge
+heads are scored by five-fold cross-validation; the forecast from these labels and the true K is compared with
+the spread of the true number of labels, and with true mAP on 300 random subsets. `choose`: mAP lost on test
 samples by the choice among eight ridge heads by the SP-score, by mAP on m random samples, and by both. Writes
 benchmarks/results/audit_sample.json and audit_sample.md.
 """
@@ -121,7 +121,10 @@ def choose(name, features, truth, hiding, seed):
         for penalty in PENALTIES:
             head = Ridge(alpha=penalty).fit(features[:train, columns], labels[:train] == 1)
             models[f"{width} {penalty}"] = head.predict(features[train:, columns])
-    test = {key: mean_average_precision(scores[validation:], truth[train + validation :]) for key, scores in models.items()}
+    test = {
+        key: mean_average_precision(scores[validation:], truth[train + validation :])
+        for key, scores in models.items()
+    }
     scores = {key: of_all[:validation] for key, of_all in models.items()}
     part = slice(train, train + validation)
     lost = {}
@@ -130,7 +133,8 @@ def choose(name, features, truth, hiding, seed):
             continue
         drawn = draw_sample(validation, rows, seed)
         k = float(truth[part][drawn].sum(1).mean())
-        selection = select_by_audit(scores, labels[part], k, drawn, truth[part][drawn])
+        audited = {key: of_all[drawn] for key, of_all in scores.items()}
+        selection = select_by_audit(scores, labels[part], k, audited, truth[part][drawn])
         picks = {"SP-score": selection.by_observed, "audit": selection.by_audit, "both": selection.best}
         lost[str(rows)] = {way: max(test.values()) - test[pick] for way, pick in picks.items()}
     return {"set": name, "hiding": hiding, "seed": seed, "lost": lost}
@@ -138,18 +142,31 @@ def choose(name, features, truth, hiding, seed):
 
 def page(measured):
     """The tables, as Markdown."""
-    lines = ["# What an audit sample tells, forecast and measured", "", "By `benchmarks/audit_sample.py`.", ""]
+    lines = [
+        "# What an audit sample tells, forecast and measured",
+        "",
+        "By `benchmarks/audit_sample.py`.",
+        "",
+    ]
     lines += [
         "## Forecast", "",
-        "Forecast / truth, with K known. Spread: standard deviation of the number of labels per sample. Margin: "
-        "half of the 95 % interval of mAP on 100 samples around its mean, which lies `shift` points above mAP "
-        "on all samples. Difference: that between two heads which 100 samples find with probability 80 %. "
+        "Forecast / truth, with K known. Spread: standard deviation of the number of labels per sample. "
+        "Margin: half of the 95 % interval of mAP on 100 samples around its mean, which lies `shift` points "
+        "above mAP on all samples. Difference: that between two heads which 100 samples find with "
+        "probability 80 %. "
         "Correlation: of the errors of the two heads.", "",
         "| set | hiding | K | spread | shift | margin | difference | correlation |",
         "|---|---|---|---|---|---|---|---|",
     ]  # fmt: skip
     for of_set in measured["forecast"]:
-        cells = [of_set["set"], of_set["hiding"], f"{of_set['K']:.2f}", "{:.2f} / {:.2f}".format(*of_set["spread"])]
+        if "K" not in of_set:  # fewer than 200 samples
+            continue
+        cells = [
+            of_set["set"],
+            of_set["hiding"],
+            f"{of_set['K']:.2f}",
+            "{:.2f} / {:.2f}".format(*of_set["spread"]),
+        ]
         if hundred := of_set.get("100"):
             for key in ("shift", "margin", "difference"):
                 cells.append("{:.1f} / {:.1f}".format(*(100 * value for value in hundred[key])))
@@ -162,8 +179,13 @@ def page(measured):
     ]  # fmt: skip
     for rows in map(str, ROWS):
         for hiding in HIDING:
-            lost = [of["lost"][rows] for of in measured["choose"] if of["hiding"] == hiding and rows in of["lost"]]
-            means = [f"{100 * statistics.fmean(of[way] for of in lost):.2f}" for way in ("SP-score", "audit", "both")]
+            lost = [
+                of["lost"][rows] for of in measured["choose"] if of["hiding"] == hiding and rows in of["lost"]
+            ]
+            means = [
+                f"{100 * statistics.fmean(of[way] for of in lost):.2f}"
+                for way in ("SP-score", "audit", "both")
+            ]
             lines.append(f"| {rows} | {hiding} | {len(lost)} | {' | '.join(means)} |")
     return "\n".join(lines) + "\n"
 

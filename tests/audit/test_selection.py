@@ -13,6 +13,10 @@ from spml.metrics import compare_models, paired_resamples
 from tests.audit.test_sampling import world
 
 
+def of(scores, rows):
+    return {name: values[rows] for name, values in scores.items()}
+
+
 def slow_map(scores, truth):
     columns = [c for c in range(truth.shape[1]) if truth[:, c].any()]
     return np.mean([average_precision_score(truth[:, c], scores[:, c]) for c in columns])
@@ -32,7 +36,7 @@ def models():
 def test_distances_are_those_of_a_slow_bootstrap(models):
     scores, (labels, truth) = models
     rows = np.random.default_rng(1).permutation(120)[:40]
-    selection = select_by_audit(scores, labels, 2.0, rows, truth[rows], draws=60, seed=4)
+    selection = select_by_audit(scores, labels, 2.0, of(scores, rows), truth[rows], draws=60, seed=4)
     comparison = compare_models(scores, labels, 2.0, 60, 4)
     assert [contender.observed for contender in selection.contenders.values()] == list(comparison.candidates)
     reference = selection.by_observed
@@ -55,12 +59,13 @@ def test_distances_are_those_of_a_slow_bootstrap(models):
 def test_the_best_of_both_and_its_lead(models):
     scores, (labels, truth) = models
     rows = np.arange(100)
-    selection = select_by_audit(scores, labels, 2.0, rows, truth[rows], draws=60)
+    selection = select_by_audit(scores, labels, 2.0, of(scores, rows), truth[rows], draws=60)
     assert (selection.by_observed, selection.by_audit, selection.best) == ("a", "a", "a")
     # The lead over the next one does not depend on the third.
-    pair = select_by_audit({name: scores[name] for name in "ab"}, labels, 2.0, rows, truth[rows], draws=60)
+    of_two = {name: scores[name] for name in "ab"}
+    pair = select_by_audit(of_two, labels, 2.0, of(of_two, rows), truth[rows], draws=60)
     assert selection.lead == pair.lead == pytest.approx(pair.contenders["b"].z)
-    alone = select_by_audit({"b": scores["b"]}, labels, 2.0, rows, truth[rows], draws=60)
+    alone = select_by_audit({"b": scores["b"]}, labels, 2.0, of(scores, rows), truth[rows], draws=60)
     assert (alone.best, alone.lead, alone.contenders["b"].z) == ("b", math.inf, 0)
 
 
@@ -68,9 +73,9 @@ def test_a_clear_audit_outvotes_the_sp_score(models):
     scores, (labels, truth) = models
     rows = np.arange(100)
     pair = {name: scores[name] for name in "ab"}
-    selection = select_by_audit(pair, labels, 2.0, rows, truth[rows], draws=60)
+    selection = select_by_audit(pair, labels, 2.0, of(pair, rows), truth[rows], draws=60)
     assert selection.best == "a"
-    against = select_by_audit(pair, labels, 2.0, rows, pair["b"][rows] > 1, draws=60)
+    against = select_by_audit(pair, labels, 2.0, of(pair, rows), pair["b"][rows] > 1, draws=60)
     assert (against.by_observed, against.by_audit, against.best) == ("a", "b", "b")
     assert against.contenders["b"].z_audited < 0 < against.contenders["b"].observed.z
     assert against.contenders["b"].z < 0
@@ -81,6 +86,6 @@ def test_equal_models_are_not_apart(models):
     scores, (labels, truth) = models
     rows = np.arange(50)
     equal = {"x": scores["a"], "y": scores["a"].copy()}
-    selection = select_by_audit(equal, labels, 2.0, rows, truth[rows], draws=60)
+    selection = select_by_audit(equal, labels, 2.0, of(equal, rows), truth[rows], draws=60)
     assert selection.lead == 0
     assert [contender.z for contender in selection.contenders.values()] == [0, 0]

@@ -11,8 +11,8 @@ import pytest
 import spml
 from spml.audit.sampling import draw_sample, forecast_audit
 from spml.cli.main import main
-from spml.files import sha256_file
 from spml.decisions import fit_calibration, priors_from_shares
+from spml.files import sha256_file
 from spml.runs.audit_sample import sample_for_audit
 from spml.runs.common_scores import read_common_scores
 from spml.runs.held_out import HeldOut, read_held_out, write_held_out
@@ -22,10 +22,8 @@ from tests.runs.test_closed_form_runs import HIDE, make_features
 CLASSES = tuple("abcd")
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
+def train_runs(folder):
     """Two runs with known K and one without, the second with its classes in another order."""
-    folder = tmp_path_factory.mktemp("audited")
     data = make_features(folder / "features.npz")
     with np.load(data) as stored:
         arrays = dict(stored)
@@ -38,6 +36,11 @@ def folder(tmp_path_factory):
     ):
         main(["train", str(path), *HIDE, *more, "--threads", "1", "--output", str(folder / name)])
     return folder
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return train_runs(tmp_path_factory.mktemp("audited"))
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from jsonargparse import ArgumentParser, Namespace
 from ..config import DataConfig, from_dict
 from ..data.phrases import counted
 from ..errors import InputError
+from .evaluate import add_engine_arguments
 
 if TYPE_CHECKING:
     from ..runs.api import Run
@@ -101,8 +102,16 @@ def add_audit_use_command(parent: Any) -> None:
         help="what thresholds aim at, as for `spml thresholds`; default: as in the run",
     )
     parser.add_argument("--per_class", action="store_true", help="reach the target in each class")
+    parser.add_argument(
+        "--images",
+        type=str | None,
+        default=None,
+        help="folder that file names are relative to, for samples that a run has no held-out scores of; "
+        "default: the folder of the table",
+    )
     parser.add_argument("--draws", type=int, default=200, help="number of bootstrap draws, at least 50")
     parser.add_argument("--seed", type=int, default=0, help="seed of the bootstrap draws")
+    add_engine_arguments(parser)
     parent.add_subcommand("audit-use", parser, help="learn from samples that people labelled in full")
 
 
@@ -115,6 +124,8 @@ def run_audit_use(arguments: Namespace) -> None:
     from ..decisions import read_target
     from ..metrics import MIN_DRAWS
     from ..runs.audit_use import use_audit
+    from ..runs.console import Console
+    from ..runs.predict import Engine
     from .audit_text import learned
 
     if arguments.draws < MIN_DRAWS:
@@ -123,12 +134,22 @@ def run_audit_use(arguments: Namespace) -> None:
         raise InputError("--per_class belongs to --target: pass both.")
     target = read_target(arguments.target, per_class=arguments.per_class) if arguments.target else None
     runs = load_runs(arguments.runs)
-    used = use_audit(arguments.file, runs, target=target, draws=arguments.draws, seed=arguments.seed)
+    used = use_audit(
+        arguments.file,
+        runs,
+        images=arguments.images,
+        target=target,
+        draws=arguments.draws,
+        seed=arguments.seed,
+        engine=Engine(arguments.batch_size, arguments.workers, arguments.device, Console()),
+    )
     used.write(runs)
     for line in learned(used):
         print(line)
     for name, policy in used.thresholds.items():
-        print(f"{name}: thresholds.json, thresholds.png and audited.json written ({policy.target.describe()})")
+        print(
+            f"{name}: thresholds.json, thresholds.png and audited.json written ({policy.target.describe()})"
+        )
 
 
 def load_runs(folders: Sequence[str]) -> dict[str, Run]:

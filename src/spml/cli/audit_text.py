@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..audit.sampling import CORRELATION
 from ..audit.selection import Selection
 from ..data.phrases import counted, first_few
+from ..decisions.priors import BIASED_GAMMA
 from ..metrics import shown_score
 from ..runs.audit_sample import AuditSample
 from ..runs.audit_use import UsedAudit
@@ -26,6 +27,7 @@ def worth(sample: AuditSample) -> list[str]:
             "or 200 samples was off by 4.3, 2.8 or 2.0 % on average."
         ]
     k, margin = sample.mean_labels, forecast.mean_labels_margin
+    percent = 100 * margin / forecast.mean_labels
     side = "above" if forecast.map_shift >= 0 else "below"
     basis = (
         "simulated with these runs"
@@ -35,7 +37,7 @@ def worth(sample: AuditSample) -> list[str]:
     return [
         f"What {forecast.rows:,} fully labelled samples would tell, if K is {k:g} and the known label of a "
         "sample is a uniform draw among its labels:",
-        f"  K             ±{margin:.2f} ({100 * margin / forecast.mean_labels:.0f} %), half of a 95 % interval",
+        f"  K             ±{margin:.2f} ({percent:.0f} %), half of a 95 % interval",
         f"  mAP           ±{100 * forecast.map_margin:.1f} points, likewise, around a value that lies "
         f"{100 * abs(forecast.map_shift):.1f} points {side} mAP on all samples",
         f"  model choice  a difference of {100 * forecast.smallest_difference:.1f} points of mAP is found "
@@ -56,9 +58,9 @@ def learned(used: UsedAudit) -> list[str]:
         names = [moved.name for moved in used.preferred]
         lines.append(
             f"warning: frequent classes seem to have been preferred as known labels: "
-            f"{first_few(names, _MOST_NAMED)} (gamma {used.gamma:.2f}; at most 0.7 in 88 to 93 % of data sets "
-            "where they were, and in 15 to 28 % of those where they were not). Precision and yield that were "
-            "estimated without an audit are too optimistic."
+            f"{first_few(names, _MOST_NAMED)} (gamma {used.gamma:.2f}; it is at most {BIASED_GAMMA:g} in 88 to "
+            "93 % of data sets where they were, and in 15 to 28 % of those where they were not). Precision "
+            "and yield that were estimated without an audit are too optimistic."
         )
     if used.contradicted:
         some = counted(used.contradicted, "known label is", "known labels are")
@@ -90,7 +92,7 @@ def _compared(selection: Selection) -> list[str]:
     ]
     if selection.lead < _TRUSTED:
         lines.append(
-            f"{best} is only {selection.lead:.1f} standard deviations ahead of {contenders[1][0]}: label more "
-            "samples if the choice matters."
+            f"{best} is only {selection.lead:.1f} standard deviations ahead of {contenders[1][0]}: label "
+            "more samples if the choice matters."
         )
     return [*lines, *(f"warning: {warning}" for warning in selection.warnings)]

@@ -1,4 +1,4 @@
-"""What fully labelled samples tell: K, class priors, thresholds and probabilities, and which run is better."""
+"""What fully labelled samples tell: K, class priors, thresholds, probabilities, and which run is better."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ import numpy as np
 import numpy.typing as npt
 
 from ..audit.selection import Selection, select_by_audit
-from ..audit.sheets import Answers, read_answers
-from ..data.safe import quote
 from ..decisions import Interval, Policy, Priors, Target, mean_labels_interval, priors_from_shares
-from ..errors import InputError
 from ..files import sha256_file, write_json
 from ..version import __version__
 from . import folder as run_files
 from .api import Run
-from .common_scores import CommonScores, read_common_scores
+from .audited import Audited, audited_scores, read_audited
+from .common_classes import columns_of
+from .common_scores import read_common_scores
+from .evaluate import check_classes
 from .held_out import HeldOut, read_held_out
+from .predict import Engine
 from .thresholds import decide_thresholds, evidence_from_audit, write_thresholds
 
 FORMAT = 1
@@ -121,71 +122,72 @@ class UsedAudit(NamedTuple):
 
 
 def use_audit(
-    sheet: str | Path, runs: Mapping[str, Run], *, target: Target | None = None, draws: int = 200, seed: int = 0
+    sheet: str | Path,
+    runs: Mapping[str, Run],
+    *,
+    images: str | None = None,
+    target: Target | None = None,
+    draws: int = 200,
+    seed: int = 0,
+    engine: Engine | None = None,
 ) -> UsedAudit:
-    """Learn from fully labelled samples; nothing is written.
+    """Learn from randomly chosen samples all labels of which are known; nothing is written.
 
     Args:
-        sheet: Table that `spml audit sample` wrote and people filled in.
+        sheet: Table that `spml audit sample` wrote and people filled in, or fully labelled data, as in
+            `read_audited`.
         runs: Runs by name, with the same classes; at least one.
+        images: Folder that names of files are relative to; None = the folder of `sheet`.
         target: What thresholds aim at; None = what those of each run aimed at.
         draws: Number of bootstrap draws of the comparison of runs.
         seed: Seed of these draws.
+        engine: Settings of prediction, for samples that a run has no held-out scores of.
 
     Raises:
-        InputError: The table is not complete; a run has no held-out score of one of its samples; or a target
-            is not reached.
+        InputError: The table is not complete; a run has learned from one of its samples and has no held-out
+            score of it; the runs have different classes; or a target is not reached.
     """
-    path = Path(sheet)
-    common = read_common_scores(runs)
-    answers = read_answers(path, common.classes)
+    path, engine = Path(sheet), engine or Engine()
+    check_classes(runs)
     held_out = {name: read_held_out(run.folder, run.classes) for name, run in runs.items()}
-    interval = mean_labels_interval(answers.truth)
-    thresholds, priors = {}, []
+    audited = {name: read_audited(path, run.classes, images) for name, run in runs.items()}
+    scores = {name: audited_scores(run, audited[name], held_out[name], engine) for name, run in runs.items()}
+    thresholds = {}
     for name, run in runs.items():
-        rows = _rows(answers, held_out[name], path, name)
-        columns = [common.classes.index(of_run) for of_run in run.classes]
-        evidence = evidence_from_audit(
-            held_out[name], held_out[name].scores[rows], answers.truth[:, columns]
-        )
-        priors.append(evidence.priors)
+        evidence = evidence_from_audit(held_out[name], scores[name], audited[name].truth)
         aim = target or (run.thresholds.target if run.thresholds is not None else Target())
         thresholds[name] = decide_thresholds(run.model, run.classes, held_out[name], evidence, aim)
-    first = next(iter(held_out.values()))
-    rows = _rows(answers, first, path, next(iter(runs)))
-    assert priors[0].gamma is not None
+    first = next(iter(runs))
+    truth, priors = audited[first].truth, thresholds[first].priors
+    assert priors.gamma is not None
+    interval = mean_labels_interval(truth)
+    selection = None
+    if len(runs) > 1:
+        common = read_common_scores(runs)
+        in_order = {name: scores[name][:, columns_of(common.classes, runs[name].classes)] for name in runs}
+        selection = select_by_audit(
+            common.scores, common.labels, interval.value, in_order, truth, draws=draws, seed=seed
+        )
     return UsedAudit(
         file=path,
-        samples=len(answers.ids),
+        samples=len(truth),
         mean_labels=interval,
-        gamma=priors[0].gamma,
-        looks_biased=priors[0].looks_biased,
-        moved=_moved(common.classes, first.labels.positives_per_class(), priors[0]),
+        gamma=priors.gamma,
+        looks_biased=priors.looks_biased,
+        moved=_moved(runs[first].classes, held_out[first].labels.positives_per_class(), priors),
         thresholds=thresholds,
         held_out=held_out,
-        selection=_select(common, answers, interval.value, draws, seed) if len(runs) > 1 else None,
-        contradicted=int(((first.labels.take(rows).to_ternary() == 1) & ~answers.truth).sum()),
+        selection=selection,
+        contradicted=_contradicted(audited[first], held_out[first]),
     )
 
 
-def _rows(answers: Answers, held_out: HeldOut, path: Path, run: str) -> npt.NDArray[np.int64]:
-    """Rows of the audited samples among those with held-out scores."""
-    position = {name: row for row, name in enumerate(held_out.ids)}
-    without = [name for name in answers.ids if name not in position]
-    if without:
-        trained = [name for name in without if name in held_out.learned]
-        name = trained[0] if trained else without[0]
-        why = (
-            "was trained on, so that its score says nothing about new samples"
-            if trained
-            else "does not know"
-        )
-        raise InputError(
-            f"{path}: {quote(name)} is a sample that {run} {why}; {len(without):,} of {len(answers.ids):,} "
-            "rows have no held-out score. Draw the sample with spml audit sample, naming all runs that are to "
-            "use it."
-        )
-    return np.asarray([position[name] for name in answers.ids], np.int64)
+def _contradicted(audited: Audited, held_out: HeldOut) -> int:
+    """Number of known labels of audited samples that the audit says they do not have."""
+    position = {name: row for row, name in enumerate(audited.ids)}
+    rows = [row for row, name in enumerate(held_out.ids) if name in position]
+    truth = audited.truth[[position[held_out.ids[row]] for row in rows]]
+    return int(((held_out.labels.take(np.asarray(rows, np.int64)).to_ternary() == 1) & ~truth).sum())
 
 
 def _moved(
@@ -197,14 +199,6 @@ def _moved(
         MovedClass(classes[column], float(by_known[column]), float(priors.shares[column]))
         for column in order.tolist()
         if positives[column]
-    )
-
-
-def _select(common: CommonScores, answers: Answers, mean_labels: float, draws: int, seed: int) -> Selection:
-    position = {name: row for row, name in enumerate(common.ids)}
-    rows = np.asarray([position[name] for name in answers.ids], np.int64)
-    return select_by_audit(
-        common.scores, common.labels, mean_labels, rows, answers.truth, draws=draws, seed=seed
     )
 
 
