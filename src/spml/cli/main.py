@@ -24,6 +24,7 @@ from .demo import add_demo_command, run_demo_command
 from .evaluate import add_evaluate_command, run_evaluate
 from .methods import add_methods_command, run_methods
 from .predict import add_predict_command, run_predict
+from .thresholds import add_thresholds_command, run_thresholds
 from .train import add_train_command, run_train
 
 _COMMANDS: dict[str, Callable[[Namespace], None]] = {
@@ -37,6 +38,7 @@ _COMMANDS: dict[str, Callable[[Namespace], None]] = {
     "evaluate": run_evaluate,
     "methods": run_methods,
     "predict": run_predict,
+    "thresholds": run_thresholds,
     "train": run_train,
 }
 
@@ -79,6 +81,7 @@ def make_parser(*, with_figures: bool = True) -> ArgumentParser:
     commands = parser.add_subcommands(required=True)
     add_demo_command(commands)
     add_train_command(commands)
+    add_thresholds_command(commands)
     add_predict_command(commands)
     add_evaluate_command(commands)
     add_audit_sample_command(commands)
