@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from jsonargparse import ArgumentParser
 
-from spml.cli.arguments import find_command, parse
+from spml.cli.arguments import find_command, join_words, parse
 from spml.cli.main import main, make_parser
 from spml.errors import InputError
 
@@ -145,3 +146,13 @@ def test_a_message_that_no_rule_explains_is_shown_in_one_line():
 def test_a_command_is_found_behind_options():
     command = find_command(make_parser(), ["data", "--unknown", "inspect", "photos", "--x"])
     assert (command.name, command.arguments) == ("spml data inspect", ["photos", "--x"])
+
+
+def test_a_command_of_two_words():
+    parser = ArgumentParser()
+    commands = parser.add_subcommands()
+    for name in ("audit", "audit-sample"):
+        commands.add_subcommand(name, ArgumentParser())
+    assert join_words(parser, ["audit", "sample", "run"]) == ["audit-sample", "run"]
+    assert join_words(parser, ["audit", "run", "sample"]) == ["audit", "run", "sample"]
+    assert join_words(parser, ["audit"]) == ["audit"]

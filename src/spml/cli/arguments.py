@@ -50,6 +50,17 @@ def find_command(parser: ArgumentParser, arguments: Sequence[str]) -> Command:
     return Command(parser, words, rest)
 
 
+def join_words(parser: ArgumentParser, arguments: Sequence[str]) -> list[str]:
+    """Name a command of two words as the parser knows it: `audit sample` is `audit-sample` there.
+
+    `spml audit` has arguments of its own, so that its relatives can't be commands below it.
+    """
+    joined = "-".join(arguments[:2])
+    if len(arguments) > 1 and joined in subcommands(parser):
+        return [joined, *arguments[2:]]
+    return list(arguments)
+
+
 def subcommands(parser: ArgumentParser) -> dict[str, ArgumentParser]:
     """Parsers of the commands of a parser by name; empty if it has none."""
     return {

@@ -10,7 +10,7 @@ from jsonargparse import ArgumentParser, Namespace
 from ..errors import SpmlError
 from ..version import __version__
 from .analyse import add_analyse_command, run_analyse
-from .arguments import find_command, parse
+from .arguments import find_command, join_words, parse
 from .bench import add_bench_commands, run_bench
 from .completion import add_completion_command, run_completion
 from .data import add_data_commands, run_data
@@ -40,6 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if not arguments:
         parser.print_help()
         sys.exit(2)
+    arguments = join_words(parser, arguments)
     name = find_command(parser, arguments).name
     try:
         parsed = parse(parser, arguments)

@@ -7,7 +7,7 @@ import numpy.typing as npt
 import torch
 
 from ..errors import InputError
-from ..metrics.arrays import as_scores
+from ..metrics.arrays import Scores, as_scores
 
 
 def global_threshold(scores: npt.ArrayLike | torch.Tensor, labels_per_sample: float) -> float:
@@ -44,6 +44,16 @@ def global_threshold(scores: npt.ArrayLike | torch.Tensor, labels_per_sample: fl
     between = np.flatnonzero(ascending[1:] != ascending[:-1]) + 1
     cuts = np.concatenate([[0], between, [len(ascending)]])
     cut = int(cuts[np.argmin(np.abs(len(ascending) - cuts - labels_per_sample * samples))])
+    return cut_between(ascending, cut)
+
+
+def cut_between(ascending: Scores, cut: int) -> float:
+    """Threshold that leaves `cut` of the scores below it, midway between two neighbouring scores.
+
+    Args:
+        ascending: Finite scores in ascending order, of shape (M,).
+        cut: Number of scores below, from 0 to M, such that the scores on its two sides differ.
+    """
     if cut == 0:
         return float(ascending[0]) - max(1.0, abs(float(ascending[0])))
     if cut == len(ascending):
