@@ -28,6 +28,7 @@ ALLOWED = {
     "models": {"config", "data", "errors", "files", "methods", "models"},
     "engine": {"config", "data", "engine", "errors", "files", "labels", "losses", "methods"},
     "decisions": {"data", "decisions", "errors", "labels", "metrics"},
+    "audit": {"audit", "config", "data", "decisions", "errors", "files", "labels", "metrics", "version"},
     "testing": {"errors", "labels", "losses", "methods", "testing"},
     "plots": {"data", "files", "plots"},
     "analysis": {
@@ -35,7 +36,7 @@ ALLOWED = {
         "metrics", "models", "plots", "plugins", "runs",
     },
     "runs": {
-        "config", "data", "decisions", "engine", "errors", "files", "labels", "methods", "metrics", "models",
+        "audit", "config", "data", "decisions", "engine", "errors", "files", "labels", "methods", "metrics", "models",
         "plots", "runs", "version",
     },
 }  # fmt: skip

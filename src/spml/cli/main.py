@@ -11,6 +11,7 @@ from ..errors import SpmlError
 from ..version import __version__
 from .analyse import add_analyse_command, run_analyse
 from .arguments import find_command, join_words, parse
+from .audit_sample import add_audit_sample_command, run_audit_sample
 from .bench import add_bench_commands, run_bench
 from .completion import add_completion_command, run_completion
 from .data import add_data_commands, run_data
@@ -18,10 +19,12 @@ from .demo import add_demo_command, run_demo_command
 from .evaluate import add_evaluate_command, run_evaluate
 from .methods import add_methods_command, run_methods
 from .predict import add_predict_command, run_predict
+from .thresholds import add_thresholds_command, run_thresholds
 from .train import add_train_command, run_train
 
 _COMMANDS: dict[str, Callable[[Namespace], None]] = {
     "analyse": run_analyse,
+    "audit-sample": run_audit_sample,
     "bench": run_bench,
     "completion": lambda arguments: run_completion(arguments, make_parser()),
     "data": run_data,
@@ -29,6 +32,7 @@ _COMMANDS: dict[str, Callable[[Namespace], None]] = {
     "evaluate": run_evaluate,
     "methods": run_methods,
     "predict": run_predict,
+    "thresholds": run_thresholds,
     "train": run_train,
 }
 
@@ -71,8 +75,10 @@ def make_parser(*, with_figures: bool = True) -> ArgumentParser:
     commands = parser.add_subcommands(required=True)
     add_demo_command(commands)
     add_train_command(commands)
+    add_thresholds_command(commands)
     add_predict_command(commands)
     add_evaluate_command(commands)
+    add_audit_sample_command(commands)
     add_data_commands(commands)
     add_analyse_command(commands, with_figures=with_figures)
     add_bench_commands(commands)

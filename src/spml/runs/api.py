@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +15,17 @@ from .. import models
 from ..config import Config, DataConfig, from_dict, read_yaml
 from ..data import Inputs, Samples, list_inputs
 from ..data.open import note_unreadable
-from ..decisions import Decision, threshold_at
+from ..decisions import Decision, Policy, read_target
 from ..engine import make_fabric
 from ..errors import InputError, SpmlError, nearest
 from . import folder as runfolder
+from .choose_cut import choose_cut
 from .common_classes import UnknownClasses
 from .console import Console
 from .evaluate import evaluate, of_one
 from .predict import Batch, Engine, Predictions, check_kind, find_features, predict_batches
-from .resolve import check_mean_labels
+from .set_thresholds import set_thresholds
+from .thresholds import read_thresholds
 from .train import run_training
 
 
@@ -91,7 +93,8 @@ class Run:
     Attributes:
         folder: Folder of the run.
         classes: Class names, in the order of the columns of scores.
-        threshold: Logit at and above which a label is predicted.
+        threshold: Logit at which the model predicted K labels per validation sample: one threshold for all
+            classes, where `thresholds` is not used.
         card: Content of model.json.
     """
 
@@ -101,12 +104,29 @@ class Run:
         self.threshold = float(card["threshold"]["logit"])
 
     @property
+    def model(self) -> str:
+        """SHA-256 of the weights."""
+        return str(self.card["weights_sha256"])
+
+    @cached_property
+    def thresholds(self) -> Policy | None:
+        """Thresholds of the classes, in thresholds.json; None for a run of an earlier version.
+
+        Raises:
+            InputError: The file is missing, damaged, or of another model.
+        """
+        path = self.folder / runfolder.THRESHOLDS
+        if not path.is_file() and "thresholds" not in self.card:
+            return None
+        return read_thresholds(path, self.classes, self.model)
+
+    @property
     def trained_on(self) -> str:
         """Path of the training data as the user stated it; empty if the run does not record it."""
-        config = self._config()
-        return config.data.path if config else ""
+        return self.config.data.path if self.config else ""
 
-    def _config(self) -> Config | None:
+    @cached_property
+    def config(self) -> Config | None:
         """Settings of the training; None if the run does not record them."""
         path = self.folder / runfolder.CONFIG
         return read_yaml(path) if path.is_file() else None
@@ -186,9 +206,7 @@ class Run:
         fabric = make_fabric(engine.device)
         model = self._classifier.to(fabric.device)
         with ExitStack() as stack:
-            kept = find_features(
-                self.folder, self._config(), model.backbone, inputs, engine.cache, console.line
-            )
+            kept = find_features(self.folder, self.config, model.backbone, inputs, engine.cache, console.line)
             if kept:
                 stack.enter_context(kept.store)
             advance = stack.enter_context(console.progress(len(inputs), "predicting"))
@@ -228,6 +246,7 @@ class Run:
         threshold: float | None = None,
         top_k: int = 0,
         top1_fallback: bool = False,
+        thresholds: str | Path | float | None = None,
         unknown_classes: UnknownClasses = "stop",
         batch_size: int = 64,
         workers: int = 0,
@@ -243,8 +262,8 @@ class Run:
             observed: Judge by observed labels alone, even if true labels are available.
             mean_labels: Mean labels per sample K of the SP-score; if None, 2, or half of fewer than 4
                 classes. On fully labelled data, as in `decision`.
-            threshold, top_k, top1_fallback: How labels are predicted on fully labelled data, as in
-                `decision`.
+            threshold, top_k, top1_fallback, thresholds: How labels are predicted on fully labelled data, as
+                in `decision`.
             unknown_classes: What to do about classes of the data that the model does not know: `stop`, or
                 `leave_out` to evaluate over the others; `left_out` in the result says what was left out.
             batch_size, workers, device, console: As in `predict`.
@@ -265,13 +284,66 @@ class Run:
             split=split,
             observed=observed,
             mean_labels=mean_labels,
-            decision={"threshold": threshold, "top_k": top_k, "top1_fallback": top1_fallback},
+            decision={
+                "threshold": threshold,
+                "top_k": top_k,
+                "top1_fallback": top1_fallback,
+                "thresholds": thresholds,
+            },
             predict=lambda run, samples: run.logits(samples, engine),
             unknown_classes=unknown_classes,
             intervals=False,
             report=(console or Console(silent=True)).line,
         )
         return of_one(result)
+
+    def set_thresholds(
+        self,
+        data: str | Path | DataConfig | None = None,
+        *,
+        target: str = "f1",
+        per_class: bool = False,
+        audit: str | Path | None = None,
+        mean_labels: float | None = None,
+        batch_size: int = 64,
+        workers: int = -1,
+        device: str = "auto",
+        console: Console | None = None,
+        **settings: Any,
+    ) -> Policy:
+        """Decide thresholds and probabilities again, and write them to thresholds.json and thresholds.png.
+
+        Args:
+            data: Samples with observed labels that decide; None, or the training data, for the held-out
+                scores that the run has kept.
+            target: `f1` (the best of each class), `labels` (K labels per sample, by one threshold),
+                `precision=0.9` or `recall=0.8`.
+            per_class: Reach a precision or recall in each class.
+            audit: Randomly chosen, fully labelled samples, from which K, class priors and probabilities are
+                estimated.
+            mean_labels: Mean labels per sample K.
+            batch_size, workers, device, console: As in `predict`.
+            settings: Fields of `DataConfig`, for example `images="photos"`.
+
+        Returns:
+            The thresholds, which `thresholds` holds from now on.
+
+        Raises:
+            InputError: K is not known, a file does not suit, or a precision is not reached.
+        """
+        if data is not None and not isinstance(data, DataConfig):
+            data = data_config(data, settings)
+        policy = set_thresholds(
+            self,
+            data,
+            read_target(target, per_class=per_class),
+            audit=None if audit is None else Path(audit),
+            images=data.images if data is not None else settings.get("images"),
+            mean_labels=mean_labels,
+            engine=Engine(batch_size, workers, device, console),
+        )
+        self.__dict__["thresholds"] = policy
+        return policy
 
     def decision(
         self,
@@ -280,47 +352,39 @@ class Run:
         threshold: float | None = None,
         top_k: int = 0,
         top1_fallback: bool = False,
+        thresholds: str | Path | float | None = None,
     ) -> Decision:
-        """How logits become labels; by default, by the threshold that training chose.
+        """How logits become labels; by default, by the threshold of each class in `thresholds`.
 
         Args:
             mean_labels: Mean labels per sample K: cut where the model predicted K labels per validation
-                sample on average.
+                sample on average, at one threshold for all classes.
             threshold: Cut at this score, on the scale of `Predictions.scores`.
             top_k: Largest number of labels of a sample. Alone, exactly the `top_k` highest scores are
                 predicted.
             top1_fallback: Predict the label with the highest score where no other is predicted.
+            thresholds: File of thresholds, in place of the run's own; `global` for one threshold for all
+                classes, at the K of training; or a number, which means the same as `threshold`.
 
         Raises:
-            InputError: Both `mean_labels` and `threshold` are given, or a value is out of its domain.
+            InputError: Two of `mean_labels`, `threshold` and `thresholds` are given, a value is out of its
+                domain, or the file of thresholds does not suit.
         """
-        if mean_labels is not None and threshold is not None:
-            raise InputError("pass --mean_labels or --threshold, not both")
-        check_mean_labels(mean_labels, len(self.classes))
-        cut: float | None = self.threshold
-        if mean_labels is not None:
-            curve = self.card["threshold"].get("curve")
-            if curve is None:
-                raise InputError(
-                    f"{self.folder}: was trained by an earlier version, which kept no thresholds for other "
-                    "numbers of labels. Pass --threshold or --top_k, or train again."
-                )
-            cut = threshold_at(curve, mean_labels)
-        elif threshold is not None:
-            cut = self._logit(threshold)
-        elif top_k:
-            cut = None
+        cut = choose_cut(
+            self,
+            mean_labels=mean_labels,
+            threshold=threshold,
+            thresholds=thresholds,
+            top_k=top_k,
+        )
         unseen = set(self.card.get("without_positives", ()))
         never = tuple(column for column, name in enumerate(self.classes) if name in unseen)
         return Decision(cut, top_k, top1_fallback, never)
 
-    def _logit(self, score: float) -> float:
-        """Turn a score as in `Predictions.scores` into the logit that it was computed from."""
-        from scipy.special import logit
-
-        if not 0 < score < 1:
-            raise InputError(f"--threshold must be between 0 and 1, as scores are, got {score:g}")
-        return math.log(score) if self._classifier.top.scores == models.LOG_SOFTMAX else float(logit(score))
+    @property
+    def log_probabilities(self) -> bool:
+        """Whether logits are logarithms of probabilities that sum to 1 over the classes."""
+        return bool(self._classifier.top.scores == models.LOG_SOFTMAX)
 
     def columns(self, path: str, classes: tuple[str, ...]) -> npt.NDArray[np.int64]:
         """Column of the model for each class of a data set.

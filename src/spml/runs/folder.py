@@ -18,7 +18,8 @@ EXAMPLES = "examples.png"
 SKIPPED = "skipped.csv"
 MODEL = ("model.safetensors", "model.json")
 OBJECTIVE = "objective.safetensors"
-VALIDATION = "validation.safetensors"
+HELD_OUT = "held_out.safetensors"
+THRESHOLDS, THRESHOLDS_PICTURE = "thresholds.json", "thresholds.png"
 FEATURES = "features"
 SCORES, SCORED_SAMPLES, SCORED_EPOCHS = "scores", "samples.safetensors", "epoch-*.safetensors"
 _FILES = (
@@ -30,7 +31,9 @@ _FILES = (
     SKIPPED,
     *MODEL,
     OBJECTIVE,
-    VALIDATION,
+    HELD_OUT,
+    THRESHOLDS,
+    THRESHOLDS_PICTURE,
     CURRENT,
     PREVIOUS,
 )

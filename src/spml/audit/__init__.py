@@ -1,0 +1,1 @@
+"""Audits of observed labels: probable missing and wrong labels, and the folder that holds them."""

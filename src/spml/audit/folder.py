@@ -1,0 +1,256 @@
+"""The folder that `spml audit` writes and `spml review` reads.
+
+It holds `audit.json` (what was audited, and how), `missing.csv` (probable missing labels, the most probable
+ones first) and `wrong.csv` (given labels that are probably wrong).
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar
+
+import msgspec
+
+from ..config import DataConfig, from_dict
+from ..data.hiding import check_observe, hide
+from ..data.readers import read
+from ..data.readers.delimited import read_lines
+from ..data.records import Records
+from ..errors import InputError
+from ..files import make_folder, write_json, write_rows
+from ..labels import ObservedLabels
+from ..version import __version__
+
+FORMAT = 1
+ABOUT, MISSING, WRONG = "audit.json", "missing.csv", "wrong.csv"
+BETWEEN_NAMES = "|"
+"""Separates the given labels of a sample in `missing.csv`."""
+
+_Count = Annotated[int, msgspec.Meta(ge=0)]
+_Rank = Annotated[int, msgspec.Meta(ge=1)]
+_Probability = Annotated[float, msgspec.Meta(ge=0, le=1)]
+Row = TypeVar("Row", bound=msgspec.Struct)
+
+
+class MissingLabel(msgspec.Struct, frozen=True):
+    """Label that a sample probably has although it is not given.
+
+    Attributes:
+        file: Name of the sample.
+        given: Known positives of the sample, separated by `|`.
+        label: Name of the class.
+        probability: Probability that the sample has the label.
+        rank: Place in the list; 1 = most probable.
+        rank_in_class: Place among the entries of this class.
+    """
+
+    file: str
+    given: str
+    label: str
+    probability: _Probability
+    rank: _Rank
+    rank_in_class: _Rank
+
+
+class WrongLabel(msgspec.Struct, frozen=True):
+    """Given label that is probably wrong.
+
+    Attributes:
+        file: Name of the sample.
+        label: Name of the class.
+        probability: Probability that the sample does not have the label.
+        rank: Place in the list; 1 = most probably wrong.
+    """
+
+    file: str
+    label: str
+    probability: _Probability
+    rank: _Rank
+
+
+class About(msgspec.Struct, frozen=True):
+    """What was audited, and how.
+
+    Attributes:
+        run: Folder of the run whose scores the audit used; empty if there was none.
+        data: Settings of the data, as in `DataConfig`.
+        fingerprint: SHA-256 of names, classes and observed labels of the data, from `fingerprint`.
+        classes: Names of the classes, in the order of the label columns.
+        mean_labels: Mean number of labels per sample, K.
+        mean_labels_source: Whether K was stated, estimated from fully labelled rows, or follows from labels
+            that are known in full.
+        samples: Number of samples.
+        unknown: Number of pairs of a sample and a class about which nothing is known.
+        listed: Number of rows of `missing.csv`.
+        expected: Number of them that are expected to be right: the sum of their probabilities.
+        warnings: What limits the trust in the numbers, one sentence each.
+        how: How the scores were made, for people.
+    """
+
+    run: str
+    data: dict[str, Any]
+    fingerprint: str
+    classes: tuple[str, ...]
+    mean_labels: Annotated[float, msgspec.Meta(gt=0)]
+    mean_labels_source: Literal["stated", "audit", "labels"]
+    samples: _Count
+    unknown: _Count
+    listed: _Count
+    expected: Annotated[float, msgspec.Meta(ge=0)]
+    warnings: tuple[str, ...]
+    how: str
+
+    @property
+    def config(self) -> DataConfig:
+        """Settings of the data.
+
+        Raises:
+            InputError: A setting is unknown or has an impossible value.
+        """
+        return from_dict({"data": self.data}).data
+
+
+class Audit(NamedTuple):
+    """Content of the folder of an audit.
+
+    Attributes:
+        about: What was audited, and how.
+        missing: Probable missing labels by rank.
+        wrong: Given labels that are probably wrong by rank.
+    """
+
+    about: About
+    missing: list[MissingLabel]
+    wrong: list[WrongLabel]
+
+
+class _Version(msgspec.Struct):
+    """The part of `audit.json` that every version has."""
+
+    format: int
+    spml: str = "an unknown version"
+
+
+def fingerprint(ids: Sequence[str], classes: Sequence[str], observed: ObservedLabels) -> str:
+    """SHA-256 of the names of samples and classes, in their order, and of the observed labels."""
+    parts = [list(ids), list(classes), observed.fingerprint()]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+def read_observed(config: DataConfig) -> Records:
+    """Read the data that an audit is about: all samples, with labels hidden as `config.observe` says.
+
+    Raises:
+        InputError: The data can't be read, or its labels can't be hidden that way.
+    """
+    check_observe(config)
+    records = read(config)
+    if config.observe == "none":
+        return records
+    labels, _ = hide(records, config)
+    return replace(records, labels=labels)
+
+
+def data_settings(config: DataConfig) -> dict[str, Any]:
+    """Settings for `About.data`, with absolute paths, so that an audit can be read from any folder."""
+    path = config.path if config.path == "digits" else str(Path(config.path).absolute())
+    images = None if config.images is None else str(Path(config.images).absolute())
+    return asdict(replace(config, path=path, images=images))
+
+
+def write_audit(folder: Path, audit: Audit) -> None:
+    """Write an audit into a folder, which is made if it does not exist. An earlier audit is replaced.
+
+    Raises:
+        InputError: The folder can't be made.
+        SpmlError: A file can't be written.
+    """
+    make_folder(folder)
+    # Without audit.json, which comes last, a folder is not an audit: an interrupted one is never read.
+    (folder / ABOUT).unlink(missing_ok=True)
+    for name, kind, rows in ((MISSING, MissingLabel, audit.missing), (WRONG, WrongLabel, audit.wrong)):
+        write_rows(folder / name, kind.__struct_fields__, map(msgspec.structs.astuple, rows))
+    about = {"format": FORMAT, "spml": __version__, **msgspec.to_builtins(audit.about)}
+    write_json(folder / ABOUT, about)
+
+
+def read_audit(folder: Path) -> Audit:
+    """Read the folder of an audit.
+
+    Samples that rows name are not looked up in the data.
+
+    Raises:
+        InputError: There is no audit, a file is damaged or was written by a newer version, or a row names a
+            class that the audit does not have.
+    """
+    path = folder / ABOUT
+    if not path.is_file():
+        raise InputError(f"{folder}: is not the folder of an audit, since it has no {ABOUT}. Run spml audit.")
+    text = _content(path)
+    version = _decoded(path, text, _Version)
+    if version.format > FORMAT:
+        raise InputError(
+            f"{path}: was written by a newer version of spml ({version.spml}; format {version.format}, this "
+            f"one reads {FORMAT}). Update spml."
+        )
+    about = _decoded(path, text, About)
+    missing = _read_rows(folder / MISSING, MissingLabel, about.classes)
+    if len(missing) != about.listed:
+        raise InputError(
+            f"{folder / MISSING}: has {len(missing):,} rows, but {ABOUT} says {about.listed:,}. Run spml "
+            "audit again."
+        )
+    return Audit(about, missing, _read_rows(folder / WRONG, WrongLabel, about.classes))
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise InputError(f"{path}: can't be read: {error.strerror or error}.") from error
+
+
+def _decoded(path: Path, text: bytes, kind: type[Row]) -> Row:
+    try:
+        return msgspec.json.decode(text, type=kind)
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: is damaged ({error}). Run spml audit again.") from error
+
+
+def _read_rows(path: Path, kind: type[Row], classes: Sequence[str]) -> list[Row]:
+    if not path.is_file():
+        raise InputError(f"{path}: no such file. Run spml audit again.")
+    columns, known = kind.__struct_fields__, set(classes)
+    reader = csv.reader(read_lines(path), strict=True)
+    rows: list[Row] = []
+    try:
+        header = tuple(next(reader, []))
+        if header != columns:
+            raise InputError(
+                f"{path}: has the columns {', '.join(header)}; expected {', '.join(columns)}. Run spml audit "
+                "again."
+            )
+        for cells in reader:
+            where = f"{path}: row {len(rows) + 2}"
+            rows.append(_row(cells, kind, where))
+            label = cells[columns.index("label")]
+            if label not in known:
+                raise InputError(f"{where}: the class {label!r} is not in {ABOUT}. Run spml audit again.")
+    except csv.Error as error:
+        raise InputError(f"{path}: is not valid CSV near line {reader.line_num}: {error}.") from error
+    return rows
+
+
+def _row(cells: Sequence[str], kind: type[Row], where: str) -> Row:
+    columns = kind.__struct_fields__
+    if len(cells) != len(columns):
+        raise InputError(f"{where} has {len(cells):,} cells, but the header has {len(columns):,}.")
+    try:
+        return msgspec.convert(dict(zip(columns, cells, strict=True)), kind, strict=False)
+    except msgspec.ValidationError as error:
+        raise InputError(f"{where}: {error}. Run spml audit again.") from error

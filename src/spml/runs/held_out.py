@@ -1,0 +1,121 @@
+"""Scores that a run keeps of samples which the scoring model was not fitted to, with their observed labels.
+
+Thresholds, probabilities and the search for missing labels are decided on them: a model is too sure of
+samples that it has learned from.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from safetensors import safe_open
+
+from ..data import Dataset
+from ..data.draws import permutation
+from ..errors import InputError
+from ..files import write_bytes
+from ..labels import ObservedLabels
+from . import folder as run_files
+from .solve import KnownLabels
+from .tensor_files import check_names, check_tensor, clear_damage, encode, read_about
+
+MOST_SCORES = 5_000_000
+"""Largest number of scores (samples x classes) that are kept."""
+
+
+class HeldOut(NamedTuple):
+    """Scores of samples that the scoring model was not fitted to.
+
+    Attributes:
+        ids: Names of the H samples.
+        scores: Logits, float32 (H, C).
+        labels: Their observed labels.
+        learned: Names of the other samples that the model has learned from.
+    """
+
+    ids: tuple[str, ...]
+    scores: npt.NDArray[np.float32]
+    labels: ObservedLabels
+    learned: frozenset[str] = frozenset()
+
+
+def gather_held_out(
+    data: Dataset,
+    scores: npt.NDArray[np.float32],
+    rows: npt.NDArray[np.int64],
+    *,
+    seed: int,
+) -> HeldOut:
+    """Name scores and give them their labels; a random part of them where there are more than 5,000,000.
+
+    Args:
+        data: Data of the run.
+        scores: Logits (H, C).
+        rows: Their samples, numbered over training, then validation samples, int64 (H,).
+        seed: Seed of the draw.
+    """
+    most = max(1, MOST_SCORES // scores.shape[1])
+    if len(rows) > most:
+        drawn = np.sort(permutation(len(rows), "kept scores", seed)[:most])
+        scores, rows = scores[drawn], rows[drawn]
+    train, val = data.splits["train"], data.splits["val"]
+    count = len(train)
+    ids = tuple(train.ids[row] if row < count else val.ids[row - count] for row in rows.tolist())
+    labels = ObservedLabels.from_ternary(KnownLabels(train, val).of(rows))
+    return HeldOut(ids, scores, labels, frozenset(train.ids).union(val.ids).difference(ids))
+
+
+def write_held_out(folder: Path, held_out: HeldOut, classes: tuple[str, ...]) -> None:
+    """Keep held-out scores in the folder of a run.
+
+    Raises:
+        SpmlError: The file could not be written.
+    """
+    # Names are tensors, since the header of a safetensors file has a largest size.
+    names = {"ids": held_out.ids, "learned": sorted(held_out.learned)}
+    arrays: dict[str, npt.NDArray[Any]] = {
+        "scores": held_out.scores,
+        "labels": held_out.labels.to_ternary(),
+        **{key: np.frombuffer(json.dumps(of_key).encode(), np.uint8) for key, of_key in names.items()},
+    }
+    tensors = {name: torch.from_numpy(np.array(array)) for name, array in arrays.items()}
+    write_bytes(folder / run_files.HELD_OUT, encode(tensors, classes=classes))
+
+
+def read_held_out(folder: Path, classes: tuple[str, ...] | None = None) -> HeldOut:
+    """Read the held-out scores of a run.
+
+    Args:
+        folder: Folder of the run.
+        classes: Classes that the scores must be of; None = any.
+
+    Raises:
+        InputError: The file is missing, damaged, or has scores of other classes.
+    """
+    path = folder / run_files.HELD_OUT
+    if not path.is_file():
+        if not run_files.holds_run(folder):
+            raise InputError(f"{folder}: holds no run: name the folder of one.")
+        raise InputError(
+            f"{path}: is missing, so there are no scores of samples that the model was not fitted to. An "
+            "unfinished run, or one of an earlier version, has none: train it again."
+        )
+    with clear_damage(path, "Train the run again."), safe_open(path, framework="pt") as stored:
+        names = read_about(stored)["classes"]
+        ids, learned = (json.loads(stored.get_tensor(key).numpy().tobytes()) for key in ("ids", "learned"))
+        check_names(names, ids, learned)
+        shape = len(ids), len(names)
+        check_tensor(stored, "scores", "F32", shape)
+        check_tensor(stored, "labels", "I8", shape)
+        scores, labels = (stored.get_tensor(name).numpy().copy() for name in ("scores", "labels"))
+        if not ids or not np.isfinite(scores).all():
+            raise ValueError("it holds no scores, or some that are not finite")
+        held_out = HeldOut(tuple(ids), scores, ObservedLabels.from_ternary(labels), frozenset(learned))
+    if classes is not None and tuple(names) != classes:
+        raise InputError(f"{path}: has scores of other classes than the model of this run. Train it again.")
+    return held_out
