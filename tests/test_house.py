@@ -28,7 +28,7 @@ ALLOWED = {
     "models": {"config", "data", "errors", "files", "methods", "models"},
     "engine": {"config", "data", "engine", "errors", "files", "labels", "losses", "methods"},
     "decisions": {"data", "decisions", "errors", "labels", "metrics"},
-    "audit": {"audit", "config", "data", "errors", "files", "labels", "version"},
+    "audit": {"audit", "config", "data", "decisions", "errors", "files", "labels", "metrics", "version"},
     "testing": {"errors", "labels", "losses", "methods", "testing"},
     "plots": {"data", "files", "plots"},
     "analysis": {
