@@ -20,7 +20,7 @@ from spml.errors import InputError
 from spml.labels import ObservedLabels
 from spml.metrics import sp_score
 from spml.models import load_classifier
-from spml.runs import fine_tune, solve
+from spml.runs import fine_tune, held_out, solve
 from spml.runs import resolve as resolving
 from spml.runs.console import Console
 from tests.faults.test_bad_input import fails
@@ -254,7 +254,7 @@ def test_known_labels_are_those_of_the_rows_in_their_order():
         for part in (ternary[:6], ternary[6:])
         for labels in [ObservedLabels.from_ternary(part)]
     ]
-    known = solve._KnownLabels(*parts)
+    known = solve.KnownLabels(*parts)
     for rows in (np.array([7, 0, 8, 3]), np.array([2, 1]), np.array([6, 8])):
         assert (known.of(rows) == ternary[rows]).all()
         assert known.of(rows) is known.of(rows)
@@ -271,7 +271,12 @@ def test_a_small_lead_is_not_trusted(tmp_path, gain, kept):
         own = tmp_path / "run" / ("head" if part.method == "auto" else "fine-tuned")
         own.mkdir()
         scores = (base if part.method == "auto" else better).astype(np.float32)
-        fine_tune.write_validation(own, scores, labels)
+        rows = np.arange(200)
+        if part.method == "auto":  # in another order, with a training sample
+            rows = np.append(generator.permutation(200), 0)
+        ids = (*(f"{row}.png" for row in rows[:200]), *["training.png"] * (len(rows) - 200))
+        kept = held_out.HeldOut(ids, scores[rows], labels.take(rows))
+        held_out.write_held_out(own, kept, tuple("abcd"))
         summary = {
             "selected": {"metric": "val/SP", "mean_labels": 1.0},
             "validation": {"val/SP": sp_score(scores, index, 1.0).score},

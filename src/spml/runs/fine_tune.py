@@ -10,23 +10,27 @@ from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
-import numpy as np
-import numpy.typing as npt
-
 from ..config import Config, to_yaml
 from ..errors import InputError
-from ..files import write_bytes, write_json, write_text, write_with
-from ..labels import ObservedLabels
+from ..files import write_json, write_text, write_with
 from ..metrics import compare_ranks, observed_ranks
 from . import folder as run_files
 from . import recipes
 from .console import Console
+from .held_out import read_held_out
 
 HEAD, TUNED = "head", "fine-tuned"
 TRUSTED = 2.5
 """Difference of SP-scores, in its standard deviations, from which the fine-tuned network is kept."""
 
-_KEPT = (*run_files.MODEL, run_files.METRICS, run_files.CURVES, run_files.EXAMPLES, run_files.SKIPPED)
+_KEPT = (
+    *run_files.MODEL,
+    run_files.HELD_OUT,
+    run_files.METRICS,
+    run_files.CURVES,
+    run_files.EXAMPLES,
+    run_files.SKIPPED,
+)
 
 Train = Callable[[Config, bool], None]
 """Trains a run in the folder that the configuration names, or goes on with it."""
@@ -114,25 +118,15 @@ def fine_tune(config: Config, folder: Path, *, resume: bool, train: Train, conso
     return folder
 
 
-def write_validation(folder: Path, scores: npt.NDArray[np.float32], observed: ObservedLabels) -> None:
-    """Keep the scores (N, C) and observed labels of the validation samples of a run.
-
-    Raises:
-        SpmlError: The file could not be written.
-    """
-    from safetensors.numpy import save
-
-    labels = observed.to_ternary() if observed.index is None else observed.index
-    write_bytes(folder / run_files.VALIDATION, save({"scores": scores, "observed": labels}))
-
-
 def _lead(folder: Path, mean_labels: float) -> float:
     """How far the network is ahead of the head in SP-score, in standard deviations of the difference."""
-    from safetensors.numpy import load_file
-
-    kept = {name: load_file(folder / name / run_files.VALIDATION) for name in (HEAD, TUNED)}
-    ranks = {name: observed_ranks(part["scores"], part["observed"]) for name, part in kept.items()}
-    compared = compare_ranks(ranks, len(kept[HEAD]["scores"]), mean_labels)
+    head, tuned = (read_held_out(folder / name) for name in (HEAD, TUNED))
+    # The head may have scores of training samples, too.
+    row = {name: number for number, name in enumerate(head.ids)}
+    of_head = head.scores[[row[name] for name in tuned.ids]]
+    labels = tuned.labels.index if tuned.labels.index is not None else tuned.labels.to_ternary()
+    ranks = {HEAD: observed_ranks(of_head, labels), TUNED: observed_ranks(tuned.scores, labels)}
+    compared = compare_ranks(ranks, len(tuned.ids), mean_labels)
     # JSON knows no infinity.
     return min(next(candidate.z for candidate in compared.candidates if candidate.name == HEAD), 1e6)
 

@@ -18,7 +18,7 @@ EXAMPLES = "examples.png"
 SKIPPED = "skipped.csv"
 MODEL = ("model.safetensors", "model.json")
 OBJECTIVE = "objective.safetensors"
-VALIDATION = "validation.safetensors"
+HELD_OUT = "held_out.safetensors"
 FEATURES = "features"
 SCORES, SCORED_SAMPLES, SCORED_EPOCHS = "scores", "samples.safetensors", "epoch-*.safetensors"
 _FILES = (
@@ -30,7 +30,7 @@ _FILES = (
     SKIPPED,
     *MODEL,
     OBJECTIVE,
-    VALIDATION,
+    HELD_OUT,
     CURRENT,
     PREVIOUS,
 )

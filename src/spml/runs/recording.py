@@ -8,10 +8,9 @@ leaves the same files as one that is not. True labels go from the data to the fi
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,8 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
+from safetensors import safe_open
 
 from ..config import Config
 from ..data import Dataset, Samples
@@ -29,14 +27,11 @@ from ..errors import InputError
 from ..files import make_folder, write_bytes
 from ..models import LOG_SOFTMAX
 from . import folder as run_files
+from .tensor_files import check_names, check_tensor, clear_damage, encode, read_about
 
 Logits = npt.NDArray[np.float32]
 Rows = npt.NDArray[np.int64]
 
-_KEY = "spml scores"
-"""Only key of the metadata, so that equal recordings are equal files: safetensors keeps no order of keys."""
-
-_VERSION = 1
 _EPOCH = re.compile(r"epoch-(\d{3,9})\.safetensors")
 _LARGEST = float(np.finfo(np.float16).max)
 _SPLITS = ("train", "val", "test")
@@ -153,14 +148,14 @@ class Recorder:
         if not epoch:
             self._write_samples()
         halves = torch.from_numpy(logits.clip(-_LARGEST, _LARGEST).astype(np.float16))
-        write_bytes(self._folder / _epoch_file(epoch), _encode({"logits": halves}, epoch=epoch))
+        write_bytes(self._folder / _epoch_file(epoch), encode({"logits": halves}, epoch=epoch))
 
     def _write_samples(self) -> None:
         labels = {"observed": np.concatenate([samples.observed.to_ternary() for samples in self.samples])}
         if all(name in self._data.truth for name in self._rows):
             full = [_rows_of(self._data.truth[name], chosen) for name, chosen in self._rows.items()]
             labels["truth"] = np.concatenate([part.to_multi_hot() for part in full])
-        data = _encode(
+        data = encode(
             {name: torch.from_numpy(array) for name, array in labels.items()},
             method=self._config.method,
             output=self._config.model.scores,
@@ -179,11 +174,6 @@ def _take(samples: Samples, rows: Rows | None) -> Samples:
 
 def _rows_of(labels: Any, rows: Rows | None) -> Any:
     return labels if rows is None else labels.take(rows)
-
-
-def _encode(tensors: dict[str, torch.Tensor], **about: Any) -> bytes:
-    data: bytes = save(tensors, {_KEY: json.dumps({"version": _VERSION, **about})})
-    return data
 
 
 def _epoch_file(epoch: int) -> str:
@@ -243,9 +233,9 @@ class Recording:
         self.check_epoch(epoch)
         path = self.folder / run_files.SCORES / _epoch_file(epoch)
         with _damage(path), safe_open(path, framework="pt") as stored:
-            if (number := _about(stored)["epoch"]) != epoch:
+            if (number := read_about(stored)["epoch"]) != epoch:
                 raise ValueError(f"it is the file of epoch {number!r}")
-            _check_tensor(stored, "logits", "F16", self.observed.shape)
+            check_tensor(stored, "logits", "F16", self.observed.shape)
             logits: Logits = stored.get_tensor("logits").float().numpy()
             if not np.isfinite(logits).all():
                 raise ValueError("it holds scores that are not finite")
@@ -285,7 +275,7 @@ def read_recording(run: str | Path) -> Recording:
     for epoch in recording.epochs:
         file = scores / _epoch_file(epoch)
         with _damage(file), safe_open(file, framework="pt") as stored:
-            _check_tensor(stored, "logits", "F16", recording.observed.shape)
+            check_tensor(stored, "logits", "F16", recording.observed.shape)
     return recording
 
 
@@ -309,16 +299,14 @@ def _find_epochs(scores: Path) -> range:
 def _read_samples(path: Path) -> Recording:
     """Read the file that says which samples were recorded, without epochs."""
     with _damage(path), safe_open(path, framework="pt") as stored:
-        about = _about(stored)
+        about = read_about(stored)
         method, output, classes, ids = (about[key] for key in ("method", "output", "classes", "ids"))
-        for names in ([method, output], classes, ids):
-            if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-                raise TypeError("its names are not lists of text")
+        check_names([method, output], classes, ids)
         "".join(classes).encode()  # fails for halves of surrogate pairs, which can't be printed
         arrays = {}
         for key in ("observed", "truth"):
             if key == "observed" or key in stored.keys():  # noqa: SIM118
-                _check_tensor(stored, key, "I8", (len(ids), len(classes)))
+                check_tensor(stored, key, "I8", (len(ids), len(classes)))
                 arrays[key] = stored.get_tensor(key).numpy().copy()
         if not ids or not classes:
             raise ValueError("it names no samples or no classes")
@@ -338,28 +326,5 @@ def _read_samples(path: Path) -> Recording:
     )
 
 
-def _about(stored: Any) -> dict[str, Any]:
-    """What a file says about itself."""
-    about = json.loads((stored.metadata() or {})[_KEY])
-    if about["version"] != _VERSION:
-        raise ValueError(f"its version is {about['version']!r}, not {_VERSION}")
-    return dict(about)
-
-
-def _check_tensor(stored: Any, name: str, kind: str, shape: tuple[int, ...]) -> None:
-    """Check type and shape of a tensor before it is loaded."""
-    part = stored.get_slice(name)
-    if part.get_dtype() != kind or tuple(part.get_shape()) != shape:
-        raise ValueError(f"{name} is {part.get_dtype()} {tuple(part.get_shape())}, not {kind} {tuple(shape)}")
-
-
-@contextmanager
-def _damage(path: Path) -> Iterator[None]:
-    """Turn what a damaged file raises into one clear message."""
-    try:
-        yield
-    except (SafetensorError, OSError, ValueError, TypeError, LookupError, RecursionError) as error:
-        raise InputError(
-            f"{path}: damaged, or not written by this version of spml ({error}). Train the run again with "
-            "--record scores --overwrite."
-        ) from error
+def _damage(path: Path) -> AbstractContextManager[None]:
+    return clear_damage(path, "Train the run again with --record scores --overwrite.")

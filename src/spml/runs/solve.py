@@ -23,6 +23,23 @@ from ..methods.base import Objective
 from ..metrics import FEWEST_SHOWN, compare_ranks, shown_score, sp_score
 
 
+class HeldOutScores(NamedTuple):
+    """Scores of samples by a model that was not fitted to them.
+
+    Attributes:
+        scores: Logits, float32 (H, C).
+        rows: Their samples, numbered over training, then validation samples, int64 (H,).
+    """
+
+    scores: npt.NDArray[np.float32]
+    rows: npt.NDArray[np.int64]
+
+    def of_validation(self, train: int) -> npt.NDArray[np.float32]:
+        """Scores of the validation samples, in their order; `train` is the number of training samples."""
+        order = np.argsort(self.rows)
+        return self.scores[order[self.rows[order] >= train]]
+
+
 class Fitted(NamedTuple):
     """Result of fitting a model, trained or solved.
 
@@ -35,8 +52,8 @@ class Fitted(NamedTuple):
         tied: Number of records in the tie set of the chosen one; None if it was not computed.
         members: Description of each member of an ensemble.
         tried: Space, head, penalty and score of every solution from which the members were chosen.
-        held_out: Scores (N, C) of the validation samples by a model that was not fitted to them, where the
-            final one was; None = those of the final model.
+        held_out: Scores of all validation samples, and perhaps of training samples, by models that were not
+            fitted to them, where the final one was; None = validation samples are scored by the final model.
         start_loss: Loss of the first step; None for a head that is solved.
     """
 
@@ -47,7 +64,7 @@ class Fitted(NamedTuple):
     state: dict[str, Tensor]
     tied: int | None = None
     members: Sequence[dict[str, Any]] = ()
-    held_out: npt.NDArray[np.float32] | None = None
+    held_out: HeldOutScores | None = None
     tried: Sequence[dict[str, Any]] = ()
     start_loss: float | None = None
 
@@ -203,7 +220,7 @@ def _solve_ensemble(
     by_truth = isinstance(judge, Judge) and judge.metric == "val/mAP"
     labelled = sum(int((part.observed.positives_per_sample() > 0).sum()) for part in (train, val))
     few = labelled < models.FEW and (count + len(val)) * train.observed.num_classes <= models.MOST_SCORES
-    known = _KnownLabels(train, val)
+    known = KnownLabels(train, val)
 
     def score(scores: npt.NDArray[np.float32], rows: npt.NDArray[np.int64]) -> float:
         if by_truth:
@@ -221,21 +238,19 @@ def _solve_ensemble(
         report=report,
     )
     top.set_ensemble(solved.head)
-    of_val = solved.rows >= count
-    held_out = np.empty((len(val), solved.held_out.shape[1]), np.float32)
-    held_out[solved.rows[of_val] - count] = solved.held_out[of_val]
-    if not np.isfinite(held_out).all():
+    held_out = HeldOutScores(solved.held_out, solved.rows)
+    if not np.isfinite(held_out.scores).all():
         raise SpmlError(
             f"{config.data.path}: with these features, scores become NaN or infinite in float32: scale them."
         )
     seconds, members = time.perf_counter() - started, solved.head.describe()
     for line in _members_table(members):
         report(line)
-    record = {"members": len(members), **judge(held_out), "seconds": round(seconds, 3)}
+    record = {"members": len(members), **judge(held_out.of_validation(count)), "seconds": round(seconds, 3)}
     return Fitted([record], 0, seconds, 1, {}, members=members, held_out=held_out, tried=solved.tried)
 
 
-class _KnownLabels:
+class KnownLabels:
     """Observed labels of training samples, followed by validation samples, as the SP-score takes them."""
 
     def __init__(self, train: Samples, val: Samples) -> None:

@@ -20,6 +20,7 @@ from ..version import __version__
 from . import folder as run_files
 from . import init_from
 from .divergence import fit_warnings
+from .held_out import HeldOut, write_held_out
 from .resolve import Resolved
 from .solve import Fitted
 
@@ -36,6 +37,7 @@ class Finished:
         classifier: Model with the weights of that epoch.
         fitted: Result of the training.
         scores: Logits (N, C) of the splits other than `train`.
+        held_out: Logits of samples that the scoring model was not fitted to, and their observed labels.
         head_bias: Start of the head's bias, for the summary.
         init_from: What was taken over from another run, for the summary.
         fingerprint: Fingerprint of the data.
@@ -47,6 +49,7 @@ class Finished:
     classifier: models.Classifier
     fitted: Fitted
     scores: dict[str, Any]
+    held_out: HeldOut
     head_bias: dict[str, Any]
     init_from: dict[str, str] | None
     fingerprint: str
@@ -85,6 +88,7 @@ def write_results(folder: Path, finished: Finished) -> str:
     }
     if fitted.state:
         init_from.write_state(folder, fitted.state, data.splits["train"])
+    write_held_out(folder, finished.held_out, data.classes)
     models.save_classifier(folder, finished.classifier, finished.classifier.spec, card)
     summary: dict[str, Any] = {
         "method": finished.method,

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from .. import models
@@ -25,11 +26,12 @@ from ..methods.base import Objective
 from . import folder as run_files
 from .build import Build, frozen_features, make_backbone, start_objective
 from .console import Console
-from .fine_tune import fine_tune, write_validation
+from .fine_tune import fine_tune
+from .held_out import gather_held_out
 from .recording import Recorder, choose_samples
 from .resolve import Resolved, open_for_backbone, resolve, run_folder
 from .scaling import settle_scaling, some_rows
-from .solve import Fitted, describe_scores
+from .solve import Fitted, HeldOutScores, describe_scores
 from .summary import Finished, write_results
 
 
@@ -39,7 +41,6 @@ def run_training(
     resume: bool = False,
     overwrite: bool = False,
     console: Console | None = None,
-    keep_validation: bool = False,
 ) -> Path:
     """Train a model and write the folder of the run.
 
@@ -48,7 +49,6 @@ def run_training(
         resume: Go on with the run in the folder.
         overwrite: Replace the run in the folder.
         console: Shows progress; by default on standard error.
-        keep_validation: Also keep the scores and observed labels of the validation samples in the folder.
 
     Returns:
         The folder.
@@ -70,7 +70,7 @@ def run_training(
         torch.set_num_threads(config.threads)
     try:
         with torch.random.fork_rng():
-            return _train(config, folder, resume, console, keep_validation)
+            return _train(config, folder, resume, console)
     finally:
         torch.set_num_threads(threads)
 
@@ -96,9 +96,7 @@ def complete_config(config: Config, *, resume: bool = False, console: Console | 
     return run.config
 
 
-def _train(
-    config: Config, folder: Path, resume: bool, console: Console, keep_validation: bool = False
-) -> Path:
+def _train(config: Config, folder: Path, resume: bool, console: Console) -> Path:
     started = time.perf_counter()
     run = resolve(config, partial(open_for_backbone, report=console.line))
     config, data, fingerprint = run.config, run.data, run.data.fingerprint()
@@ -107,7 +105,7 @@ def _train(
             _check_same_settings(folder, config)
 
         def train(part: Config, goes_on: bool) -> None:
-            run_training(part, resume=goes_on, overwrite=not goes_on, console=console, keep_validation=True)
+            run_training(part, resume=goes_on, overwrite=not goes_on, console=console)
 
         return fine_tune(config, folder, resume=resume, train=train, console=console)
     recorded = choose_samples(config.record_samples, data) if config.record == "scores" else {}
@@ -155,8 +153,11 @@ def _train(
         )
     with _after_training(run):
         scores = {name: build.predict(name) for name in data.splits if name != "train"}
-        if fitted.held_out is not None:
-            scores["val"] = fitted.held_out
+        count = len(data.splits["train"])
+        held_out = fitted.held_out
+        if held_out is None:
+            held_out = HeldOutScores(scores["val"], count + np.arange(len(scores["val"])))
+        scores["val"] = held_out.of_validation(count)
         if fabric.is_global_zero:
             if run.solved:
                 run_files.write_lines(folder / run_files.METRICS, [*fitted.tried, *fitted.history])
@@ -167,6 +168,7 @@ def _train(
                 classifier=build.classifier,
                 fitted=fitted,
                 scores=scores,
+                held_out=gather_held_out(data, *held_out, seed=config.seed),
                 head_bias=build.head_bias,
                 init_from=origin,
                 fingerprint=fingerprint,
@@ -178,8 +180,6 @@ def _train(
                     "devices": config.devices,
                 },
             )
-            if keep_validation:
-                write_validation(folder, scores["val"], data.splits["val"].observed)
             console.line(write_results(folder, finished))
         fabric.barrier()
     give_back_freed_memory()

@@ -1,0 +1,128 @@
+"""Scores that a run keeps of samples which its model was not fitted to."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from spml.cli.main import main
+from spml.data import Dataset, Samples
+from spml.data.matrix import FeatureMatrix
+from spml.errors import InputError
+from spml.labels import ObservedLabels
+from spml.models import load_classifier
+from spml.runs import held_out
+from spml.runs.held_out import HeldOut, gather_held_out, read_held_out, write_held_out
+from tests.runs.test_closed_form_runs import HIDE, make_features
+
+
+def make_samples(prefix, labels):
+    ids = tuple(f"{prefix}{row}.png" for row in range(len(labels)))
+    return Samples(ids, FeatureMatrix(np.zeros((len(labels), 1))), ObservedLabels.from_ternary(labels))
+
+
+@pytest.fixture
+def toy():
+    labels = np.random.default_rng(0).integers(-1, 2, (9, 3)).astype(np.int8)
+    splits = {"train": make_samples("t", labels[:6]), "val": make_samples("v", labels[6:])}
+    return Dataset("toy", tuple("abc"), splits, {}), labels
+
+
+def test_scores_are_kept_with_names_and_labels(toy, tmp_path):
+    (dataset, labels), rows = toy, np.array([7, 0, 8, 3])
+    scores = np.random.default_rng(1).normal(size=(4, 3)).astype(np.float32)
+    gathered = gather_held_out(dataset, scores, rows, seed=0)
+    write_held_out(tmp_path, gathered, dataset.classes)
+    read = read_held_out(tmp_path, dataset.classes)
+    assert read.ids == ("v1.png", "t0.png", "v2.png", "t3.png")
+    assert (read.scores == scores).all()
+    assert read.scores.dtype == np.float32
+    assert (read.labels.to_ternary() == labels[rows]).all()
+
+
+@pytest.mark.parametrize("labels", [ObservedLabels.from_index([1, 0], 2), ObservedLabels.from_names(
+    [["a"], ["a", "b"]], "ab", unlisted="negative")])  # fmt: skip
+def test_the_extent_of_labels_is_kept(labels, tmp_path):
+    ids = ("Zürich.png", "\udce9.png")  # the second is no UTF-8 on disk
+    write_held_out(tmp_path, HeldOut(ids, np.zeros((2, 2), np.float32), labels), ("a", "b"))
+    read = read_held_out(tmp_path, ("a", "b"))
+    assert read.ids == ids
+    assert (read.labels.extent, read.labels) == (labels.extent, labels)
+
+
+def test_a_random_part_is_kept_where_there_are_many(toy, monkeypatch):
+    dataset, labels = toy
+    monkeypatch.setattr(held_out, "MOST_SCORES", 14)  # four rows of three classes, and a rest
+    rows, scores = np.arange(9)[::-1], np.arange(27, dtype=np.float32).reshape(9, 3)
+    parts = [gather_held_out(dataset, scores, rows, seed=seed) for seed in (0, 0, 1)]
+    assert [len(part.ids) for part in parts] == [4, 4, 4]
+    assert parts[0].ids == parts[1].ids != parts[2].ids
+    for part in parts:
+        chosen = [int(values[0] // 3) for values in part.scores]
+        assert (part.labels.to_ternary() == labels[rows[chosen]]).all()
+
+
+@pytest.fixture(scope="module")
+def features(tmp_path_factory):
+    return make_features(tmp_path_factory.mktemp("data") / "features.npz")
+
+
+def train(features, output, *options):
+    main(["train", str(features), *HIDE, "--threads", "1", *options, "--output", str(output)])
+    return read_held_out(output, tuple("abcd"))
+
+
+def arrays_of(features, split):
+    with np.load(features) as content:
+        return np.flatnonzero(content["split"] == split), content["X"]
+
+
+def test_a_trained_and_a_solved_head_keep_the_validation_samples(features, tmp_path):
+    rows, matrix = arrays_of(features, "val")
+    for name, options in (("gr", ["--method", "gr", "--epochs", "2"]), ("ridge", ["--head", "ridge"])):
+        kept = train(features, tmp_path / name, *options)
+        assert [int(row.split()[-1]) for row in kept.ids] == rows.tolist()
+        classifier, _ = load_classifier(tmp_path / name)
+        with torch.no_grad():
+            expected = classifier.eval()(torch.from_numpy(matrix[rows])).logits
+        torch.testing.assert_close(torch.from_numpy(kept.scores), expected)
+        assert kept.labels.single_positive
+
+
+def test_the_auto_head_keeps_all_labelled_samples_of_its_cross_validation(features, tmp_path):
+    kept = train(features, tmp_path / "auto", "--method", "auto")
+    train_rows, matrix = arrays_of(features, "train")
+    val_rows, _ = arrays_of(features, "val")
+    rows = [int(name.split()[-1]) for name in kept.ids]
+    assert sorted(rows) == sorted([*train_rows, *val_rows])
+    classifier, _ = load_classifier(tmp_path / "auto")
+    with torch.no_grad():
+        final = classifier.eval()(torch.from_numpy(matrix[rows])).logits.numpy()
+    known = kept.labels.to_multi_hot() == 1
+    # The final model has learned from these samples, so it knows their observed labels better.
+    assert final[known].mean() > kept.scores[known].mean()
+    assert np.corrcoef(final.ravel(), kept.scores.ravel())[0, 1] > 0.9
+
+
+def test_what_can_not_be_read_is_refused(features, tmp_path):
+    with pytest.raises(InputError, match="holds no run"):
+        read_held_out(tmp_path, tuple("abcd"))
+    folder = tmp_path / "run"
+    train(features, folder, "--head", "ridge")
+    with pytest.raises(InputError, match=r"held_out\.safetensors: has scores of other classes"):
+        read_held_out(folder, tuple("abdc"))
+    path = folder / "held_out.safetensors"
+    content = path.read_bytes()
+    tensors = load_file(path)
+    for damaged in (b"", content[:100], content[:-3], b"\xff" * 200):
+        path.write_bytes(damaged)
+        with pytest.raises(InputError, match=r"held_out\.safetensors: damaged.*Train the run again"):
+            read_held_out(folder, tuple("abcd"))
+    save_file(tensors, path)
+    with pytest.raises(InputError, match="damaged"):
+        read_held_out(folder, tuple("abcd"))
+    path.unlink()
+    with pytest.raises(InputError, match=r"is missing, so there are no scores .* train it again"):
+        read_held_out(folder, tuple("abcd"))
