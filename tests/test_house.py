@@ -36,7 +36,7 @@ ALLOWED = {
         "metrics", "models", "plots", "plugins", "runs",
     },
     "runs": {
-        "config", "data", "decisions", "engine", "errors", "files", "labels", "methods", "metrics", "models",
+        "audit", "config", "data", "decisions", "engine", "errors", "files", "labels", "methods", "metrics", "models",
         "plots", "runs", "version",
     },
 }  # fmt: skip

@@ -11,7 +11,7 @@ from tests.audit.simulated import simulate
 
 
 def test_confidence_compares_with_the_most_probable_unknown_class():
-    data = simulate(200, 5, seed=2)
+    data = simulate(300, 5, seed=2)
     hidden = HiddenLabels.from_mean_labels(data.labels, data.scores, data.mean_labels)
     confidence = []
     for row, given in enumerate(data.labels.tolist()):
@@ -19,20 +19,20 @@ def test_confidence_compares_with_the_most_probable_unknown_class():
         others = max(p[column] for column in range(5) if column != given)
         confidence.append(p[given] / (p[given] + others))
     found = rank_wrong_labels(data.labels, data.scores, mean_labels=data.mean_labels)
-    assert set(found.rows.tolist()) == {row for row, value in enumerate(confidence) if value < 0.5}
-    assert len(found.rows) > 10
+    assert set(found.rows.tolist()) == {row for row, value in enumerate(confidence) if value < 0.05}
+    assert len(found.rows) > 5
     np.testing.assert_allclose(found.confidence, np.asarray(confidence)[found.rows], rtol=1e-9)
     np.testing.assert_array_equal(found.columns, data.labels[found.rows])
     assert (np.diff(found.confidence) >= 0).all()
     tied = np.diff(found.confidence) == 0
     assert (np.diff(data.scores[found.rows, found.columns])[tied] >= 0).all()
     assert found.rank.tolist() == list(range(1, len(found.rank) + 1))
-    shorter = rank_wrong_labels(data.labels, data.scores, mean_labels=data.mean_labels, top=4)
-    np.testing.assert_array_equal(shorter.rows, found.rows[:4])
+    shorter = rank_wrong_labels(data.labels, data.scores, mean_labels=data.mean_labels, top=3)
+    np.testing.assert_array_equal(shorter.rows, found.rows[:3])
 
 
 def test_another_known_positive_does_not_speak_against_a_label():
-    data = simulate(200, 5, seed=2)
+    data = simulate(300, 5, seed=2)
     labels = np.zeros((len(data.labels), 5), np.int8)
     labels[np.arange(len(labels)), data.labels] = 1
     first = rank_wrong_labels(labels, data.scores, mean_labels=data.mean_labels, top=1)

@@ -150,11 +150,7 @@ class HiddenLabels:
         Raises:
             InputError: An argument is out of its domain.
         """
-        if top < 0 or per_class < 0 or not 0 <= min_probability <= 1:
-            raise InputError(
-                "top and per_class must be at least 0 and min_probability between 0 and 1, got "
-                f"{top}, {per_class} and {min_probability:g}"
-            )
+        check_limits(top, per_class, min_probability)
         empty = np.empty(0, np.int64)
         best = _Pairs(empty, empty, np.empty(0, self.scores.dtype), np.empty(0))
         for block, hidden in self.blocks():
@@ -266,6 +262,19 @@ def expected_yield(probability: npt.ArrayLike) -> Yield:
     """
     p = np.asarray(probability, np.float64)
     return Yield(len(p), float(p.sum()))
+
+
+def check_limits(top: int, per_class: int, min_probability: float) -> None:
+    """Check the limits of a list.
+
+    Raises:
+        InputError: One is out of its domain.
+    """
+    if top < 0 or per_class < 0 or not 0 <= min_probability <= 1:
+        raise InputError(
+            "top and per_class must be at least 0 and min_probability between 0 and 1, got "
+            f"{top}, {per_class} and {min_probability:g}"
+        )
 
 
 def ternary_labels(labels: Labels, shape: tuple[int, int]) -> npt.NDArray[np.int8]:

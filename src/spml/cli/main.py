@@ -11,6 +11,7 @@ from ..errors import SpmlError
 from ..version import __version__
 from .analyse import add_analyse_command, run_analyse
 from .arguments import find_command, join_words, parse
+from .audit import add_audit_command, run_audit_command
 from .bench import add_bench_commands, run_bench
 from .completion import add_completion_command, run_completion
 from .data import add_data_commands, run_data
@@ -22,6 +23,7 @@ from .train import add_train_command, run_train
 
 _COMMANDS: dict[str, Callable[[Namespace], None]] = {
     "analyse": run_analyse,
+    "audit": run_audit_command,
     "bench": run_bench,
     "completion": lambda arguments: run_completion(arguments, make_parser()),
     "data": run_data,
@@ -73,6 +75,7 @@ def make_parser(*, with_figures: bool = True) -> ArgumentParser:
     add_train_command(commands)
     add_predict_command(commands)
     add_evaluate_command(commands)
+    add_audit_command(commands)
     add_data_commands(commands)
     add_analyse_command(commands, with_figures=with_figures)
     add_bench_commands(commands)
