@@ -302,7 +302,7 @@ def test_the_page_on_selection(tmp_path, monkeypatch, capsys):
     for column in ("mAP", "behind", "micro F1", "precision", "recall", "macro F1", "P@1", "R@3", "tie set"):
         assert column in full.splitlines()[2]
     assert len(Path("measured/comparison.csv").read_text().splitlines()) == 1 + 3 * 16
-    assert "threshold assumes 2 labels per sample" in full
+    assert "thresholds assume 2 labels per sample" in full
     assert "assumes" not in with_k
     assert "left out: 1 class with" in other
     assert "its true labels were not used" in hidden

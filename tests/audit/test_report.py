@@ -7,8 +7,6 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from spml.audit import HiddenLabels, class_report, health_summary
-from spml.audit.report import summarise_classes, trust_warnings
-from spml.decisions import Priors
 from tests.audit.simulated import simulate
 
 
@@ -77,36 +75,9 @@ def test_health_counts_what_is_missing(data):
     assert health["expected_hidden"] == pytest.approx(hidden.per_class.sum())
     assert health["probably_missing"] == hidden.find().sum()
     assert health["not_learnable"] == []
+    assert "uniform draw" in health["warnings"][0]
+    assert "more than a tenth of the 6 classes" in health["warnings"][1]
+    few = health_summary(data.labels[:90], data.scores[:90], mean_labels=data.mean_labels)
+    assert any("Only 90 samples" in line for line in few["warnings"])
     truth = data.truth.sum() - samples
     assert health["expected_hidden"] == pytest.approx(truth, rel=0.1)
-
-
-def warnings(priors, samples, known=(20, 30, 50)):
-    labels = np.repeat(np.arange(len(known)), known)
-    scores = np.random.default_rng(0).normal(size=(len(labels), len(known)))
-    report = summarise_classes(HiddenLabels.from_mean_labels(labels, scores, 1.5))
-    return trust_warnings(priors, report, samples)
-
-
-def test_what_limits_the_trust_is_told():
-    shares = np.full(30, 0.1)
-    uniform, *rest = warnings(Priors(shares, 2.0, "stated"), 1000)
-    assert "uniform draw" in uniform
-    assert any("many for 3 classes" in line for line in rest)
-    assert any("Only 99 samples" in line for line in warnings(Priors(shares, 2.0, "stated"), 99))
-    assert any("0.2" in line for line in warnings(Priors(shares, 1.2, "stated"), 1000))
-    assert any(
-        "1 of 3 class has fewer" in line
-        for line in warnings(Priors(shares, 2.0, "stated"), 1000, (20, 9, 50))
-    )
-    audited = warnings(Priors(shares, 2.0, "audit", gamma=0.7), 1000)
-    assert "gamma = 0.7" in audited[0]
-    assert not any("uniform draw" in line for line in audited)
-
-
-def test_enough_samples_and_an_unbiased_audit_leave_no_warning():
-    assert warnings(Priors(np.full(3, 0.1), 0.3, "audit", gamma=0.9), 1000)[0].startswith("With 0.3 labels")
-    labels = np.repeat(np.arange(40), 30)
-    scores = np.random.default_rng(0).normal(size=(len(labels), 40))
-    report = summarise_classes(HiddenLabels.from_mean_labels(labels, scores, 2.0))
-    assert trust_warnings(Priors(np.full(40, 0.05), 2.0, "audit", gamma=0.9), report, 1200) == []

@@ -19,7 +19,7 @@ def test_confidence_compares_with_the_most_probable_unknown_class():
         others = max(p[column] for column in range(5) if column != given)
         confidence.append(p[given] / (p[given] + others))
     found = rank_wrong_labels(data.labels, data.scores, mean_labels=data.mean_labels)
-    assert set(found.rows.tolist()) == {row for row, value in enumerate(confidence) if value < 0.05}
+    assert set(found.rows.tolist()) == {row for row, value in enumerate(confidence) if value < 0.5}
     assert len(found.rows) > 5
     np.testing.assert_allclose(found.confidence, np.asarray(confidence)[found.rows], rtol=1e-9)
     np.testing.assert_array_equal(found.columns, data.labels[found.rows])

@@ -80,6 +80,7 @@ def test_a_run_folder_holds_what_the_readme_says(feature_run):
     names = {path.name for path in feature_run.iterdir()}
     assert names == {
         "config.yaml", "metrics.jsonl", "summary.json", "curves.png", "model.safetensors", "model.json",
+        "held_out.safetensors", "thresholds.json", "thresholds.png",
         "checkpoint.safetensors", "checkpoint.previous.safetensors",
     }  # fmt: skip
     summary = json.loads((feature_run / "summary.json").read_text())
@@ -130,7 +131,7 @@ def test_the_threshold_gives_the_stated_number_of_labels_per_validation_sample(f
     with np.load(features) as stored:
         val = stored["X"][stored["split"] == "val"]
     np.savez(feature_run.parent / "val.npz", X=val)
-    labels = run.predict(feature_run.parent / "val.npz").labels
+    labels = run.predict(feature_run.parent / "val.npz", thresholds="global").labels
     assert np.mean([len(row) for row in labels]) == pytest.approx(2.1, abs=1 / 60)
 
 
@@ -151,8 +152,10 @@ def test_predict_writes_csv_and_jsonl(photo_run, photos, tmp_path, capsys):
     assert direct.ids == tuple(row["file"] for row in rows)
     assert direct.scores[:, 2] == pytest.approx([float(row["red"]) for row in rows], rel=1e-5)
     for scores, labels in zip(direct.scores, direct.labels, strict=True):
-        cut = 1 / (1 + np.exp(-photo_run.threshold))
-        assert set(labels) == {c for c, score in zip(direct.classes, scores, strict=True) if score >= cut}
+        cuts = 1 / (1 + np.exp(-np.asarray(photo_run.thresholds.thresholds)))
+        assert set(labels) == {
+            name for name, chosen in zip(direct.classes, scores >= cuts, strict=True) if chosen
+        }
 
 
 def test_evaluate_measures_full_labels_like_scikit_learn(feature_run, features, capsys):

@@ -11,18 +11,19 @@ from spml.cli.decision import add_decision_arguments, decision_settings
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        ([], {"mean_labels": None, "threshold": None, "top_k": 0, "top1_fallback": False}),
+        ([], {}),
         (
             ["--mean_labels", "1.5", "--top_k", "3", "--top1_fallback"],
-            {"mean_labels": 1.5, "threshold": None, "top_k": 3, "top1_fallback": True},
+            {"mean_labels": 1.5, "top_k": 3, "top1_fallback": True},
         ),
-        (
-            ["--threshold", "0.25"],
-            {"mean_labels": None, "threshold": 0.25, "top_k": 0, "top1_fallback": False},
-        ),
+        (["--threshold", "0.25"], {"threshold": 0.25}),
+        (["--thresholds", "global"], {"thresholds": "global"}),
+        (["--thresholds", "0.5"], {"thresholds": "0.5"}),
     ],
 )
 def test_options_become_arguments_of_a_decision(options: list[str], expected: dict[str, object]) -> None:
     parser = ArgumentParser()
     add_decision_arguments(parser)
-    assert decision_settings(parser.parse_args(options)) == expected
+    defaults = dict.fromkeys(("mean_labels", "threshold", "thresholds"))
+    settings = {**defaults, "top_k": 0, "top1_fallback": False, **expected}
+    assert decision_settings(parser.parse_args(options)) == settings

@@ -20,6 +20,18 @@ def test_a_threshold_is_inclusive():
     assert chosen(threshold=0.5) == [[1, 1, 1], [0, 0, 0], [1, 1, 1]]
 
 
+def test_each_class_may_have_its_own_threshold():
+    cuts = (0.5, 1.0, np.inf)
+    assert chosen(threshold=cuts) == [[1, 1, 0], [0, 0, 0], [1, 0, 0]]
+    assert chosen(threshold=cuts, top_k=1) == [[1, 0, 0], [0, 0, 0], [1, 0, 0]]
+    assert chosen(threshold=cuts, top1_fallback=True) == [[1, 1, 0], [1, 0, 0], [1, 0, 0]]
+
+
+def test_a_float32_score_reaches_its_own_decimal():
+    scores = np.asarray([[0.7, 0.7]], np.float32)
+    assert Decision(0.7)(scores).tolist() == Decision((0.7, 0.7))(scores).tolist() == [[True, True]]
+
+
 def test_top_k_alone_predicts_exactly_k_and_the_first_of_equal_scores():
     assert chosen(threshold=None, top_k=2) == [[1, 0, 1], [1, 0, 1], [1, 1, 0]]
     assert chosen(threshold=None, top_k=5) == [[1, 1, 1]] * 3

@@ -385,6 +385,7 @@ def run(features, tmp_path_factory):
 def test_the_folder_says_which_penalty_was_chosen_and_why(run, features, capsys):
     assert {path.name for path in run.iterdir()} == {
         "config.yaml", "metrics.jsonl", "summary.json", "curves.png", "model.safetensors", "model.json",
+        "held_out.safetensors", "thresholds.json", "thresholds.png",
     }  # fmt: skip
     lines = records(run)
     assert [line["penalty"] for line in lines] == list(PENALTIES)

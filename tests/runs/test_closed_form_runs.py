@@ -66,7 +66,7 @@ def test_the_folder_says_which_penalty_was_chosen_and_why(ridge_run):
     names = {path.name for path in ridge_run.iterdir()}
     assert names == {
         "config.yaml", "metrics.jsonl", "summary.json", "curves.png", "model.safetensors", "model.json",
-        "held_out.safetensors",
+        "held_out.safetensors", "thresholds.json", "thresholds.png",
     }  # fmt: skip
     lines = records(ridge_run)
     assert [line["penalty"] for line in lines[::11]] == [0.1, 300.0]
@@ -141,7 +141,8 @@ def test_the_mean_difference_is_one_solution_without_a_choice(features, tmp_path
     assert "test mAP" in capsys.readouterr().err
     folder = tmp_path / "runs" / "features-mean_difference"
     assert {path.name for path in folder.iterdir()} == {
-        "config.yaml", "metrics.jsonl", "summary.json", "model.safetensors", "model.json", "held_out.safetensors",
+        "config.yaml", "metrics.jsonl", "summary.json", "model.safetensors", "model.json",
+        "held_out.safetensors", "thresholds.json", "thresholds.png",
     }  # fmt: skip
     (record,) = records(folder)
     summary = json.loads((folder / "summary.json").read_text())

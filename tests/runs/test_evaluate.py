@@ -269,7 +269,7 @@ def test_each_run_has_its_own_decision_unless_one_is_stated(folder, names, tmp_p
     for measured, (_, tags) in zip(micro(), scores.values(), strict=True):
         expected = precision_recall_fscore_support(truth, tags, average="micro")[:3]
         assert list(measured.values()) == pytest.approx(expected)
-    assert "the threshold assumes 2 labels per sample" in capsys.readouterr().out
+    assert "the thresholds assume 2 labels per sample" in capsys.readouterr().out
     for measured, (logits, _) in zip(micro("--threshold", "0.3"), scores.values(), strict=True):
         tags = logits >= np.log(0.3 / 0.7)
         expected = precision_recall_fscore_support(truth, tags, average="micro", zero_division=0)[:3]

@@ -40,6 +40,7 @@ def test_scores_are_kept_with_names_and_labels(toy, tmp_path):
     assert (read.scores == scores).all()
     assert read.scores.dtype == np.float32
     assert (read.labels.to_ternary() == labels[rows]).all()
+    assert read.learned == {"t1.png", "t2.png", "t4.png", "t5.png", "v0.png"}
 
 
 @pytest.mark.parametrize("labels", [ObservedLabels.from_index([1, 0], 2), ObservedLabels.from_names(

@@ -1,4 +1,4 @@
-"""What observed labels allow: a report on every class, the health of a data set, and warnings."""
+"""What observed labels allow: a report on every class, and the health of a data set."""
 
 from __future__ import annotations
 
@@ -10,19 +10,13 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from ..decisions import Priors
+from ..decisions import caveats
+from ..decisions.caveats import FEW_POSITIVES
 from ..metrics.ranks import rank_positives
 from .missing import PROBABLE, Floats, HiddenLabels, Labels
 
-FEWEST_KNOWN = 10
-"""Known positives below which a class is not learnable: its F1 was 10 or less with every threshold."""
-
 LEAST_SEPARATION = 0.6
 """Separation below which scores hardly tell a class from others."""
-
-_FEW_SAMPLES = 100
-_MANY_LABELS = 0.1
-_FEW_LABELS = 1.3
 
 
 class ClassSummary(msgspec.Struct, frozen=True):
@@ -114,7 +108,8 @@ def health_summary(
     Returns:
         A dict with `samples`, `classes`, `mean_labels` (K), `known_positives`, `share_missing` (of all
         positives, by K), `expected_hidden` (sum of the probabilities), `probably_missing` (number of pairs
-        with a probability above .5), `not_learnable` (names of classes) and `warnings`.
+        with a probability above .5), `not_learnable` (names of classes) and `warnings` (see
+        `spml.decisions.caveats`).
 
     Raises:
         InputError: An argument does not suit.
@@ -141,54 +136,15 @@ def summarise_health(hidden: HiddenLabels, classes: Sequence[ClassSummary]) -> d
         "expected_hidden": float(hidden.per_class.sum()),
         "probably_missing": hidden.count(PROBABLE),
         "not_learnable": [each.label for each in classes if not each.learnable],
-        "warnings": trust_warnings(hidden.priors, classes, samples),
+        "warnings": caveats(
+            hidden.priors,
+            [each.label for each in classes],
+            np.asarray([each.known for each in classes]),
+            samples,
+            full=False,
+            calibrated=True,
+        ),
     }
-
-
-def trust_warnings(priors: Priors, classes: Sequence[ClassSummary], samples: int) -> list[str]:
-    """What limits the trust in probabilities and expected numbers, one sentence each.
-
-    Args:
-        priors: Mean labels per sample K and class priors.
-        classes: Summary of each class.
-        samples: Number of samples whose scores were calibrated.
-    """
-    warnings = []
-    mean_labels = priors.mean_labels
-    if priors.source != "audit":
-        warnings.append(
-            "The numbers assume that the known label of a sample is a uniform draw among all its labels. If "
-            "frequent or salient ones were preferred, they are 15 to 50 points too high; label 50 or more "
-            "random samples in full to find out."
-        )
-    if priors.looks_biased:
-        warnings.append(
-            "Frequent classes seem to have been preferred among the known labels (gamma = "
-            f"{priors.gamma:.2g})."
-        )
-    few = sum(each.known < FEWEST_KNOWN for each in classes)
-    if few:
-        have = "class has" if few == 1 else "classes have"
-        warnings.append(
-            f"{few} of {len(classes)} {have} fewer than {FEWEST_KNOWN} known positives: what is said about "
-            f"{'it' if few == 1 else 'them'} is a guess."
-        )
-    if samples < _FEW_SAMPLES:
-        warnings.append(
-            f"Only {samples} samples: probabilities may be off by 10 to 20 percentage points; 100 or more "
-            "samples are better."
-        )
-    elif mean_labels > _MANY_LABELS * len(classes):
-        warnings.append(
-            f"{mean_labels:g} labels per sample are many for {len(classes)} classes: probabilities may be "
-            "off by 10 to 20 percentage points."
-        )
-    if mean_labels < _FEW_LABELS:
-        warnings.append(
-            f"With {mean_labels:g} labels per sample few are missing, and the expected number is "
-            f"proportional to {mean_labels - 1:.2g}: a small error of the mean is a large one of the number."
-        )
-    return warnings
 
 
 def _separation(hidden: HiddenLabels) -> list[float]:
@@ -207,8 +163,8 @@ def _separation(hidden: HiddenLabels) -> list[float]:
 def _why_not(known: int, samples: int, separation: float) -> str:
     if not known:
         return "no known positive"
-    if known < FEWEST_KNOWN:
-        return f"fewer than {FEWEST_KNOWN} known positives"
+    if known < FEW_POSITIVES:
+        return f"fewer than {FEW_POSITIVES} known positives"
     others = samples - known
     chance = 0.5 + 2 * math.sqrt((samples + 1) / (12 * known * others)) if others else 1.0
     if not separation >= max(chance, LEAST_SEPARATION):

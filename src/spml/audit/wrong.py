@@ -12,9 +12,8 @@ from ..errors import InputError
 from ..metrics.arrays import Scores
 from .missing import Floats, HiddenLabels, Labels
 
-DOUBTED = 0.05
-"""Confidence below which a given label is listed: then another class looks 19 times as probable. Of 3,576
-photographs all labels of which are right, 4 % are listed."""
+DOUBTED = 0.5
+"""Confidence below which a given label is listed: then another class looks more probable."""
 
 _SMALLEST = 1e-12
 
@@ -25,7 +24,7 @@ class WrongLabels(NamedTuple):
     Attributes:
         rows: Sample of each label, int64 (M,).
         columns: Class of each label, int64 (M,).
-        confidence: Confidence in the label, float64 (M,), below .05.
+        confidence: Confidence in the label, float64 (M,), below .5.
         rank: 1, 2, ..., int64 (M,).
     """
 
@@ -53,7 +52,7 @@ def rank_wrong_labels(
         top: Largest number of labels; 0 = any.
 
     Returns:
-        Labels with a confidence below .05; of equal ones the one with the lowest score first.
+        Labels with a confidence below .5; of equal ones the one with the lowest score first.
 
     Raises:
         InputError: An argument does not suit.

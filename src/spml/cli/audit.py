@@ -156,8 +156,8 @@ def describe_audit(folder: Path, audit: Audit, health: dict[str, Any]) -> Iterat
     if audit.wrong:
         first = audit.wrong[0]
         yield (
-            f"given labels that look wrong: {len(audit.wrong):,}, first {first.label} of {first.file} "
-            "(wrong.csv; how many of them are, can't be told)"
+            f"given labels that look most like mistakes: {len(audit.wrong):,} in wrong.csv, first "
+            f"{first.label} of {first.file}. How many of them are wrong can't be told from the data."
         )
     yield from (f"warning: {warning}" for warning in about.warnings)
     yield f"{folder}: audit.json, missing.csv, wrong.csv, classes.csv, audit.png written"

@@ -16,8 +16,9 @@ class Decision:
     """How scores become labels.
 
     Attributes:
-        threshold: Score at and above which a label is predicted, on the scale of the scores; None = the
-            `top_k` highest of each sample are predicted, whatever their scores.
+        threshold: Score at and above which a label is predicted, on the scale of the scores: one number, or
+            one per class (infinite = never). None = the `top_k` highest scores of each sample are
+            predicted, whatever they are.
         top_k: Largest number of labels of a sample, of which the highest scores are kept; 0 = no limit.
         top1_fallback: Predict the label with the highest score where no other is predicted.
         never: Columns of classes that are never predicted, such as those without a training positive.
@@ -26,7 +27,7 @@ class Decision:
         InputError: `top_k` is negative, or there is neither a threshold nor a number of labels.
     """
 
-    threshold: float | None
+    threshold: float | tuple[float, ...] | None
     top_k: int = 0
     top1_fallback: bool = False
     never: tuple[int, ...] = ()
@@ -51,7 +52,8 @@ class Decision:
         ranked = np.where(allowed, scores, -np.inf)
         chosen: npt.NDArray[np.bool_] = np.broadcast_to(allowed, scores.shape).copy()
         if self.threshold is not None:
-            chosen &= scores >= self.threshold
+            # In the type of the scores, so that a float32 score of 0.7 reaches 0.7.
+            chosen &= scores >= np.asarray(self.threshold, scores.dtype)
         if self.top_k and self.top_k < scores.shape[1]:
             order = np.argsort(-ranked, axis=1, kind="stable")[:, : self.top_k]
             highest = np.zeros(scores.shape, np.bool_)

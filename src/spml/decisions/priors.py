@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,7 @@ _SHAPES = np.geomspace(0.3, 1000, 40)
 _LEAST_RATIO, _LARGEST_RATIO = 0.2, 5.0
 
 Floats = npt.NDArray[np.float64]
+Source = Literal["stated", "audit", "labels", "default"]
 
 
 class Interval(NamedTuple):
@@ -45,7 +46,7 @@ class Priors(NamedTuple):
 
     shares: Floats
     mean_labels: float
-    source: str
+    source: Source
     gamma: float | None = None
 
     @property
@@ -71,7 +72,7 @@ class Priors(NamedTuple):
         return weights
 
 
-def priors_from_shares(positives: npt.ArrayLike, mean_labels: float, source: str = "stated") -> Priors:
+def priors_from_shares(positives: npt.ArrayLike, mean_labels: float, source: Source = "stated") -> Priors:
     """Class priors from the known labels alone: K times the share of each class among them, at most .95.
 
     They are off by 15 to 20 % if the known label of a sample is a uniform draw among its labels, and by 34 to

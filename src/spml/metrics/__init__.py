@@ -11,7 +11,7 @@ from .average_precision import (
     naive_map,
     precision_of_ranks,
 )
-from .bootstrap import MIN_DRAWS, bootstrap_map, resamples
+from .bootstrap import MIN_DRAWS, bootstrap_map, paired_resamples, resamples
 from .comparison import (
     FEWEST_SHOWN,
     Candidate,
@@ -51,6 +51,7 @@ __all__ = [
     "metrics",
     "naive_map",
     "observed_ranks",
+    "paired_resamples",
     "precision_of_ranks",
     "precision_recall_f1",
     "register_metric",

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from .arrays import Empty, FloatArray, IntArray, as_scores, as_truth
+from .arrays import BoolArray, Empty, FloatArray, IntArray, as_scores, as_truth
 
 MIN_DRAWS = 50
 """Enough for a rough standard deviation, even with a single known positive."""
@@ -35,6 +35,25 @@ def resamples(samples: int, draws: int, seed: int) -> Iterator[IntArray]:
         count = min(at_once, draws - first)
         rows = (bits.random_raw((count, samples)) % np.uint64(samples)).astype(np.int64)
         yield np.stack([np.bincount(row, minlength=samples) for row in rows])
+
+
+def paired_resamples(positive: BoolArray, draws: int, seed: int) -> npt.NDArray[np.int16]:
+    """All samples once, and then how often each was drawn, for metrics of several models on the same draws.
+
+    A draw without any positive has no mAP and is left out, which depends on the labels alone.
+
+    Args:
+        positive: Positive labels, bool of shape (N, C).
+        draws: Number of draws.
+        seed: Seed of the draws.
+
+    Returns:
+        int16 (1 + draws, N), or fewer rows.
+    """
+    count = len(positive)
+    blocks = [block.astype(np.int16) for block in resamples(count, draws, seed)]
+    rows = np.concatenate([np.ones((1, count), np.int16), *blocks])
+    return np.asarray(rows[rows[:, positive.any(axis=1)].any(axis=1)])
 
 
 def bootstrap_map(

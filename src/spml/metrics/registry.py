@@ -25,8 +25,8 @@ class LabelledScores:
         scores: Logits, float32 of shape (N, C).
         truth: Labels, int8 of shape (N, C) in {-1, +1}.
         classes: Names of the C classes.
-        threshold: Logit from which a label is predicted; None = a number of labels per sample is predicted,
-            whatever their scores.
+        threshold: Logit from which a label is predicted, for all classes or for each; None = a number of
+            labels per sample is predicted, whatever their scores.
         empty: Treatment of a class without positives in a mean over classes, as in `mean_average_precision`.
         decided: Labels that are predicted, bool of shape (N, C), where that is more than a threshold says;
             None = those from the threshold on.
@@ -36,7 +36,7 @@ class LabelledScores:
     scores: npt.NDArray[np.float32]
     truth: npt.NDArray[np.int8]
     classes: tuple[str, ...]
-    threshold: float | None
+    threshold: float | tuple[float, ...] | None
     empty: Empty = "exclude"
     decided: BoolArray | None = None
     never: tuple[int, ...] = ()

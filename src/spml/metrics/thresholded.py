@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
@@ -177,8 +178,12 @@ def _ratio(part: FloatArray, whole: FloatArray) -> float:
 
 
 @register_metric("threshold", "Logit from which a label is predicted")
-def _threshold(data: LabelledScores) -> float | None:
-    return data.threshold
+def _threshold(data: LabelledScores) -> float | dict[str, float | None] | None:
+    if not isinstance(data.threshold, tuple):
+        return data.threshold
+    # JSON has no infinity, which means never.
+    cuts = (cut if math.isfinite(cut) else None for cut in data.threshold)
+    return dict(zip(data.classes, cuts, strict=True))
 
 
 @register_metric("thresholded", "Precision, recall and F1 of the predicted labels")

@@ -6,10 +6,12 @@ from .curves import learning_curves, penalty_curves
 from .data import inspection_sheet
 from .examples import ExampleLabel, example_sheet
 from .members import member_curves
+from .thresholds import ThresholdCurve, reliability_diagram, threshold_curves
 
 __all__ = [
     "ClassBar",
     "ExampleLabel",
+    "ThresholdCurve",
     "audit_sheet",
     "compare_curves",
     "example_sheet",
@@ -17,5 +19,7 @@ __all__ = [
     "learning_curves",
     "member_curves",
     "penalty_curves",
+    "reliability_diagram",
+    "threshold_curves",
     "tie_set",
 ]

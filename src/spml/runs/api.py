@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from .. import models
 from ..config import Config, DataConfig, from_dict, read_yaml
 from ..data import Inputs, Samples, list_inputs
 from ..data.open import note_unreadable
-from ..decisions import Decision, threshold_at
+from ..decisions import Decision, Policy, threshold_at
 from ..engine import make_fabric
 from ..errors import InputError, SpmlError, nearest
 from . import folder as runfolder
@@ -24,7 +25,11 @@ from .console import Console
 from .evaluate import evaluate, of_one
 from .predict import Batch, Engine, Predictions, check_kind, find_features, predict_batches
 from .resolve import check_mean_labels
+from .thresholds import read_thresholds
 from .train import run_training
+
+GLOBAL = "global"
+"""One threshold for all classes, in place of thresholds.json."""
 
 
 def train(
@@ -91,7 +96,8 @@ class Run:
     Attributes:
         folder: Folder of the run.
         classes: Class names, in the order of the columns of scores.
-        threshold: Logit at and above which a label is predicted.
+        threshold: Logit at which the model predicted K labels per validation sample: one threshold for all
+            classes, where `thresholds` is not used.
         card: Content of model.json.
     """
 
@@ -99,6 +105,23 @@ class Run:
         self.folder, self.card, self._classifier = folder, card, classifier
         self.classes: tuple[str, ...] = tuple(card["classes"])
         self.threshold = float(card["threshold"]["logit"])
+
+    @property
+    def model(self) -> str:
+        """SHA-256 of the weights."""
+        return str(self.card["weights_sha256"])
+
+    @cached_property
+    def thresholds(self) -> Policy | None:
+        """Thresholds of the classes, in thresholds.json; None for a run of an earlier version.
+
+        Raises:
+            InputError: The file is missing, damaged, or of another model.
+        """
+        path = self.folder / runfolder.THRESHOLDS
+        if not path.is_file() and "thresholds" not in self.card:
+            return None
+        return read_thresholds(path, self.classes, self.model)
 
     @property
     def trained_on(self) -> str:
@@ -228,6 +251,7 @@ class Run:
         threshold: float | None = None,
         top_k: int = 0,
         top1_fallback: bool = False,
+        thresholds: str | Path | float | None = None,
         unknown_classes: UnknownClasses = "stop",
         batch_size: int = 64,
         workers: int = 0,
@@ -243,8 +267,8 @@ class Run:
             observed: Judge by observed labels alone, even if true labels are available.
             mean_labels: Mean labels per sample K of the SP-score; if None, 2, or half of fewer than 4
                 classes. On fully labelled data, as in `decision`.
-            threshold, top_k, top1_fallback: How labels are predicted on fully labelled data, as in
-                `decision`.
+            threshold, top_k, top1_fallback, thresholds: How labels are predicted on fully labelled data, as
+                in `decision`.
             unknown_classes: What to do about classes of the data that the model does not know: `stop`, or
                 `leave_out` to evaluate over the others; `left_out` in the result says what was left out.
             batch_size, workers, device, console: As in `predict`.
@@ -265,7 +289,12 @@ class Run:
             split=split,
             observed=observed,
             mean_labels=mean_labels,
-            decision={"threshold": threshold, "top_k": top_k, "top1_fallback": top1_fallback},
+            decision={
+                "threshold": threshold,
+                "top_k": top_k,
+                "top1_fallback": top1_fallback,
+                "thresholds": thresholds,
+            },
             predict=lambda run, samples: run.logits(samples, engine),
             unknown_classes=unknown_classes,
             intervals=False,
@@ -280,46 +309,68 @@ class Run:
         threshold: float | None = None,
         top_k: int = 0,
         top1_fallback: bool = False,
+        thresholds: str | Path | float | None = None,
     ) -> Decision:
-        """How logits become labels; by default, by the threshold that training chose.
+        """How logits become labels; by default, by the threshold of each class in `thresholds`.
 
         Args:
             mean_labels: Mean labels per sample K: cut where the model predicted K labels per validation
-                sample on average.
+                sample on average, at one threshold for all classes.
             threshold: Cut at this score, on the scale of `Predictions.scores`.
             top_k: Largest number of labels of a sample. Alone, exactly the `top_k` highest scores are
                 predicted.
             top1_fallback: Predict the label with the highest score where no other is predicted.
+            thresholds: File of thresholds, in place of the run's own; `global` for one threshold for all
+                classes, at the K of training; or a number, which means the same as `threshold`.
 
         Raises:
-            InputError: Both `mean_labels` and `threshold` are given, or a value is out of its domain.
+            InputError: Two of `mean_labels`, `threshold` and `thresholds` are given, a value is out of its
+                domain, or the file of thresholds does not suit.
         """
-        if mean_labels is not None and threshold is not None:
-            raise InputError("pass --mean_labels or --threshold, not both")
+        cuts = {"mean_labels": mean_labels, "threshold": threshold, "thresholds": thresholds}
+        stated = [f"--{name}" for name, value in cuts.items() if value is not None]
+        if len(stated) > 1:
+            raise InputError(f"pass {stated[0]} or {stated[1]}, not both")
         check_mean_labels(mean_labels, len(self.classes))
-        cut: float | None = self.threshold
+        cut: float | tuple[float, ...] | None
         if mean_labels is not None:
-            curve = self.card["threshold"].get("curve")
-            if curve is None:
-                raise InputError(
-                    f"{self.folder}: was trained by an earlier version, which kept no thresholds for other "
-                    "numbers of labels. Pass --threshold or --top_k, or train again."
-                )
-            cut = threshold_at(curve, mean_labels)
+            cut = self._cut_at(mean_labels)
         elif threshold is not None:
             cut = self._logit(threshold)
+        elif thresholds is not None:
+            cut = self._stated_cut(thresholds)
         elif top_k:
             cut = None
+        else:
+            cut = self.threshold if self.thresholds is None else self.thresholds.thresholds
         unseen = set(self.card.get("without_positives", ()))
         never = tuple(column for column, name in enumerate(self.classes) if name in unseen)
         return Decision(cut, top_k, top1_fallback, never)
+
+    def _cut_at(self, mean_labels: float) -> float:
+        """Logit at which K labels per validation sample were predicted."""
+        curve = self.card["threshold"].get("curve")
+        if curve is None:
+            raise InputError(
+                f"{self.folder}: was trained by an earlier version, which kept no thresholds for other "
+                "numbers of labels. Pass --threshold or --top_k, or train again."
+            )
+        return threshold_at(curve, mean_labels)
+
+    def _stated_cut(self, thresholds: str | Path | float) -> float | tuple[float, ...]:
+        """Logit for all classes or for each, as `--thresholds` states it."""
+        if thresholds == GLOBAL:
+            return self.threshold
+        if (score := _as_number(thresholds)) is not None:
+            return self._logit(score)
+        return read_thresholds(Path(thresholds), self.classes, self.model).thresholds  # type: ignore[arg-type]
 
     def _logit(self, score: float) -> float:
         """Turn a score as in `Predictions.scores` into the logit that it was computed from."""
         from scipy.special import logit
 
         if not 0 < score < 1:
-            raise InputError(f"--threshold must be between 0 and 1, as scores are, got {score:g}")
+            raise InputError(f"a threshold must be between 0 and 1, as scores are, got {score:g}")
         return math.log(score) if self._classifier.top.scores == models.LOG_SOFTMAX else float(logit(score))
 
     def columns(self, path: str, classes: tuple[str, ...]) -> npt.NDArray[np.int64]:
@@ -361,6 +412,14 @@ class Run:
         order = np.argsort(-logits, axis=1, kind="stable")
         chosen = np.take_along_axis(decision(logits), order, axis=1)
         return [[self.classes[c] for c in ranked[marks]] for ranked, marks in zip(order, chosen, strict=True)]
+
+
+def _as_number(text: str | Path | float) -> float | None:
+    """The number that a text holds; None if it holds none."""
+    try:
+        return float(text)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return None
 
 
 def data_config(path: str | Path, settings: dict[str, Any]) -> DataConfig:

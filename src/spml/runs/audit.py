@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from .. import plots
 from ..audit.folder import (
@@ -28,7 +29,7 @@ from ..audit.report import ClassSummary, summarise_classes, summarise_health
 from ..audit.wrong import doubtful_labels
 from ..config import from_dict
 from ..data import Dataset
-from ..decisions import priors_from_shares
+from ..decisions import HOW_TO_KNOW_K, priors_from_shares
 from ..errors import InputError
 from ..files import check_folder
 from .out_of_fold import Scored, TrainedRun, score_samples
@@ -36,6 +37,8 @@ from .predict import Engine
 from .resolve import check_mean_labels
 
 PICTURE, LIST = "audit.png", "missing"
+MOST_WRONG = 100
+"""Largest number of given labels that are listed as looking wrong."""
 
 
 class Limits(NamedTuple):
@@ -74,7 +77,7 @@ def run_audit(
         settings: Settings of the data by name that differ from those of the training, such as `path`.
         output: Folder of the audit.
         folds: As in `score_samples`.
-        limits: What the list of missing labels may hold; the list of wrong labels is as long at most.
+        limits: What the list of missing labels may hold.
         mean_labels: Mean labels per sample K; None = as stated for the training.
         form: Format in which the list is written next to `missing.csv`: `jsonl` or `parquet`; `csv` = none.
         overwrite: Replace an earlier audit.
@@ -95,7 +98,7 @@ def run_audit(
             f"{output}: already holds an audit. Replace it (--overwrite), or name another folder (--output)."
         )
     trained = TrainedRun(folder)
-    mean_labels = _mean_labels(mean_labels, trained)
+    k = _mean_labels(mean_labels, trained)
     config = from_dict({"data": {**asdict(trained.config.data), **settings}}).data
     data = trained.open(config, _console(engine))
     if all(samples.observed.full for samples in data.splits.values()):
@@ -103,12 +106,11 @@ def run_audit(
             f"{config.path}: every label is known, so none is missing. To try an audit on such data, hide "
             "labels (--data.observe single)."
         )
-    check_mean_labels(mean_labels, len(data.classes))
+    check_mean_labels(k.value, len(data.classes))
     scored = score_samples(
         trained, data, config, folds=folds, folder=output, overwrite=overwrite, engine=engine
     )
-    priors = priors_from_shares(scored.labels.positives_per_class(), mean_labels)
-    hidden = HiddenLabels(scored.labels, scored.scores, priors)
+    hidden = _hidden_labels(scored, k, trained, trained.run.columns(config.path, data.classes))
     classes = summarise_classes(hidden, data.classes)
     health = summarise_health(hidden, classes)
     warnings = (*scored.warnings, *health["warnings"])
@@ -117,7 +119,7 @@ def run_audit(
     ranked = hidden.rank(**limits._replace(top=longest)._asdict())
     listed = len(ranked.rows) if not limits.top else min(limits.top, len(ranked.rows))
     missing = _missing_rows(ranked, listed, scored, data)
-    wrong = doubtful_labels(hidden, top=limits.top)
+    wrong = doubtful_labels(hidden, top=MOST_WRONG)
     records = read_observed(config)
     audit = Audit(
         About(
@@ -125,8 +127,8 @@ def run_audit(
             data=data_settings(config),
             fingerprint=fingerprint(records.ids, records.classes, records.labels),
             classes=data.classes,
-            mean_labels=mean_labels,
-            mean_labels_source="stated",
+            mean_labels=k.value,
+            mean_labels_source=k.source,
             samples=len(scored.ids),
             unknown=int((hidden.labels == 0).sum()),
             listed=listed,
@@ -150,21 +152,47 @@ def run_audit(
     return audit, {**health, "warnings": list(warnings)}
 
 
-def _mean_labels(stated: float | None, trained: TrainedRun) -> float:
-    """Mean labels per sample K, as stated now or for the training.
+class _MeanLabels(NamedTuple):
+    """Mean labels per sample K, and its origin as in `About`."""
+
+    value: float
+    source: Literal["stated", "audit", "labels"]
+
+
+def _mean_labels(stated: float | None, trained: TrainedRun) -> _MeanLabels:
+    """K as stated now, as an audit or full labels gave it, or as stated for the training.
 
     Raises:
         InputError: K is not known.
     """
-    mean_labels = trained.config.mean_labels if stated is None else stated
-    if mean_labels is None:
-        raise InputError(
-            "the mean number of labels per sample K is not known, and can't be estimated from single "
-            "positives: pass --mean_labels K, or label 50 or more random samples in full (spml audit sample, "
-            "then --audit FILE)."
-        )
-    check_mean_labels(mean_labels, len(trained.run.classes))
-    return mean_labels
+    if stated is not None:
+        check_mean_labels(stated, len(trained.run.classes))
+        return _MeanLabels(stated, "stated")
+    policy = trained.run.thresholds
+    if policy is not None and policy.mean_labels.source != "default":
+        return _MeanLabels(policy.mean_labels.value, policy.mean_labels.source)
+    if trained.config.mean_labels is None:
+        raise InputError(HOW_TO_KNOW_K)
+    return _MeanLabels(trained.config.mean_labels, "stated")
+
+
+def _hidden_labels(
+    scored: Scored, k: _MeanLabels, trained: TrainedRun, columns: npt.NDArray[np.int64]
+) -> HiddenLabels:
+    """Calibrate scores; where samples were labelled in full for the run, with what they have shown.
+
+    Args:
+        scored: Samples with scores.
+        k: Mean labels per sample.
+        trained: Run.
+        columns: Column of the run for each class of the data.
+    """
+    policy = trained.run.thresholds
+    if k.source == "audit" and policy is not None:
+        priors = policy.priors._replace(shares=policy.priors.shares[columns])
+        return HiddenLabels(scored.labels, scored.scores, priors, policy.calibrated)
+    priors = priors_from_shares(scored.labels.positives_per_class(), k.value, k.source)
+    return HiddenLabels(scored.labels, scored.scores, priors)
 
 
 def _console(engine: Engine) -> Any:

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..config import DataConfig
 from ..data import Dataset, Samples, start_opening
-from ..decisions import Decision, default_mean_labels
+from ..decisions import Decision, Policy, default_mean_labels
 from ..errors import InputError
 from ..labels import ObservedLabels
 from ..metrics import (
@@ -40,6 +40,11 @@ class Trained(Protocol):
     card: dict[str, Any]
 
     @property
+    def thresholds(self) -> Policy | None:
+        """Thresholds of the classes; None if it has one for all of them."""
+        ...
+
+    @property
     def trained_on(self) -> str:
         """Path of the training data; empty if it is not known."""
         ...
@@ -56,6 +61,7 @@ class Trained(Protocol):
         threshold: float | None = None,
         top_k: int = 0,
         top1_fallback: bool = False,
+        thresholds: str | Path | float | None = None,
     ) -> Decision:
         """How logits become labels."""
         ...
@@ -174,7 +180,8 @@ def evaluate(
         absent = [name for name in first.classes if name not in set(names)]
         result["classes_not_in_data"] = absent
         result["notes"] = [f"Not in the data, and left out: {', '.join(absent)}."] if absent else []
-        if mean_labels is None and decision.get("threshold") is None and not decision.get("top_k"):
+        stated = [mean_labels, *(decision.get(name) for name in ("threshold", "thresholds"))]
+        if stated == [None] * 3 and not decision.get("top_k"):
             result["notes"] += _assumptions(runs)
     else:
         target = labels.index if labels.index is not None else labels.to_ternary()
@@ -295,14 +302,16 @@ def _notes(fully_labelled: bool, decision: Mapping[str, Any]) -> list[str]:
 
 
 def _assumptions(runs: Mapping[str, Trained]) -> list[str]:
-    """Name the runs whose threshold stands on a number of labels per sample that nobody stated."""
+    """Name the runs whose thresholds stand on a number of labels per sample that nobody stated."""
     assumed: dict[float, list[str]] = {}
     for name, run in runs.items():
-        threshold = run.card["threshold"]
-        if threshold["source"] == "default":
-            assumed.setdefault(threshold["labels_per_sample"], []).append(name)
+        source, k = run.card["threshold"]["source"], run.card["threshold"]["labels_per_sample"]
+        if run.thresholds is not None:
+            source, k = run.thresholds.mean_labels.source, run.thresholds.mean_labels.value
+        if source == "default":
+            assumed.setdefault(k, []).append(name)
     return [
-        f"{', '.join(names)}: the threshold assumes {k:g} labels per sample (--mean_labels or --threshold "
-        "change it)."
+        f"{', '.join(names)}: the thresholds assume {k:g} labels per sample (spml thresholds, with "
+        "--mean_labels or --audit, decides them again)."
         for k, names in assumed.items()
     ]

@@ -26,6 +26,8 @@ TRUSTED = 2.5
 _KEPT = (
     *run_files.MODEL,
     run_files.HELD_OUT,
+    run_files.THRESHOLDS,
+    run_files.THRESHOLDS_PICTURE,
     run_files.METRICS,
     run_files.CURVES,
     run_files.EXAMPLES,

@@ -19,6 +19,7 @@ SKIPPED = "skipped.csv"
 MODEL = ("model.safetensors", "model.json")
 OBJECTIVE = "objective.safetensors"
 HELD_OUT = "held_out.safetensors"
+THRESHOLDS, THRESHOLDS_PICTURE = "thresholds.json", "thresholds.png"
 FEATURES = "features"
 SCORES, SCORED_SAMPLES, SCORED_EPOCHS = "scores", "samples.safetensors", "epoch-*.safetensors"
 _FILES = (
@@ -31,6 +32,8 @@ _FILES = (
     *MODEL,
     OBJECTIVE,
     HELD_OUT,
+    THRESHOLDS,
+    THRESHOLDS_PICTURE,
     CURRENT,
     PREVIOUS,
 )

@@ -15,7 +15,7 @@ from ..metrics import (
     compare_paired,
     drawn_metrics,
     metrics,
-    resamples,
+    paired_resamples,
 )
 
 Logits = npt.NDArray[np.float32]
@@ -59,7 +59,7 @@ def measure_runs(
         `tie_set`, the names of the runs that are indistinguishable from the best by mAP, the best first;
         `draws` and `seed`.
     """
-    multiplicity = _multiplicity(truth, draws, seed) if draws else None
+    multiplicity = paired_resamples(truth == 1, draws, seed) if draws else None
     measured: dict[str, dict[str, Any]] = {}
     drawn = {}
     for name, run in runs.items():
@@ -90,22 +90,10 @@ def _scored(
     never = tuple(number for number, column in enumerate(run.columns) if column in decision.never)
     # All classes of the run take part in the decision, also those that the data lacks.
     decided = decision(logits)[:, run.columns]
-    return LabelledScores(
-        logits[:, run.columns], truth, classes, decision.threshold, empty, decided=decided, never=never
-    )
-
-
-def _multiplicity(truth: npt.NDArray[np.int8], draws: int, seed: int) -> npt.NDArray[np.int16]:
-    """All samples once, and then how often each was drawn: int16 (1 + draws, N).
-
-    A draw without any positive has no mAP and is left out, which depends on the labels alone.
-    """
-    count = len(truth)
-    rows = np.concatenate(
-        [np.ones((1, count), np.int16), *(block.astype(np.int16) for block in resamples(count, draws, seed))]
-    )
-    positive = (truth == 1).any(axis=1)
-    return np.asarray(rows[rows[:, positive].any(axis=1)])
+    cut = decision.threshold
+    if isinstance(cut, tuple):
+        cut = tuple(cut[column] for column in run.columns)
+    return LabelledScores(logits[:, run.columns], truth, classes, cut, empty, decided=decided, never=never)
 
 
 def _describe(score: PairedScore) -> dict[str, Any]:

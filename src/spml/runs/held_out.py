@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -35,11 +35,13 @@ class HeldOut(NamedTuple):
         ids: Names of the H samples.
         scores: Logits, float32 (H, C).
         labels: Their observed labels.
+        learned: Names of the other samples that the model has learned from.
     """
 
     ids: tuple[str, ...]
     scores: npt.NDArray[np.float32]
     labels: ObservedLabels
+    learned: frozenset[str] = frozenset()
 
 
 def gather_held_out(
@@ -64,7 +66,8 @@ def gather_held_out(
     train, val = data.splits["train"], data.splits["val"]
     count = len(train)
     ids = tuple(train.ids[row] if row < count else val.ids[row - count] for row in rows.tolist())
-    return HeldOut(ids, scores, ObservedLabels.from_ternary(KnownLabels(train, val).of(rows)))
+    labels = ObservedLabels.from_ternary(KnownLabels(train, val).of(rows))
+    return HeldOut(ids, scores, labels, frozenset(train.ids).union(val.ids).difference(ids))
 
 
 def write_held_out(folder: Path, held_out: HeldOut, classes: tuple[str, ...]) -> None:
@@ -73,10 +76,14 @@ def write_held_out(folder: Path, held_out: HeldOut, classes: tuple[str, ...]) ->
     Raises:
         SpmlError: The file could not be written.
     """
-    # As a tensor, since the header of a safetensors file has a largest size.
-    names = np.frombuffer(json.dumps(held_out.ids).encode(), np.uint8).copy()
-    arrays = {"scores": held_out.scores, "labels": held_out.labels.to_ternary(), "ids": names}
-    tensors = {name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in arrays.items()}
+    # Names are tensors, since the header of a safetensors file has a largest size.
+    names = {"ids": held_out.ids, "learned": sorted(held_out.learned)}
+    arrays: dict[str, npt.NDArray[Any]] = {
+        "scores": held_out.scores,
+        "labels": held_out.labels.to_ternary(),
+        **{key: np.frombuffer(json.dumps(of_key).encode(), np.uint8) for key, of_key in names.items()},
+    }
+    tensors = {name: torch.from_numpy(np.array(array)) for name, array in arrays.items()}
     write_bytes(folder / run_files.HELD_OUT, encode(tensors, classes=classes))
 
 
@@ -100,15 +107,15 @@ def read_held_out(folder: Path, classes: tuple[str, ...] | None = None) -> HeldO
         )
     with clear_damage(path, "Train the run again."), safe_open(path, framework="pt") as stored:
         names = read_about(stored)["classes"]
-        ids = json.loads(stored.get_tensor("ids").numpy().tobytes())
-        check_names(names, ids)
+        ids, learned = (json.loads(stored.get_tensor(key).numpy().tobytes()) for key in ("ids", "learned"))
+        check_names(names, ids, learned)
         shape = len(ids), len(names)
         check_tensor(stored, "scores", "F32", shape)
         check_tensor(stored, "labels", "I8", shape)
         scores, labels = (stored.get_tensor(name).numpy().copy() for name in ("scores", "labels"))
         if not ids or not np.isfinite(scores).all():
             raise ValueError("it holds no scores, or some that are not finite")
-        held_out = HeldOut(tuple(ids), scores, ObservedLabels.from_ternary(labels))
+        held_out = HeldOut(tuple(ids), scores, ObservedLabels.from_ternary(labels), frozenset(learned))
     if classes is not None and tuple(names) != classes:
         raise InputError(f"{path}: has scores of other classes than the model of this run. Train it again.")
     return held_out

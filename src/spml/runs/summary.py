@@ -13,8 +13,16 @@ import torch
 
 from .. import models, plots
 from ..data import Dataset
-from ..decisions import Decision, Judge, default_mean_labels, global_threshold, threshold_curve
-from ..files import write_json
+from ..decisions import (
+    Decision,
+    Judge,
+    Policy,
+    Source,
+    default_mean_labels,
+    global_threshold,
+    threshold_curve,
+)
+from ..files import sha256_file, write_json
 from ..metrics import FEWEST_SHOWN, mean_average_precision, shown_score
 from ..version import __version__
 from . import folder as run_files
@@ -23,6 +31,7 @@ from .divergence import fit_warnings
 from .held_out import HeldOut, write_held_out
 from .resolve import Resolved
 from .solve import Fitted
+from .thresholds import decide_thresholds, evidence_from_shares, write_thresholds
 
 _EXAMPLES = 12
 
@@ -83,6 +92,7 @@ def write_results(folder: Path, finished: Finished) -> str:
             "source": source,
             "curve": threshold_curve(finished.scores["val"]),
         },
+        "thresholds": run_files.THRESHOLDS,
         "without_positives": _without_positives(data),
         "spml": __version__,
     }
@@ -90,6 +100,7 @@ def write_results(folder: Path, finished: Finished) -> str:
         init_from.write_state(folder, fitted.state, data.splits["train"])
     write_held_out(folder, finished.held_out, data.classes)
     models.save_classifier(folder, finished.classifier, finished.classifier.spec, card)
+    policy = _decide(folder, finished)
     summary: dict[str, Any] = {
         "method": finished.method,
         "hp": config.hp,
@@ -112,9 +123,10 @@ def write_results(folder: Path, finished: Finished) -> str:
     }
     write_json(folder / run_files.SUMMARY, summary)
     _draw_curves(folder, finished)
+    write_thresholds(folder, policy, finished.held_out)
     if data.kind == "image":
         never = tuple(data.classes.index(name) for name in card["without_positives"])
-        _draw_examples(folder, finished, Decision(threshold, never=never))
+        _draw_examples(folder, finished, Decision(policy.thresholds, never=never))
     return _closing_lines(folder, summary, finished.judge.known)
 
 
@@ -142,6 +154,17 @@ def _mean_labels(finished: Finished) -> tuple[float, str]:
     if observed.full:
         return float(observed.positives_per_sample().mean()), "validation labels"
     return default_mean_labels(len(finished.run.data.classes)), "default"
+
+
+def _decide(folder: Path, finished: Finished) -> Policy:
+    """Thresholds for the best F1 of each class."""
+    k, origin = _mean_labels(finished)
+    source: Source = (
+        "labels" if origin == "validation labels" else "stated" if origin == "stated" else "default"
+    )
+    evidence = evidence_from_shares(finished.held_out, k, source)
+    model = sha256_file(folder / run_files.MODEL[0])
+    return decide_thresholds(model, finished.run.data.classes, finished.held_out, evidence)
 
 
 def _without_positives(data: Dataset) -> list[str]:

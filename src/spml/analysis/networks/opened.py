@@ -170,7 +170,10 @@ def predict_pictures(
     logits = pictures.logits(opened.run, classes)
     probabilities = opened.run.probabilities(logits)
     if threshold is None:
-        return probabilities, logits >= opened.run.threshold
+        order = [opened.run.classes.index(name) for name in classes]
+        own = np.empty_like(logits)
+        own[:, order] = logits
+        return probabilities, opened.run.decision()(own)[:, order]
     return probabilities, probabilities >= threshold
 
 

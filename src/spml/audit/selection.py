@@ -1,0 +1,101 @@
+"""Which of several models is best, by observed labels and by fully labelled samples together."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ..metrics import Candidate, PairedScore, bootstrap_map, compare_models, compare_paired, paired_resamples
+
+Scores = npt.NDArray[np.floating]
+
+
+class Contender(NamedTuple):
+    """One of the compared models.
+
+    Attributes:
+        observed: Its SP-score on all samples, and its distance to the best by that score.
+        audited: Its mAP on the fully labelled samples, and its distance to the best by that mAP.
+        z: Distance to the best by the SP-score in both, in standard deviations; below 0 it is ahead.
+    """
+
+    observed: Candidate
+    audited: PairedScore
+    z: float
+
+
+class Selection(NamedTuple):
+    """Models compared by observed labels, by fully labelled samples, and by both.
+
+    Attributes:
+        contenders: The models by name.
+        by_observed: Name of the best by the SP-score.
+        by_audit: Name of the best by mAP on the fully labelled samples.
+        best: Name of the best by both.
+        warnings: Reasons to distrust the SP-score, one sentence each.
+    """
+
+    contenders: dict[str, Contender]
+    by_observed: str
+    by_audit: str
+    best: str
+    warnings: tuple[str, ...]
+
+
+def select_by_audit(
+    scores: Mapping[str, Scores],
+    labels: npt.NDArray[np.int8],
+    mean_labels: float,
+    rows: npt.NDArray[np.int64],
+    truth: npt.ArrayLike,
+    *,
+    draws: int = 200,
+    seed: int = 0,
+) -> Selection:
+    """Compare models by the SP-score on all samples and by mAP on those that are fully labelled.
+
+    With r the best model by the SP-score, each of the two says how far model j is behind r in standard
+    deviations of that difference, from a bootstrap over samples that is the same for both models. Their sum
+    over the square root of 2 (Stouffer's method) is `z`, and the model with the lowest one is the best.
+
+    Args:
+        scores: Scores (N, C) of each model by name.
+        labels: Observed labels in {-1, 0, +1}, of shape (N, C).
+        mean_labels: Mean labels per sample K.
+        rows: Fully labelled samples, distinct numbers below N, of shape (m,).
+        truth: All their labels, bool of shape (m, C), with a positive.
+        draws: Number of bootstrap draws, at least 50.
+        seed: Seed of the draws.
+
+    Source:
+        Stouffer et al., "The American Soldier", 1949, for the sum of z-scores.
+    """
+    positive = np.asarray(truth, np.bool_)
+    comparison = compare_models(scores, labels, mean_labels, draws, seed)
+    multiplicity = paired_resamples(positive, draws, seed)
+    drawn = {name: bootstrap_map(of_model[rows], positive, multiplicity) for name, of_model in scores.items()}
+    audited = compare_paired({name: {"mAP": values} for name, values in drawn.items()})
+    reference = comparison.tie_set[0]
+    contenders = {}
+    for candidate in comparison.candidates:
+        behind = drawn[reference] - drawn[candidate.name]
+        z = (candidate.z + _in_deviations(float(behind[0]), float(behind[1:].std(ddof=1)))) / math.sqrt(2)
+        contenders[candidate.name] = Contender(candidate, audited[candidate.name]["mAP"], z)
+    return Selection(
+        contenders,
+        by_observed=reference,
+        by_audit=max(contenders, key=lambda name: contenders[name].audited.value),
+        best=min(contenders, key=lambda name: contenders[name].z),
+        warnings=comparison.warnings,
+    )
+
+
+def _in_deviations(difference: float, deviation: float) -> float:
+    """A difference in standard deviations; 0 without a difference, infinite if it never changes."""
+    if not difference:
+        return 0.0
+    return difference / deviation if deviation else math.copysign(math.inf, difference)

@@ -1,0 +1,90 @@
+"""What a user should know about thresholds, probabilities and yields before relying on them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from ..data.phrases import counted, first_few
+from .priors import BIASED_GAMMA, Priors
+
+FEW_POSITIVES = 10
+"""Known positives below which F1 of a class stays at 10 % or below under every rule."""
+
+FEW_ROWS = 100
+"""Samples below which probabilities are off by 10 to 20 points."""
+
+MANY_LABELS = 0.1
+"""Share of the classes that a sample has on average from which probabilities are off by 10 to 20 points."""
+
+FEW_LABELS = 1.3
+"""Mean labels per sample below which the number of missing labels is hard to tell."""
+
+
+def caveats(
+    priors: Priors,
+    names: Sequence[str],
+    positives: npt.NDArray[np.int64],
+    rows: int,
+    *,
+    full: bool,
+    calibrated: bool,
+) -> list[str]:
+    """Warnings about decisions, one line each.
+
+    Args:
+        priors: Class priors.
+        names: Names of the classes.
+        positives: Number of known positives of each class among the rows that decide, int64 (C,).
+        rows: Number of these rows.
+        full: Whether all their labels are known.
+        calibrated: Whether there are probabilities.
+
+    Source:
+        The limits are measured: `docs/decisions.md`.
+    """
+    k = priors.mean_labels
+    lines = []
+    if priors.source == "default":
+        lines.append(
+            f"K = {k:g} labels per sample is only assumed: thresholds change little with it, but without it "
+            "there are no probabilities (--mean_labels K, or --audit FILE)."
+        )
+    if not full and priors.gamma is None:
+        lines.append(
+            "This assumes that the known label of a sample is a uniform draw among its labels. If frequent "
+            "or salient ones were preferred, yield and precision are 15 to 50 points too optimistic. Single "
+            "positives can't reveal it; 50 random samples labelled in full can (spml audit sample)."
+        )
+    if priors.looks_biased:
+        lines.append(
+            f"Frequent classes look preferred among the known labels (gamma {priors.gamma:.2f}, at most "
+            f"{BIASED_GAMMA:g}): estimates that suppose a uniform draw would be too optimistic."
+        )
+    few = [name for name, count in zip(names, positives.tolist(), strict=True) if 0 < count < FEW_POSITIVES]
+    if few:
+        lines.append(
+            f"{counted(len(few), 'class', 'classes')} with fewer than {FEW_POSITIVES} known positives: F1 of "
+            f"at most 10 % under every rule ({first_few(few, 5)})."
+        )
+    without = [name for name, count in zip(names, positives.tolist(), strict=True) if not count]
+    if without:
+        lines.append(
+            f"{counted(len(without), 'class', 'classes')} without a known positive: never predicted "
+            f"({first_few(without, 5)})."
+        )
+    if calibrated and rows < FEW_ROWS:
+        lines.append(f"Only {counted(rows, 'sample')}: probabilities may be off by 10 to 20 points.")
+    if calibrated and not full and k > MANY_LABELS * len(names):
+        lines.append(
+            f"K = {k:g} is more than a tenth of the {len(names)} classes: probabilities may be off by 10 to "
+            "20 points."
+        )
+    if calibrated and not full and k < FEW_LABELS:
+        lines.append(
+            f"K = {k:g} is close to 1: the expected number of missing labels is proportional to K - 1, so a "
+            "small error of K is a large one there."
+        )
+    return lines

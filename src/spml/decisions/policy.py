@@ -1,0 +1,236 @@
+"""Thresholds of all classes with what is known about them: the content of thresholds.json."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Annotated, Literal
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import InputError
+from .calibration import Calibration
+from .cuts import Cuts, f1_cuts, label_cuts, precision_cuts, recall_cuts
+from .priors import Priors, Source
+
+HOW_TO_KNOW_K = (
+    "The mean number of labels per sample K is not known, and single positives can't reveal it: state it "
+    "(--mean_labels K), or label 50 or more random samples in full (spml audit sample) and pass them "
+    "(--audit FILE)."
+)
+"""What to do where something needs K and it is not known."""
+
+_SHARE = Annotated[float, msgspec.Meta(ge=0, le=1)]
+_COUNT = Annotated[int, msgspec.Meta(ge=0)]
+_POSITIVE = Annotated[float, msgspec.Meta(gt=0)]
+
+
+class Target(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What thresholds aim at.
+
+    Attributes:
+        name: `f1` (the best F1 of each class), `labels` (K labels per sample, by one threshold), `precision`
+            or `recall`.
+        value: The precision or recall to reach; None for the others.
+        per_class: Whether each class has a threshold of its own.
+    """
+
+    name: Literal["f1", "labels", "precision", "recall"] = "f1"
+    value: Annotated[float, msgspec.Meta(gt=0, lt=1)] | None = None
+    per_class: bool = True
+
+    def describe(self) -> str:
+        """The target as a user states it, such as `recall=0.8, per class`."""
+        text = self.name if self.value is None else f"{self.name}={self.value:g}"
+        return f"{text}, per class" if self.per_class else text
+
+
+def read_target(text: str, *, per_class: bool = False) -> Target:
+    """Understand a target as a user states it.
+
+    Args:
+        text: `f1`, `labels`, `precision=0.9` or `recall=0.8`, with a number between 0 and 1.
+        per_class: Reach a precision or recall in each class, instead of by one threshold over all of them.
+
+    Raises:
+        InputError: It is something else, or `labels` per class.
+    """
+    match = re.fullmatch(r"(f1|labels)|(precision|recall)=([0-9.eE+-]+)", text.strip())
+    try:
+        value = float(match[3]) if match and match[3] else None
+    except ValueError:
+        match = None
+    if match is None or (value is not None and not 0 < value < 1):
+        raise InputError(
+            "--target must be f1, labels, or precision=P or recall=R with a number between 0 and 1, such as "
+            f"recall=0.8; got {text!r}"
+        )
+    if match[1] == "labels" and per_class:
+        raise InputError("--target labels is one threshold for all classes: leave out --per_class.")
+    name = match[1] or match[2]
+    return Target(name, value, per_class or name == "f1")  # type: ignore[arg-type]
+
+
+class MeanLabels(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Mean labels per sample K.
+
+    Attributes:
+        value: K.
+        source: Origin of K, as in `Priors`.
+        low, high: Ends of its 95 % interval, where an audit gave it.
+    """
+
+    value: _POSITIVE
+    source: Source
+    low: float | None = None
+    high: float | None = None
+
+    @property
+    def known(self) -> bool:
+        """Whether somebody stated or measured K."""
+        return self.source != "default"
+
+
+class ClassCut(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Threshold of a class.
+
+    Attributes:
+        name: Name of the class.
+        threshold: Logit at and above which it is predicted; None = never.
+        precision: Estimated precision at the threshold; None without predictions.
+        recall: Estimated recall; None without positives.
+        support: Expected number of positives among the rows that decide.
+        share: Expected share of samples that have the class.
+        known: Number of known positives among the rows that decide.
+    """
+
+    name: str
+    threshold: float | None
+    precision: _SHARE | None
+    recall: _SHARE | None
+    support: Annotated[float, msgspec.Meta(ge=0)]
+    share: _SHARE
+    known: _COUNT
+
+
+class Rows(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Samples that thresholds were decided on.
+
+    Attributes:
+        count: Number of samples with observed labels.
+        source: `held out` (scores that the run kept), or the path of other data.
+        audited: Number of fully labelled samples.
+    """
+
+    count: _COUNT
+    source: str
+    audited: _COUNT = 0
+
+
+class Knots(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Knots of a `Calibration`."""
+
+    scores: list[float]
+    probabilities: list[float]
+
+
+class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Thresholds of a model.
+
+    Attributes:
+        version: Version of this structure.
+        spml: Version of the package that decided.
+        model: SHA-256 of the weights that the scores are from.
+        target: What the thresholds aim at.
+        mean_labels: Mean labels per sample K.
+        gamma: Exponent of the class priors, estimated from an audit; None = 1.
+        rows: Samples that decided.
+        classes: Threshold of each class, in the order of the scores.
+        calibration: Map from scores to probabilities; None where K is only assumed.
+        warnings: What the user should know, one line each.
+    """
+
+    version: Literal[1] = 1
+    spml: str
+    model: str
+    target: Target
+    mean_labels: MeanLabels
+    gamma: float | None = None
+    rows: Rows
+    classes: tuple[ClassCut, ...]
+    calibration: Knots | None = None
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the classes."""
+        return tuple(cut.name for cut in self.classes)
+
+    @property
+    def thresholds(self) -> tuple[float, ...]:
+        """Logit at and above which each class is predicted; infinite = never."""
+        return tuple(math.inf if cut.threshold is None else cut.threshold for cut in self.classes)
+
+    @property
+    def priors(self) -> Priors:
+        """Class priors that the thresholds stand on."""
+        shares = np.asarray([cut.share for cut in self.classes], np.float64)
+        return Priors(shares, self.mean_labels.value, self.mean_labels.source, self.gamma)
+
+    @property
+    def calibrated(self) -> Calibration | None:
+        """Map from logits to probabilities; None where K is only assumed."""
+        return Calibration.from_dict(msgspec.structs.asdict(self.calibration)) if self.calibration else None
+
+
+def decode_policy(content: bytes) -> Policy:
+    """Read the content of thresholds.json.
+
+    Raises:
+        ValueError: It has another structure or version, or an impossible value.
+    """
+    policy = msgspec.json.decode(content, type=Policy)
+    if policy.calibrated is not None and not policy.mean_labels.known:
+        raise ValueError("it has probabilities, although K is only assumed")
+    if len(set(policy.names)) != len(policy.classes):
+        raise ValueError("it names a class twice")
+    return policy
+
+
+def encode_policy(policy: Policy) -> bytes:
+    """Content of thresholds.json."""
+    return msgspec.json.format(msgspec.json.encode(policy), indent=1) + b"\n"
+
+
+def decide_cuts(
+    target: Target,
+    scores: npt.NDArray[np.float32],
+    labels: npt.NDArray[np.int8],
+    priors: Priors,
+    calibration: Calibration | None,
+) -> Cuts:
+    """Thresholds that reach a target.
+
+    Args:
+        target: Target.
+        scores: Scores of samples that the model was not fitted to, of shape (N, C).
+        labels: Observed labels in {-1, 0, +1}, of shape (N, C).
+        priors: Class priors.
+        calibration: Map from scores to probabilities, which a precision needs.
+
+    Raises:
+        InputError: A precision is not reached, or there are no probabilities.
+    """
+    if target.name == "f1":
+        return f1_cuts(scores, labels, priors)
+    if target.name == "labels":
+        return label_cuts(scores, labels, priors, priors.mean_labels)
+    assert target.value is not None
+    if target.name == "recall":
+        return recall_cuts(scores, labels, priors, target.value, per_class=target.per_class)
+    if calibration is None:
+        raise InputError(f"--target {target.describe()} needs probabilities. {HOW_TO_KNOW_K}")
+    probabilities = calibration(scores)
+    return precision_cuts(scores, labels, priors, probabilities, target.value, per_class=target.per_class)

@@ -1,0 +1,107 @@
+"""Figures about decisions: estimated precision and recall over the threshold, and reliability."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from .style import COLOURS, GRID, MISSED, add_legend, cut, label_axes, new_figure, save, style_axes
+
+_COLUMNS = 4
+_MOST_POINTS = 400
+
+Floats = npt.NDArray[np.float64]
+
+
+class ThresholdCurve(NamedTuple):
+    """Estimates for one class.
+
+    Attributes:
+        name: Name of the class.
+        thresholds: Thresholds, ascending, of shape (M,).
+        precision: Estimated precision at each, of shape (M,).
+        recall: Estimated recall at each, of shape (M,).
+        threshold: The chosen one; None = the class is never predicted.
+    """
+
+    name: str
+    thresholds: Floats
+    precision: Floats
+    recall: Floats
+    threshold: float | None
+
+
+def threshold_curves(path: Path, curves: Sequence[ThresholdCurve], *, title: str) -> None:
+    """Draw estimated precision and recall over the threshold, a panel per class, with the chosen threshold.
+
+    Args:
+        path: PNG to write.
+        curves: Estimates of some classes; at least one.
+        title: Title of the figure.
+
+    Raises:
+        SpmlError: The file could not be written.
+    """
+    columns = min(_COLUMNS, len(curves))
+    rows = -(-len(curves) // columns)
+    figure = new_figure(2.6 * columns, 2.2 * rows + 0.7)
+    panels = figure.subplots(rows, columns, squeeze=False).ravel()
+    for axes, curve in zip(panels, curves, strict=False):
+        _threshold_panel(axes, curve)
+    for axes in panels[len(curves) :]:
+        axes.set_axis_off()
+    add_legend(panels[0], loc="best")
+    figure.suptitle(title, fontsize=10, x=0.01, ha="left", parse_math=False)
+    save(figure, path)
+
+
+def _threshold_panel(axes: Any, curve: ThresholdCurve) -> None:
+    style_axes(axes, whole=False)
+    chosen = np.unique(np.linspace(0, len(curve.thresholds) - 1, _MOST_POINTS).round().astype(int))
+    x = curve.thresholds[chosen]
+    for number, (name, values) in enumerate((("precision", curve.precision), ("recall", curve.recall))):
+        line = ("-", "--")[number]
+        axes.plot(x, 100 * values[chosen], line, color=COLOURS[number], linewidth=1.6, label=name)
+    never = "" if curve.threshold is not None else " (never predicted)"
+    if curve.threshold is not None:
+        axes.axvline(curve.threshold, color=MISSED, linewidth=1.2)
+    axes.set_ylim(-3, 103)
+    label_axes(axes, cut(curve.name, 28) + never, "threshold, logit", "estimate, %")
+
+
+def reliability_diagram(
+    path: Path, expected: Floats, observed: Floats, counts: npt.NDArray[np.int64], *, error: float
+) -> None:
+    """Draw the share of positives over the mean probability of each bin, and how full the bins are.
+
+    Args:
+        path: PNG to write.
+        expected: Mean probability of each bin, NaN where it is empty, of shape (B,).
+        observed: Share of positives of each bin, likewise.
+        counts: Number of pairs of sample and class in each bin.
+        error: Calibration error as a share of the positives, for the title.
+
+    Raises:
+        SpmlError: The file could not be written.
+    """
+    figure = new_figure(4.6, 5.2)
+    above, below = figure.subplots(2, 1, height_ratios=(3, 1), sharex=True)
+    style_axes(above, whole=False)
+    used = counts > 0
+    above.plot([0, 100], [0, 100], color=GRID, linewidth=1.4)
+    above.plot(
+        100 * expected[used], 100 * observed[used], "o-", color=COLOURS[0], linewidth=1.6, markersize=5
+    )
+    above.set_xlim(0, 100)
+    above.set_ylim(0, 100)
+    label_axes(above, f"calibration error {100 * error:.1f} % of the positives", "", "share of positives, %")
+    style_axes(below, whole=False)
+    width = 100 / len(counts)
+    below.bar(width * (np.arange(len(counts)) + 0.5), counts, 0.9 * width, color=COLOURS[0])
+    below.set_yscale("symlog")
+    label_axes(below, "", "probability, %", "pairs")
+    save(figure, path)

@@ -1,0 +1,119 @@
+"""The table in which people write all labels of some samples."""
+
+from __future__ import annotations
+
+import csv
+import json
+
+import numpy as np
+import pytest
+
+from spml.audit.sheets import check_sheet, read_answers, sheet_files, write_sheet
+from spml.errors import InputError
+
+
+def test_the_table_and_the_files_that_belong_to_it(tmp_path):
+    sheet = tmp_path / "my.sample.csv"
+    ids, given = ["a, b.png", 'Zürich "2".png', "=c.png"], [["dog", "old cat"], [], ["1,5"]]
+    files = write_sheet(sheet, ids, given, ["dog", "old cat", "1,5"], {"seed": 3})
+    assert files == sheet_files(sheet)
+    assert [path.name for path in files] == ["my.sample.csv", "my.sample.classes.txt", "my.sample.json"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(path.name for path in files)
+    with open(sheet, encoding="utf-8", newline="") as stream:
+        rows = list(csv.reader(stream))
+    assert rows == [
+        ["file", "labels", "complete"],
+        ["a, b.png", "dog|old cat", ""],
+        ['Zürich "2".png', "", ""],
+        ["=c.png", "1,5", ""],
+    ]
+    assert files.classes.read_text(encoding="utf-8").splitlines() == ["dog", "old cat", "1,5"]
+    about = json.loads(files.about.read_text())
+    assert (about["format"], about["seed"]) == (1, 3)
+
+
+@pytest.mark.parametrize("name", ["a|b", "two\nlines"])
+def test_a_class_that_can_not_be_written_leaves_nothing_behind(name, tmp_path):
+    with pytest.raises(InputError, match="can't be written into a table"):
+        write_sheet(tmp_path / "s.csv", ["a"], [[]], ["fine", name], {})
+    assert not any(tmp_path.iterdir())
+
+
+def test_what_people_wrote_is_not_replaced_by_accident(tmp_path):
+    for path in sheet_files(tmp_path / "s.csv"):
+        path.write_text("")
+        with pytest.raises(InputError, match=f"{path.name}: exists already.* --overwrite"):
+            check_sheet(tmp_path / "s.csv", overwrite=False)
+        check_sheet(tmp_path / "s.csv", overwrite=True)
+        path.unlink()
+    check_sheet(tmp_path / "s.csv", overwrite=False)
+    with pytest.raises(InputError, match="must end in .csv"):
+        check_sheet(tmp_path / "s.xlsx", overwrite=True)
+    with pytest.raises(InputError, match="no such folder"):
+        check_sheet(tmp_path / "none" / "s.csv", overwrite=True)
+    (tmp_path / "s.json").mkdir()
+    with pytest.raises(InputError, match="s.json: is a folder"):
+        check_sheet(tmp_path / "s.csv", overwrite=True)
+
+
+# -- answers ---------------------------------------------------------------------------------------------
+
+CLASSES = ("dog", "old cat", "1,5")
+
+
+def write(path, text, encoding="utf-8"):
+    path.write_bytes(text.encode(encoding))
+    return path
+
+
+def test_answers_as_people_and_spreadsheets_write_them(tmp_path):
+    expected = (("a, b.png", "c.png", "Zürich.png"), [[1, 1, 0], [0, 0, 0], [0, 0, 1]])
+    text = 'file,labels,complete\n"a, b.png",old cat | dog|,yes\nc.png,,YES\nZürich.png,"1,5",x\n'
+    for content, encoding in (
+        (text, "utf-8"),
+        (text.replace("\n", "\r\n"), "utf-8-sig"),
+        (
+            'File;Labels;Complete;Remark\n"a, b.png";dog|old cat;1;hard\nc.png;;true;\nZürich.png;1,5;y;\n',
+            "utf-8",
+        ),
+    ):
+        answers = read_answers(write(tmp_path / "s.csv", content, encoding), CLASSES)
+        assert (answers.ids, answers.truth.astype(int).tolist()) == expected
+        assert answers.truth.dtype == np.bool_
+
+
+def test_a_table_is_read_as_it_was_written(tmp_path):
+    ids, given = ["a, b.png", 'Zürich "2".png'], [["dog", "old cat"], ["1,5"]]
+    write_sheet(tmp_path / "s.csv", ids, given, CLASSES, {})
+    text = (tmp_path / "s.csv").read_text(encoding="utf-8").replace(",\n", ",yes\n")
+    answers = read_answers(write(tmp_path / "s.csv", text), CLASSES)
+    assert answers.ids == tuple(ids)
+    assert answers.truth.astype(int).tolist() == [[1, 1, 0], [0, 0, 1]]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "s.csv: the file is empty"),
+        ("file,labels\na,dog\n", "needs one column 'complete', but the header has file, labels"),
+        ("file,labels,labels,complete\na,dog,,yes\n", "needs one column 'labels'"),
+        ("file,labels,complete\n", "has no rows below its header"),
+        ("file,labels,complete\na,dog,yes\n,dog,yes\n", "row 3: the name of the sample is empty"),
+        ("file,labels,complete\na,dog,yes\nb,,yes\na,,yes\n", "rows 2 and 4: both are 'a'"),
+        ("file,labels,complete\na,dog,yes\nb,dgo,yes\n", "row 3: 'dgo' is not a class. Did you mean dog"),
+        ("file,labels,complete\na,dog;old cat,yes\n", "'dog;old cat' is not a class.*separated by [|]"),
+        ("file,labels,complete\na,dog,perhaps\n", "row 2: `complete` must be yes or empty, got 'perhaps'"),
+        (
+            "file,labels,complete\na,dog,yes\nb,,\nc,dog,\nd,,no\n",
+            "row 3: 'b' is not complete; 3 of 4 rows are not",
+        ),
+    ],
+)
+def test_tables_that_are_refused(text, words, tmp_path):
+    with pytest.raises(InputError, match=words):
+        read_answers(write(tmp_path / "s.csv", text), CLASSES)
+
+
+def test_a_table_that_is_missing(tmp_path):
+    with pytest.raises(InputError, match="no such file. Name the table that spml audit sample wrote"):
+        read_answers(tmp_path / "s.csv", CLASSES)

@@ -1,0 +1,153 @@
+"""Thresholds of classes as a file holds them, and the targets that they aim at."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import msgspec
+import numpy as np
+import pytest
+
+from spml.decisions import (
+    ClassCut,
+    Knots,
+    MeanLabels,
+    Policy,
+    Rows,
+    Target,
+    decide_cuts,
+    decode_policy,
+    encode_policy,
+    f1_cuts,
+    fit_calibration,
+    label_cuts,
+    precision_cuts,
+    priors_from_shares,
+    read_target,
+    recall_cuts,
+)
+from spml.errors import InputError
+
+
+def make_policy(**changes):
+    settings = {
+        "spml": "0.1", "model": "abc", "target": Target(), "mean_labels": MeanLabels(1.5, "stated"),
+        "rows": Rows(40, "held out"), "calibration": Knots([-1.0, 2.0], [0.1, 0.8]), "warnings": ("Beware.",),
+        "classes": (
+            ClassCut("cat", 0.25, 0.5, 0.75, 10.0, 0.25, 7), ClassCut("dog", None, None, 0.0, 20.0, 0.5, 13),
+        ),
+        **changes,
+    }  # fmt: skip
+    return Policy(**settings)
+
+
+def test_what_is_written_is_read():
+    policy = make_policy(gamma=0.65, mean_labels=MeanLabels(1.5, "audit", 1.2, 1.8))
+    read = decode_policy(encode_policy(policy))
+    assert read == policy
+    assert read.thresholds == (0.25, math.inf)
+    assert read.names == ("cat", "dog")
+    assert read.priors.shares.tolist() == [0.25, 0.5]
+    assert (read.priors.mean_labels, read.priors.source, read.priors.gamma) == (1.5, "audit", 0.65)
+    assert read.priors.looks_biased
+    assert read.calibrated([-5.0, 0.5, 9.0]) == pytest.approx([0.1, 0.45, 0.8])
+
+
+def test_a_threshold_keeps_every_bit():
+    cut = float(np.float32(0.1) / 3)
+    policy = make_policy(classes=(ClassCut("cat", cut, 0.5, 0.5, 1.0, 0.1, 1),))
+    assert decode_policy(encode_policy(policy)).thresholds == (cut,)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"version": 2}, {"model": 3}, {"more": 1}, {"classes": [{"name": "cat"}]},
+        {"target": {"name": "f2", "value": None, "per_class": True}},
+        {"mean_labels": {"value": -1.0, "source": "stated", "low": None, "high": None}},
+        {"mean_labels": {"value": 1.5, "source": "default", "low": None, "high": None}},
+        {"calibration": {"scores": [1.0, 0.0], "probabilities": [0.1, 0.2]}},
+        {"calibration": {"scores": [1.0], "probabilities": [0.1, 0.2]}},
+    ],
+)  # fmt: skip
+def test_a_file_of_another_structure_is_refused(change):
+    content = json.loads(encode_policy(make_policy())) | change
+    with pytest.raises(ValueError, match=r".") as error:
+        decode_policy(json.dumps(content).encode())
+    assert not isinstance(error.value, AssertionError)
+
+
+def test_a_class_named_twice_is_refused():
+    cut = ClassCut("cat", 0.25, 0.5, 0.75, 10.0, 0.25, 7)
+    with pytest.raises(ValueError, match="a class twice"):
+        decode_policy(encode_policy(make_policy(classes=(cut, cut))))
+
+
+@pytest.mark.parametrize(
+    ("text", "per_class", "expected", "described"),
+    [
+        ("f1", False, Target("f1", None, True), "f1, per class"),
+        ("labels", False, Target("labels", None, False), "labels"),
+        ("precision=0.9", False, Target("precision", 0.9, False), "precision=0.9"),
+        ("recall=.8", True, Target("recall", 0.8, True), "recall=0.8, per class"),
+    ],
+)
+def test_targets_are_understood(text, per_class, expected, described):
+    target = read_target(text, per_class=per_class)
+    assert target == expected
+    assert target.describe() == described
+
+
+@pytest.mark.parametrize(
+    "text", ["", "f2", "precision", "recall=1", "recall=0", "recall=a", "precision=1e", "f1=1"]
+)
+def test_other_targets_are_refused(text):
+    with pytest.raises(InputError, match="--target must be f1, labels, or precision=P or recall=R"):
+        read_target(text)
+
+
+def test_one_threshold_for_all_classes_is_none_per_class():
+    with pytest.raises(InputError, match="leave out --per_class"):
+        read_target("labels", per_class=True)
+
+
+@pytest.fixture(scope="module")
+def scored():
+    """Simulated scores, one known label each."""
+    rng = np.random.default_rng(0)
+    truth = rng.random((400, 5)) < [0.5, 0.4, 0.3, 0.2, 0.1]
+    truth[np.arange(400), rng.integers(0, 5, 400)] = True
+    scores = (2.0 * truth + rng.normal(size=truth.shape)).astype(np.float32)
+    labels = np.zeros(truth.shape, np.int8)
+    for row, positive in enumerate(truth):
+        labels[row, rng.choice(np.flatnonzero(positive))] = 1
+    return scores, labels, priors_from_shares(labels.sum(0), truth.sum(1).mean())
+
+
+def test_each_target_has_its_rule(scored):
+    scores, labels, priors = scored
+    calibration = fit_calibration(scores, labels, priors)
+    expected = {
+        Target(): f1_cuts(scores, labels, priors),
+        Target("labels", None, False): label_cuts(scores, labels, priors, priors.mean_labels),
+        Target("recall", 0.8, True): recall_cuts(scores, labels, priors, 0.8, per_class=True),
+        Target("recall", 0.8, False): recall_cuts(scores, labels, priors, 0.8, per_class=False),
+        Target("precision", 0.7, False): precision_cuts(
+            scores, labels, priors, calibration(scores), 0.7, per_class=False
+        ),
+    }
+    for target, cuts in expected.items():
+        decided = decide_cuts(target, scores, labels, priors, calibration)
+        np.testing.assert_array_equal(decided.thresholds, cuts.thresholds)
+    assert len({tuple(cuts.thresholds) for cuts in expected.values()}) == 5
+
+
+def test_a_precision_needs_to_know_k(scored):
+    with pytest.raises(InputError, match=r"needs probabilities. .*--mean_labels K\), or .* \(--audit FILE\)"):
+        decide_cuts(Target("precision", 0.7, False), *scored, None)
+
+
+def test_fields_that_are_out_of_range_are_refused():
+    with pytest.raises(msgspec.ValidationError, match=r"classes\[0\].precision"):
+        decode_policy(encode_policy(make_policy(classes=(ClassCut("cat", 0.2, 1.5, 0.7, 1.0, 0.2, 7),))))

@@ -1,0 +1,224 @@
+"""`spml audit sample`: random samples with held-out scores, and a table for their labels."""
+
+from __future__ import annotations
+
+import csv
+import json
+
+import numpy as np
+import pytest
+
+import spml
+from spml.audit.sampling import draw_sample, forecast_audit
+from spml.cli.main import main
+from spml.files import sha256_file
+from spml.decisions import fit_calibration, priors_from_shares
+from spml.runs.audit_sample import sample_for_audit
+from spml.runs.common_scores import read_common_scores
+from spml.runs.held_out import HeldOut, read_held_out, write_held_out
+from tests.faults.test_bad_input import fails
+from tests.runs.test_closed_form_runs import HIDE, make_features
+
+CLASSES = tuple("abcd")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Two runs with known K and one without, the second with its classes in another order."""
+    folder = tmp_path_factory.mktemp("audited")
+    data = make_features(folder / "features.npz")
+    with np.load(data) as stored:
+        arrays = dict(stored)
+    turned = folder / "turned.npz"
+    np.savez(turned, **{**arrays, "Y": arrays["Y"][:, ::-1], "classes": arrays["classes"][::-1]})
+    for name, path, more in (
+        ("ridge", data, ["--head", "ridge", "--mean_labels", "2"]),
+        ("lda", turned, ["--head", "lda", "--mean_labels", "2"]),
+        ("unknown", data, ["--head", "ridge"]),
+    ):
+        main(["train", str(path), *HIDE, *more, "--threads", "1", "--output", str(folder / name)])
+    return folder
+
+
+@pytest.fixture
+def runs(folder):
+    return {name: spml.load(folder / name) for name in ("ridge", "lda")}
+
+
+def read_sheet(path):
+    with open(path, encoding="utf-8", newline="") as stream:
+        return list(csv.DictReader(stream))
+
+
+# -- scores that runs have in common ---------------------------------------------------------------------
+
+
+def test_common_scores_are_of_the_same_samples_and_classes(runs, folder, tmp_path):
+    ridge = read_held_out(folder / "ridge", CLASSES)
+    other = read_held_out(folder / "lda", CLASSES[::-1])
+    common = read_common_scores(runs)
+    assert (common.ids, common.classes) == (ridge.ids, CLASSES)
+    assert list(common.scores) == ["ridge", "lda"]
+    assert (common.scores["ridge"] == ridge.scores).all()
+    assert (common.scores["lda"] == other.scores[:, ::-1]).all()
+    assert (common.labels == ridge.labels.to_ternary()).all()
+    # Some samples of the other run, in another order.
+    rows = np.array([30, 7, 50, 8])
+    part = HeldOut(tuple(other.ids[row] for row in rows), other.scores[rows], other.labels.take(rows))
+    write_held_out(tmp_path, part, CLASSES[::-1])
+    runs["lda"].folder = tmp_path
+    common = read_common_scores(runs)
+    kept = [7, 8, 30, 50]
+    assert common.ids == tuple(ridge.ids[row] for row in kept)
+    assert (common.scores["ridge"] == ridge.scores[kept]).all()
+    assert (common.scores["lda"] == other.scores[kept][:, ::-1]).all()
+    assert (common.labels == ridge.labels.to_ternary()[kept]).all()
+
+
+# -- the sample ------------------------------------------------------------------------------------------
+
+
+def test_the_sample_is_drawn_from_held_out_samples_and_its_worth_is_simulated(runs):
+    common = read_common_scores(runs)
+    sample = sample_for_audit(runs, rows=30, seed=5)
+    rows = draw_sample(60, 30, 5)
+    assert sample.ids == tuple(common.ids[row] for row in rows)
+    known = [tuple(np.array(CLASSES)[common.labels[row] == 1]) for row in rows]
+    assert sample.known == tuple(known)
+    assert all(len(labels) == 1 for labels in known)
+    assert (sample.available, sample.mean_labels, sample.classes) == (60, 2.0, CLASSES)
+    priors = priors_from_shares((common.labels == 1).sum(0), 2.0)
+    scores = list(common.scores.values())
+    p = np.mean([fit_calibration(values, common.labels, priors)(values) for values in scores], axis=0)
+    assert sample.forecast == forecast_audit(scores, common.labels, p, 30, seed=5)
+    assert sample.forecast.simulated
+
+
+def test_a_stated_k_takes_the_place_of_that_of_the_run(runs):
+    stated = sample_for_audit(runs, rows=20, mean_labels=1.5)
+    assert stated.mean_labels == 1.5
+    assert stated.forecast.mean_labels == pytest.approx(1.5, rel=0.1)
+    assert stated.ids == sample_for_audit(runs, rows=20).ids
+
+
+def test_the_command_writes_the_table_and_says_what_it_is_worth(folder, tmp_path, capsys):
+    sheet = tmp_path / "s.csv"
+    before = sha256_file(folder / "ridge" / "held_out.safetensors")
+    main(["audit", "sample", str(folder / "ridge"), "--rows", "25", "--seed", "2", "--output", str(sheet)])
+    said = capsys.readouterr().out
+    rows = read_sheet(sheet)
+    held_out = read_held_out(folder / "ridge", CLASSES)
+    known = {
+        name: "|".join(np.array(CLASSES)[row == 1])
+        for name, row in zip(held_out.ids, held_out.labels.to_ternary(), strict=True)
+    }
+    assert len({row["file"] for row in rows}) == 25
+    assert all(row == {"file": row["file"], "labels": known[row["file"]], "complete": ""} for row in rows)
+    about = json.loads((tmp_path / "s.json").read_text())
+    assert about["runs"] == [str(folder / "ridge")]
+    assert about["data"]["path"] == str(folder / "features.npz")
+    assert [about[key] for key in ("rows", "available", "seed", "mean_labels")] == [25, 60, 2, 2.0]
+    forecast = about["forecast"]
+    assert (tmp_path / "s.classes.txt").read_text() == "a\nb\nc\nd\n"
+    for text in (
+        f"{sheet}: 25 samples, drawn at random (seed 2) from 60 samples with held-out scores",
+        f"K             ±{forecast['mean_labels_margin']:.2f} (",
+        f"mAP           ±{100 * forecast['map_margin']:.1f} points",
+        f"a difference of {100 * forecast['smallest_difference']:.1f} points of mAP",
+        "assuming that the errors of the two models correlate by 0.9",
+        f"spml audit use {sheet} {folder / 'ridge'}",
+    ):
+        assert text in said, text
+    assert sha256_file(folder / "ridge" / "held_out.safetensors") == before
+
+
+def test_without_k_the_command_says_what_can_not_be_computed(folder, tmp_path, capsys):
+    output = ["--rows", "20", "--output", str(tmp_path / "s.csv")]
+    main(["audit", "sample", str(folder / "unknown"), *output])
+    said = capsys.readouterr().out
+    assert "K, the mean labels per sample, is not known, so it can't be computed how precise" in said
+    assert "±" not in said
+    assert json.loads((tmp_path / "s.json").read_text())["forecast"] is None
+    main(["audit", "sample", str(folder / "unknown"), *output, "--mean_labels", "2", "--overwrite"])
+    assert "K             ±" in capsys.readouterr().out
+
+
+def test_samples_and_labels_of_data_that_is_named(folder, tmp_path, capsys):
+    """The first 40 validation samples, with a further label that has become known since."""
+    held_out = read_held_out(folder / "ridge", CLASSES)
+    labels = held_out.labels.to_ternary()[:40].astype(float)
+    labels[labels == 0] = np.nan
+    labels[:, 1] = 1
+    data = tmp_path / "known.npz"
+    more = ("new", *held_out.ids[:40])
+    matrix = np.vstack([np.ones(4), labels])[:, ::-1]
+    np.savez(data, X=np.ones((41, 10)), Y=matrix, names=np.array(more), classes=np.array(list("dcba")))
+    sheet = tmp_path / "s.csv"
+    main(["audit", "sample", str(folder / "ridge"), str(data), "--rows", "40", "--output", str(sheet)])
+    assert "from 40 samples with held-out scores" in capsys.readouterr().out
+    rows = read_sheet(sheet)
+    assert {row["file"] for row in rows} == set(held_out.ids[:40])
+    assert all("b" in row["labels"].split("|") for row in rows)
+    assert json.loads((tmp_path / "s.json").read_text())["data"]["path"] == str(data)
+
+
+# -- what people get wrong -------------------------------------------------------------------------------
+
+
+def test_what_can_not_be_drawn(folder, tmp_path, capsys):
+    ridge, output = folder / "ridge", ["--output", tmp_path / "s.csv"]
+
+    def refused(*arguments):
+        said = fails(capsys, "audit", "sample", *arguments, *output)
+        assert not any(tmp_path.glob("s.*"))
+        return said
+
+    assert "61 samples can't be drawn from 60: draw fewer (--rows)" in refused(ridge, "--rows", "61")
+    assert "5 samples are too few to estimate anything" in refused(ridge, "--rows", "5")
+    assert "is named twice" in refused(ridge, ridge, "--rows", "20")
+    assert "no such file" in refused(ridge, tmp_path / "none.npz", "--rows", "20").lower()
+    assert "contains no trained model" in refused(tmp_path)
+    assert "between 0 and the 4 classes" in refused(ridge, "--rows", "20", "--mean_labels", "4.5")
+    other = tmp_path / "other.npz"
+    known = np.array([0, 1])
+    np.savez(other, X=np.ones((2, 10)), Y=known, names=["x", "y"], classes=np.array(["a", "b"]))
+    said = refused(ridge, other, "--rows", "20")
+    assert "has none of the 60 samples" in said
+    assert "where this data has 'x'" in said
+    np.savez(other, X=np.ones((2, 10)), Y=known, names=["x", "y"], classes=np.array(["a", "e"]))
+    assert "has the class 'e', which the model" in refused(ridge, other, "--rows", "20")
+
+
+def test_a_table_that_exists_is_not_replaced(folder, tmp_path, capsys):
+    sheet = tmp_path / "s.csv"
+    command = ["audit", "sample", str(folder / "ridge"), "--rows", "20", "--output", str(sheet)]
+    main(command)
+    sheet.write_text("labels of an hour")
+    assert "exists already, perhaps with labels that someone wrote" in fails(capsys, *command)
+    assert sheet.read_text() == "labels of an hour"
+    main([*command, "--overwrite"])
+    assert len(read_sheet(sheet)) == 20
+
+
+def test_a_run_of_which_all_labels_are_known_needs_no_audit(folder, tmp_path, capsys):
+    run = tmp_path / "full"
+    full = ["--data.unlisted", "negative", "--head", "ridge", "--threads", "1", "--output", str(run)]
+    main(["train", str(folder / "features.npz"), *full])
+    assert "all labels of all 60 samples are known already" in fails(
+        capsys, "audit", "sample", run, "--rows", "20"
+    )
+
+
+def test_runs_without_common_samples_or_classes(folder, tmp_path, capsys, runs):
+    ridge, lda = (folder / name for name in ("ridge", "lda"))
+    held_out = read_held_out(lda, CLASSES[::-1])
+    renamed = held_out._replace(ids=tuple(f"new {name}" for name in held_out.ids))
+    write_held_out(lda, renamed, CLASSES[::-1])
+    try:
+        said = fails(capsys, "audit", "sample", ridge, lda, "--rows", "20", "--output", tmp_path / "s.csv")
+        assert "no sample has held-out scores of both this run and" in said
+        (lda / "held_out.safetensors").unlink()
+        said = fails(capsys, "audit", "sample", lda, "--rows", "20", "--output", tmp_path / "s.csv")
+        assert "held_out.safetensors: is missing" in said
+    finally:
+        write_held_out(lda, held_out, CLASSES[::-1])

@@ -1,0 +1,245 @@
+"""Thresholds of a run: decided at the end of training, kept, and used."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+
+import numpy as np
+import pytest
+
+import spml
+from spml.cli.main import main
+from spml.decisions import Target, f1_cuts, fit_calibration, priors_from_shares
+from spml.errors import InputError
+from spml.labels import ObservedLabels
+from spml.runs.held_out import HeldOut, read_held_out
+from spml.runs.thresholds import (
+    decide_thresholds,
+    evidence_from_audit,
+    evidence_from_policy,
+    evidence_from_shares,
+    read_thresholds,
+    write_thresholds,
+)
+from tests.faults.test_bad_input import fails
+from tests.runs.test_closed_form_runs import HIDE, make_features
+
+CLASSES = tuple("abcd")
+
+
+def simulate(samples=300, seed=0):
+    """Held-out scores with one known label each, and all labels."""
+    rng = np.random.default_rng(seed)
+    truth = rng.random((samples, 4)) < [0.5, 0.4, 0.3, 0.2]
+    truth[np.arange(samples), rng.integers(0, 4, samples)] = True
+    scores = (2.0 * truth + rng.normal(size=truth.shape)).astype(np.float32)
+    index = [rng.choice(np.flatnonzero(row)) for row in truth]
+    ids = tuple(f"{row}.png" for row in range(samples))
+    return HeldOut(ids, scores, ObservedLabels.from_index(index, 4)), truth
+
+
+@pytest.fixture(scope="module")
+def features(tmp_path_factory):
+    return make_features(tmp_path_factory.mktemp("data") / "features.npz")
+
+
+@pytest.fixture(scope="module")
+def stated(features, tmp_path_factory):
+    """A run with stated K."""
+    folder = tmp_path_factory.mktemp("runs") / "ridge"
+    options = ["--head", "ridge", "--threads", "1", "--mean_labels", "1.9", "--output", str(folder)]
+    main(["train", str(features), *HIDE, *options])
+    return folder
+
+
+@pytest.fixture
+def run(stated, tmp_path):
+    return shutil.copytree(stated, tmp_path / "run")
+
+
+# -- deciding --------------------------------------------------------------------------------------------
+
+
+def test_a_policy_holds_cuts_and_what_they_stand_on():
+    held_out, _ = simulate()
+    policy = decide_thresholds("abc", CLASSES, held_out, evidence_from_shares(held_out, 2.0, "stated"))
+    labels = held_out.labels.to_ternary()
+    priors = priors_from_shares(labels.sum(0), 2.0)
+    cuts = f1_cuts(held_out.scores, labels, priors)
+    assert policy.thresholds == tuple(cuts.thresholds)
+    assert [cut.precision for cut in policy.classes] == cuts.precision.tolist()
+    assert [cut.recall for cut in policy.classes] == cuts.recall.tolist()
+    assert [cut.support for cut in policy.classes] == cuts.support.tolist()
+    assert [cut.known for cut in policy.classes] == labels.sum(0).tolist()
+    np.testing.assert_array_equal(policy.priors.shares, priors.shares)
+    calibration = fit_calibration(held_out.scores, labels, priors)
+    np.testing.assert_array_equal(policy.calibrated(held_out.scores), calibration(held_out.scores))
+    assert (policy.rows.count, policy.rows.source, policy.rows.audited) == (300, "held out", 0)
+    assert any("uniform draw" in line for line in policy.warnings)
+
+
+def test_an_assumed_k_gives_thresholds_and_no_probabilities():
+    held_out, _ = simulate()
+    policy = decide_thresholds("abc", CLASSES, held_out, evidence_from_shares(held_out, 2.0, "default"))
+    assert policy.calibration is None
+    assert all(math.isfinite(cut) for cut in policy.thresholds)
+    with pytest.raises(InputError, match="needs probabilities"):
+        decide_thresholds(
+            "abc", CLASSES, held_out, evidence_from_shares(held_out, 2.0, "default"),
+            Target("precision", 0.8, False),
+        )  # fmt: skip
+
+
+def test_an_audit_gives_k_with_its_interval_and_refines_probabilities():
+    held_out, truth = simulate()
+    evidence = evidence_from_audit(held_out, held_out.scores[:60], truth[:60])
+    policy = decide_thresholds("abc", CLASSES, held_out, evidence)
+    assert policy.mean_labels.source == "audit"
+    assert policy.mean_labels.value == truth[:60].sum(1).mean()
+    assert policy.mean_labels.low < policy.mean_labels.value < policy.mean_labels.high
+    assert policy.rows.audited == 60
+    assert policy.gamma is not None
+    unrefined = fit_calibration(held_out.scores, held_out.labels.to_ternary(), evidence.priors)
+    assert not np.allclose(policy.calibrated(held_out.scores), unrefined(held_out.scores))
+    again = decide_thresholds("abc", CLASSES, held_out, evidence_from_policy(policy))
+    assert again == policy
+
+
+# -- files -----------------------------------------------------------------------------------------------
+
+
+def test_a_class_that_is_never_predicted_and_many_classes_can_be_drawn(tmp_path):
+    held_out, _ = simulate(40)
+    scores = np.tile(held_out.scores, (1, 5))
+    labels = ObservedLabels.from_index(held_out.labels.index, 20)
+    many = HeldOut(held_out.ids, scores, labels)
+    names = [f"a rather long name of class {k} $x$" for k in range(20)]
+    policy = decide_thresholds("abc", names, many, evidence_from_shares(many, 2.0, "stated"))
+    assert policy.thresholds[4:] == (math.inf,) * 16
+    write_thresholds(tmp_path, policy, many)
+    assert (tmp_path / "thresholds.png").read_bytes().startswith(b"\x89PNG")
+    assert read_thresholds(tmp_path / "thresholds.json", names, "abc") == policy
+
+
+def test_thresholds_that_do_not_fit_are_refused(tmp_path):
+    held_out, _ = simulate(40)
+    policy = decide_thresholds("abc", CLASSES, held_out, evidence_from_shares(held_out, 2.0, "stated"))
+    write_thresholds(tmp_path, policy, held_out)
+    path = tmp_path / "thresholds.json"
+    with pytest.raises(InputError, match=r"thresholds\.json: has thresholds of other classes"):
+        read_thresholds(path, tuple("abdc"), "abc")
+    with pytest.raises(InputError, match=r"thresholds\.json: was decided for another model"):
+        read_thresholds(path, CLASSES, "abd")
+    content = path.read_bytes()
+    for damaged in (b"", b"[]", content[:200], b"\xff\xfe", b"[" * 100_000):
+        path.write_bytes(damaged)
+        with pytest.raises(InputError, match=r"thresholds\.json: damaged.*spml thresholds RUN"):
+            read_thresholds(path, CLASSES, "abc")
+    path.unlink()
+    with pytest.raises(InputError, match=r"thresholds\.json: is missing.*--thresholds global"):
+        read_thresholds(path, CLASSES, "abc")
+
+
+# -- runs ------------------------------------------------------------------------------------------------
+
+
+def test_training_decides_for_the_best_f1_of_each_class(stated):
+    policy = spml.load(stated).thresholds
+    held_out = read_held_out(stated, CLASSES)
+    labels = held_out.labels.to_ternary()
+    expected = f1_cuts(held_out.scores, labels, priors_from_shares(labels.sum(0), 1.9))
+    assert policy.thresholds == tuple(expected.thresholds)
+    assert (policy.mean_labels.value, policy.mean_labels.source) == (1.9, "stated")
+    assert policy.calibration is not None
+    assert json.loads((stated / "model.json").read_text())["thresholds"] == "thresholds.json"
+    assert (stated / "thresholds.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_full_labels_say_what_k_is(features, tmp_path):
+    main(
+        ["train", str(features), "--data.unlisted", "negative", "--head", "ridge", "--threads", "1"]
+        + ["--output", str(tmp_path / "run")]
+    )
+    policy = spml.load(tmp_path / "run").thresholds
+    with np.load(features) as content:
+        truth = content["Y"][content["split"] == "val"]
+    assert policy.mean_labels.source == "labels"
+    assert policy.mean_labels.value == pytest.approx(truth.sum(1).mean())
+    assert [cut.support for cut in policy.classes] == pytest.approx(truth.sum(0))
+
+
+def test_decisions_use_the_thresholds_of_the_run(run):
+    loaded = spml.load(run)
+    cuts = loaded.thresholds.thresholds
+    assert loaded.decision().threshold == cuts
+    assert loaded.decision(top1_fallback=True).threshold == cuts
+    assert loaded.decision(top_k=2).threshold is None
+    assert loaded.decision(thresholds="global").threshold == loaded.threshold
+    assert loaded.decision(thresholds="0.5").threshold == loaded.decision(threshold=0.5).threshold == 0.0
+    assert loaded.decision(thresholds=run / "thresholds.json", top_k=2).threshold == cuts
+    assert loaded.decision(mean_labels=1.0).threshold > loaded.threshold
+    for pair in ({"threshold": 0.5}, {"mean_labels": 2.0}):
+        with pytest.raises(InputError, match="or --thresholds, not both"):
+            loaded.decision(**pair, thresholds="global")
+    with pytest.raises(InputError, match="must be between 0 and 1"):
+        loaded.decision(thresholds="7")
+    with pytest.raises(InputError, match=r"nothing\.json: is missing"):
+        loaded.decision(thresholds="nothing.json")
+
+
+def test_predict_and_evaluate_use_them(run, features, capsys, tmp_path):
+    loaded = spml.load(run)
+    with np.load(features) as content:
+        chosen = content["split"] == "test"
+        truth = content["Y"][chosen] == 1
+        np.savez(tmp_path / "test.npz", X=content["X"][chosen])
+    scores = loaded.predict(tmp_path / "test.npz").scores
+    cuts = 1 / (1 + np.exp(-np.asarray(loaded.thresholds.thresholds)))
+    for options, expected in (([], scores >= cuts), (["--thresholds", "0.25"], scores >= 0.25)):
+        output = tmp_path / "predicted.jsonl"
+        main(
+            [
+                "predict",
+                str(run),
+                str(tmp_path / "test.npz"),
+                "--output",
+                str(output),
+                "--overwrite",
+                *options,
+            ]
+        )
+        labels = [json.loads(line)["labels"] for line in output.read_text().splitlines()]
+        assert [[name in row for name in CLASSES] for row in labels] == expected.tolist()
+        report = tmp_path / "report.json"
+        main(["evaluate", str(run), str(features), *HIDE[:2], "--output", str(report), *options])
+        hits = (expected & truth).sum()
+        micro = json.loads(report.read_text())["thresholded"]["micro"]
+        assert micro["precision"] == pytest.approx(hits / expected.sum())
+        assert micro["recall"] == pytest.approx(hits / truth.sum())
+    found = loaded.evaluate(features, unlisted="negative")
+    assert found["threshold"] == dict(zip(CLASSES, loaded.thresholds.thresholds, strict=True))
+
+
+def test_a_run_of_an_earlier_version_has_one_threshold(run):
+    (run / "thresholds.json").unlink()
+    with pytest.raises(InputError, match=r"is missing. Copy it .*--thresholds global"):
+        spml.load(run).decision()
+    assert spml.load(run).decision(thresholds="global").threshold is not None
+    card = json.loads((run / "model.json").read_text())
+    del card["thresholds"]
+    (run / "model.json").write_text(json.dumps(card))
+    loaded = spml.load(run)
+    assert loaded.thresholds is None
+    assert loaded.decision().threshold == loaded.threshold
+
+
+def test_thresholds_of_another_run_are_refused(run, features, tmp_path, capsys):
+    main(
+        ["train", str(features), *HIDE, "--head", "lda", "--threads", "1", "--output", str(tmp_path / "lda")]
+    )
+    file = tmp_path / "lda" / "thresholds.json"
+    assert "was decided for another model" in fails(capsys, "predict", run, features, "--thresholds", file)
+    shutil.copy(file, run / "thresholds.json")
+    assert "was decided for another model" in fails(capsys, "predict", run, features)
