@@ -36,8 +36,8 @@ ALLOWED = {
         "metrics", "models", "plots", "plugins", "runs",
     },
     "runs": {
-        "audit", "config", "data", "decisions", "engine", "errors", "files", "labels", "methods", "metrics", "models",
-        "plots", "runs", "version",
+        "audit", "config", "data", "decisions", "engine", "errors", "files", "labels", "methods", "metrics",
+        "models", "plots", "runs", "version",
     },
 }  # fmt: skip
 

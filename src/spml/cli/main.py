@@ -11,6 +11,7 @@ from ..errors import SpmlError
 from ..version import __version__
 from .analyse import add_analyse_command, run_analyse
 from .arguments import find_command, join_words, parse
+from .audit import add_audit_command, run_audit_command
 from .audit_sample import add_audit_sample_command, run_audit_sample
 from .bench import add_bench_commands, run_bench
 from .completion import add_completion_command, run_completion
@@ -24,6 +25,7 @@ from .train import add_train_command, run_train
 
 _COMMANDS: dict[str, Callable[[Namespace], None]] = {
     "analyse": run_analyse,
+    "audit": run_audit_command,
     "audit-sample": run_audit_sample,
     "bench": run_bench,
     "completion": lambda arguments: run_completion(arguments, make_parser()),
@@ -78,6 +80,7 @@ def make_parser(*, with_figures: bool = True) -> ArgumentParser:
     add_thresholds_command(commands)
     add_predict_command(commands)
     add_evaluate_command(commands)
+    add_audit_command(commands)
     add_audit_sample_command(commands)
     add_data_commands(commands)
     add_analyse_command(commands, with_figures=with_figures)
