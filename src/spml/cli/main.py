@@ -12,7 +12,12 @@ from ..version import __version__
 from .analyse import add_analyse_command, run_analyse
 from .arguments import find_command, join_words, parse
 from .audit import add_audit_command, run_audit_command
-from .audit_sample import add_audit_sample_command, run_audit_sample
+from .audit_sample import (
+    add_audit_sample_command,
+    add_audit_use_command,
+    run_audit_sample,
+    run_audit_use,
+)
 from .bench import add_bench_commands, run_bench
 from .completion import add_completion_command, run_completion
 from .data import add_data_commands, run_data
@@ -27,6 +32,7 @@ _COMMANDS: dict[str, Callable[[Namespace], None]] = {
     "analyse": run_analyse,
     "audit": run_audit_command,
     "audit-sample": run_audit_sample,
+    "audit-use": run_audit_use,
     "bench": run_bench,
     "completion": lambda arguments: run_completion(arguments, make_parser()),
     "data": run_data,
@@ -82,6 +88,7 @@ def make_parser(*, with_figures: bool = True) -> ArgumentParser:
     add_evaluate_command(commands)
     add_audit_command(commands)
     add_audit_sample_command(commands)
+    add_audit_use_command(commands)
     add_data_commands(commands)
     add_analyse_command(commands, with_figures=with_figures)
     add_bench_commands(commands)
