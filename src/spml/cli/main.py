@@ -18,6 +18,7 @@ from .demo import add_demo_command, run_demo_command
 from .evaluate import add_evaluate_command, run_evaluate
 from .methods import add_methods_command, run_methods
 from .predict import add_predict_command, run_predict
+from .review import add_review_command, run_review, with_default_command
 from .train import add_train_command, run_train
 
 _COMMANDS: dict[str, Callable[[Namespace], None]] = {
@@ -29,13 +30,14 @@ _COMMANDS: dict[str, Callable[[Namespace], None]] = {
     "evaluate": run_evaluate,
     "methods": run_methods,
     "predict": run_predict,
+    "review": run_review,
     "train": run_train,
 }
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run one command. Exit code 0, or 2 for wrong usage or input, 1 for a failure, 130 when interrupted."""
-    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    arguments = with_default_command(sys.argv[1:] if arguments is None else arguments)
     parser = make_parser(with_figures=arguments[:1] == ["analyse"])
     if not arguments:
         parser.print_help()
@@ -73,6 +75,7 @@ def make_parser(*, with_figures: bool = True) -> ArgumentParser:
     add_predict_command(commands)
     add_evaluate_command(commands)
     add_data_commands(commands)
+    add_review_command(commands)
     add_analyse_command(commands, with_figures=with_figures)
     add_bench_commands(commands)
     add_methods_command(commands)
