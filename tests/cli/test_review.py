@@ -11,6 +11,7 @@ import pytest
 from spml.audit.folder import read_observed
 from spml.cli.main import main
 from spml.config import DataConfig
+from spml.review import serve
 from spml.runs import resolve
 from tests.review.conftest import make_audit
 from tests.review.test_export import MERGED, answer
@@ -34,11 +35,14 @@ def run(capsys, *words):
 
 @pytest.fixture
 def served(monkeypatch):
-    """Arguments of calls that would serve a page."""
+    """Pages that would be served: folder, reviewer and options."""
     calls = []
-    from spml.review import serve
 
-    monkeypatch.setattr(serve, "serve", lambda *arguments, **options: calls.append((*arguments, options)))
+    def prepare(*arguments, **options):
+        calls.append((*arguments, options))
+
+    monkeypatch.setattr(serve, "prepare", prepare)
+    monkeypatch.setattr(serve, "serve", lambda site, *, browser, report: calls[-1][2].update(browser=browser))
     return calls
 
 

@@ -75,16 +75,10 @@ def _serve(arguments: Namespace) -> None:
     if len(reviewer) > 100 or not reviewer.isprintable():
         raise InputError("--reviewer must be a name of at most 100 printable characters.")
 
-    from ..review.serve import serve
+    from ..review.serve import prepare, serve
 
-    serve(
-        Path(arguments.audit),
-        reviewer,
-        port=arguments.port,
-        data=arguments.data,
-        browser=arguments.open,
-        report=lambda line: print(line, flush=True),
-    )
+    site = prepare(Path(arguments.audit), reviewer, port=arguments.port, data=arguments.data)
+    serve(site, browser=arguments.open, report=lambda text: print(text, flush=True))
 
 
 def _user() -> str:

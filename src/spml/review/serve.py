@@ -8,6 +8,7 @@ import socket
 import webbrowser
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import uvicorn
 
@@ -20,18 +21,30 @@ from .session import Review, open_data
 HOST = "127.0.0.1"
 
 
-def serve(
-    folder: Path, reviewer: str, *, port: int, data: str, browser: bool, report: Callable[[str], None]
-) -> None:
-    """Serve the page until Ctrl-C.
+class Site(NamedTuple):
+    """A page that is ready to be served.
+
+    Attributes:
+        address: Address with the secret token.
+        server: Server, whose `run` takes the listener.
+        listener: Socket that listens already.
+        review: List under review.
+    """
+
+    address: str
+    server: uvicorn.Server
+    listener: socket.socket
+    review: Review
+
+
+def prepare(folder: Path, reviewer: str, *, port: int = 0, data: str = "") -> Site:
+    """Open a review, and listen at a port. From now on browsers wait for the server to run.
 
     Args:
         folder: Folder of the audit.
         reviewer: Name under which answers are kept.
         port: Port to listen at; 0 = a free one.
         data: Path of the data, if it was moved since the audit.
-        browser: Whether to open the page in the browser.
-        report: Receives one line for people at a time, the address first.
 
     Raises:
         InputError: The audit, the data or the database can't be used, or the port is in use.
@@ -40,22 +53,35 @@ def serve(
     review = Review(folder, opened, reviewer)
     pictures = Pictures(opened.records, folder / CACHE, opened.audit.about.config.max_pixels)
     token = secrets.token_urlsafe(24)
-    with contextlib.closing(review.store), listen(port) as listener:
-        app = create_app(review, pictures, token)
-        address = f"http://{HOST}:{listener.getsockname()[1]}/{token}/"
-        entries = counted(len(review.entries.rows), "entry", "entries")
-        report(f"{address}\n{entries} to review as {reviewer}. Stop with Ctrl-C: every answer is on disk.")
-        if browser:
-            webbrowser.open(address)
-        server = uvicorn.Server(
-            uvicorn.Config(
-                app, log_level="warning", access_log=False, server_header=False, timeout_graceful_shutdown=3
-            )
-        )
-        # uvicorn stops cleanly, then raises the interrupt again.
-        with contextlib.suppress(KeyboardInterrupt):
-            server.run(sockets=[listener])
-        report(f"\nThe answers are in {review.store.path}.")
+    app = create_app(review, pictures, token)
+    settings = uvicorn.Config(
+        app, log_level="warning", access_log=False, server_header=False, timeout_graceful_shutdown=3
+    )
+    listener = listen(port)
+    address = f"http://{HOST}:{listener.getsockname()[1]}/{token}/"
+    return Site(address, uvicorn.Server(settings), listener, review)
+
+
+def serve(site: Site, *, browser: bool, report: Callable[[str], None]) -> None:
+    """Serve a page until Ctrl-C.
+
+    Args:
+        site: The page.
+        browser: Whether to open it in the browser.
+        report: Receives what people should know, the address first.
+    """
+    review = site.review
+    entries = counted(len(review.entries.rows), "entry", "entries")
+    report(
+        f"{site.address}\n{entries} to review as {review.reviewer}. Ctrl-C stops: every answer is on disk."
+    )
+    if browser:
+        webbrowser.open(site.address)
+    # uvicorn stops cleanly, then raises the interrupt again.
+    with contextlib.closing(review.store), site.listener, contextlib.suppress(KeyboardInterrupt):
+        site.server.run(sockets=[site.listener])
+    folder = review.store.path.parent
+    report(f"\nThe answers are in {review.store.path}.")
     report(f"Write them as labels: spml review export {folder} OUTPUT --format csv")
 
 
