@@ -123,7 +123,7 @@ def test_the_field_of_the_labels(write):
         InputError, match=r"no sample has a field 'wether' of type Classifications or Classif.*weather"
     ):
         opened(write(several), label_column="wether")
-    with pytest.raises(InputError, match=r"'wether' of type"):
+    with pytest.raises(InputError, match=r"'wether' of type .* There is none at all\."):
         opened(write([sample("a.png", ground_truth=None)]), label_column="wether")
     boxes = {"_cls": "Detections", "detections": []}
     others = [sample("a.png", ground_truth=None, boxes=boxes, predictions=labels("cat"))]
@@ -253,8 +253,26 @@ def test_a_field_with_a_name_that_no_message_should_hold(write):
     samples = [sample("a.png", ground_truth=None, **{"x\n\x1b": labels("cat")})]
     assert "'x\\n\\x1b'" in opened(write(samples)).notes[1]
     samples[0]["x\n\x1b"]["classifications"][0]["label"] = 1
+    with pytest.raises(InputError, match=r"Did you mean x\\n\\x1b\?"):
+        opened(write(samples), label_column="x\\n")
     with pytest.raises(InputError, match=r"samples\[0\]\.x\\n\\x1b\.classifications\[0\]\.label: expected"):
         opened(write(samples))
+
+
+def test_a_byte_order_mark_and_spaces(write):
+    folder = write()
+    text = (folder / "samples.json").read_text()
+    (folder / "samples.json").write_text("\ufeff\n" + text.replace('{"samples": [', '{ "samples" : [', 1))
+    assert len(opened(folder).ids) == 4
+
+
+@pytest.mark.parametrize("name", ["samples.json", "metadata.json"])
+def test_a_link_to_a_file_elsewhere(write, tmp_path, name):
+    folder = write(metadata={})
+    (folder / name).rename(tmp_path / "elsewhere.json")
+    (folder / name).symlink_to(tmp_path / "elsewhere.json")
+    with pytest.raises(InputError, match=rf"{name}' is a link to '.*elsewhere\.json', outside the folder"):
+        opened(folder)
 
 
 def test_other_mistakes(write, tmp_path):

@@ -15,7 +15,7 @@ from ...config import DataConfig
 from ...errors import InputError, nearest
 from ..phrases import counted, first_few
 from ..records import Records
-from ..safe import CONTROL, is_file, quote
+from ..safe import CONTROL, inside, is_file, quote
 from ..splits import SPLITS, split_name
 from ..subset import without_unlabelled
 from .documents import class_name, convert, load_json
@@ -105,7 +105,7 @@ def read_fiftyone(path: Path, config: DataConfig) -> Records:
         InputError: The file is not such an export, it is ambiguous which field holds the labels, or an image
             is missing or lies elsewhere; names the sample, counted from 0.
     """
-    file = path / SAMPLES if path.is_dir() else path
+    file = inside(path, SAMPLES, str(path)) if path.is_dir() else path
     entries = load_json(file, Document).samples
     if not entries:
         raise InputError(f"{file}: samples is empty; at least one entry is needed.")
@@ -114,7 +114,7 @@ def read_fiftyone(path: Path, config: DataConfig) -> Records:
     samples = [_sample(entry, field, f"{file}: samples[{row}]") for row, entry in enumerate(entries)]
     if not any(sample.positive for sample in samples):
         raise InputError(f"{file}: no sample has a label in {quote(field)}. At least some must have one.")
-    stated = _stated_classes(file.parent / METADATA, field)
+    stated = _stated_classes(inside(file.parent, METADATA, str(file)), field)
     named = {name for sample in samples for name in (*(sample.positive or ()), *sample.negative)}
     classes = (*stated, *sorted(named.difference(stated)))
     root = images_folder(config) or file.parent
@@ -159,9 +159,10 @@ def _label_field(kinds: Mapping[str, str], stated: str, file: Path) -> str:
     if stated:
         if stated in fields:
             return stated
+        hint = nearest(stated, [quote(key)[1:-1] for key in fields]) if fields else "There is none at all."
         raise InputError(
             f"{file}: data.label_column: no sample has a field {quote(stated)} of type {SEVERAL} or "
-            f"{SINGLE}. {nearest(stated, fields)}"
+            f"{SINGLE}. {hint}"
         )
     candidates = [key for key in fields if key not in _OTHERS]
     if len(candidates) == 1:
