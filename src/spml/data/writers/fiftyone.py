@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -86,9 +87,9 @@ def _sample(
         "_rand": 0.999 + 0.001 * int(digest[24:32], 16) / (1 << 32),  # by which FiftyOne draws samples
     }
     if positive or negative:
-        sample[GIVEN] = _labels(name, GIVEN, [(classes[column], None) for column in positive])
+        sample[GIVEN] = _labels(name, GIVEN, [(classes[column], math.nan) for column in positive])
     if negative:
-        sample[NEGATIVES] = _labels(name, NEGATIVES, [(classes[column], None) for column in negative])
+        sample[NEGATIVES] = _labels(name, NEGATIVES, [(classes[column], math.nan) for column in negative])
     for field, sign in ((PREDICTIONS, 1), (PREDICTED_NEGATIVES, -1)):
         guessed = [(classes[column], score) for column, value, score in guesses if value == sign]
         if guessed:
@@ -96,18 +97,13 @@ def _sample(
     return sample
 
 
-def _labels(name: str, field: str, labels: Sequence[tuple[str, float | None]]) -> Entry:
-    """`Classifications` of one field of a sample; (class, confidence) of each."""
+def _labels(name: str, field: str, labels: Sequence[tuple[str, float]]) -> Entry:
+    """`Classifications` of one field of a sample; (class, confidence or NaN) of each."""
     return {
         "_cls": SEVERAL,
         "classifications": [
-            {
-                "_id": {"$oid": _digest(name, field, label)[:24]},
-                "_cls": SINGLE,
-                "tags": [],
-                "label": label,
-            }
-            | ({} if confidence is None or confidence != confidence else {"confidence": confidence})
+            {"_id": {"$oid": _digest(name, field, label)[:24]}, "_cls": SINGLE, "tags": [], "label": label}
+            | ({"confidence": confidence} if confidence == confidence else {})
             for label, confidence in labels
         ],
     }
