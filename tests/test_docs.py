@@ -250,6 +250,7 @@ def test_the_page_on_data(tmp_path, monkeypatch, capsys):
         "photos/coco.json": ("dog", 2, 1, 1),
         "photos/oi-labels.csv": ("Boat", 1, 1, 2),
         "photos/tasks.json": ("beach", 2, 0, 1),
+        "exported": ("beach", 2, 1, 0),
         "features.npz": ("sea", 0, 1, 3),
         "weather.arff": ("rain", 2, 1, 1),
         "voc": ("boat", 1, 0, 2),
@@ -257,15 +258,19 @@ def test_the_page_on_data(tmp_path, monkeypatch, capsys):
     }.items():
         row = re.search(rf"^{name} +(\d+) +(\d+) +(\d+)", inspected[path], re.M)
         assert [int(count) for count in row.groups()] == counts, path
-    tasks = json.loads(Path("photos/review.json").read_text(encoding="utf-8"))
-    assert len(tasks) == 4
+    tasks = json.loads(Path("review.json").read_text(encoding="utf-8"))
+    images = [task["data"]["image"] for task in tasks]
+    assert images == [f"/data/local-files/?d=photos/{k}.jpg" for k in range(1, 5)]
+    with np.load("photos/cleanlab.npz", allow_pickle=False) as file:
+        assert file["label_columns"].tolist() == [0, 0, 1, 1, 1]
+    assert {path.name for path in Path("reviewed").iterdir()} == {"samples.json", "metadata.json"}
     assert {"inspect.json", "inspect.png"} <= {path.name for path in Path("looked").iterdir()}
 
 
 def test_every_format_that_is_read_is_on_the_page():
     headings = {
         "arff": "ARFF", "coco": "COCO JSON", "coco_folder": "COCO JSON",
-        "features": "NumPy", "folder": "Folder per class",
+        "features": "NumPy", "fiftyone": "FiftyOne", "folder": "Folder per class",
         "huggingface": "Hugging Face", "labelstudio": "Label Studio", "manifest": "The benchmarks",
         "openimages": "OpenImages", "table": "CSV: several labels", "voc": "PASCAL VOC",
     }  # fmt: skip
@@ -367,6 +372,65 @@ def test_the_page_on_labels_is_made_from_the_committed_results():
     assert labels.page(about) == page, "run `python benchmarks/labels.py FEATURES.npz`"
     scores = [row["one label"] for row in about["shares"] if row["share"] == 1]
     assert f"| {100 * np.mean(scores):.1f} ± {100 * np.std(scores, ddof=1):.1f} |" in page
+
+
+def test_the_page_on_audit_samples_is_made_from_the_committed_results():
+    audit_sample = importlib.import_module("audit_sample")
+    measured = json.loads((audit_sample.RESULTS / "audit_sample.json").read_text())
+    page = (audit_sample.RESULTS / "audit_sample.md").read_text(encoding="utf-8")
+    assert audit_sample.page(measured) == page, "run `python benchmarks/audit_sample.py DIR`"
+    guide = (ROOT / "docs" / "audit-sample.md").read_text(encoding="utf-8")
+    for rows in ("50", "100", "200"):
+        for hiding in ("uniform", "frequency"):
+            row = next(line for line in page.splitlines() if line.startswith(f"| {rows} | {hiding} |"))
+            numbers = row.split("|")[4:]
+            words = "uniform" if hiding == "uniform" else "frequent classes preferred"
+            assert f"| {rows} | {words} |{'|'.join(numbers)}" in guide
+
+
+def test_the_page_on_audit_samples(tmp_path, monkeypatch, capsys):
+    """Runs every block in the order of the page; a person fills in each table that a command writes."""
+    page = (ROOT / "docs" / "audit-sample.md").read_text(encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    generator = np.random.default_rng(0)
+    truth = generator.random((600, 6)) < 0.3
+    truth[np.arange(600), generator.integers(0, 6, 600)] = True
+    features = truth @ generator.normal(size=(6, 12)) + 0.5 * generator.normal(size=(600, 12))
+    classes = np.array(list("abcdef"))
+    known = np.argmax(truth * generator.random(truth.shape), axis=1)
+    np.savez("features.npz", X=features.astype(np.float32), Y=known, classes=classes)
+    for name, more in (("ridge", ["--head", "ridge"]), ("gr", ["--method", "gr", "--epochs", "2"])):
+        main(["train", "features.npz", *more, "--threads", "1", "--output", f"runs/{name}"])
+    for kind, text in re.findall(r"^```(\w*)\n(.*?)^```", page, re.S | re.M):
+        if kind == "python":
+            names: dict[str, np.ndarray] = {}
+            exec(compile(text, "audit-sample.md", "exec"), names)
+            assert 0 < names["low"] < names["k"] < names["high"]
+            assert names["shares"].shape == (12,)
+            continue
+        for command in text.splitlines():
+            arguments = shlex.split(command)[1:]
+            capsys.readouterr()
+            main(arguments)
+            said = capsys.readouterr().out
+            if arguments[1] == "sample":
+                sheet = Path(said.partition(":")[0])
+                _fill_in(sheet, truth, classes)
+    assert "by the SP-score" in said
+    for name in ("ridge", "gr"):
+        told = json.loads(Path("runs", name, "audited.json").read_text())
+        assert told["samples"] == 100
+        assert told["mean_labels"]["low"] < truth.sum(1).mean() < told["mean_labels"]["high"]
+
+
+def _fill_in(sheet, truth, classes):
+    """Write all labels of each row of an audit sample."""
+    with open(sheet, newline="") as stream:
+        header, *rows = csv.reader(stream)
+    assert len(rows) == 100
+    with open(sheet, "w", newline="") as stream:
+        filled = [[row, "|".join(classes[truth[int(row)]]), "yes"] for row, *_ in rows]
+        csv.writer(stream).writerows([header, *filled])
 
 
 # -- the pages of the methods ----------------------------------------------------------------------------

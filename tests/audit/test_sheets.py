@@ -47,12 +47,12 @@ def test_what_people_wrote_is_not_replaced_by_accident(tmp_path):
         check_sheet(tmp_path / "s.csv", overwrite=True)
         path.unlink()
     check_sheet(tmp_path / "s.csv", overwrite=False)
-    with pytest.raises(InputError, match="must end in .csv"):
+    with pytest.raises(InputError, match=r"must end in \.csv"):
         check_sheet(tmp_path / "s.xlsx", overwrite=True)
     with pytest.raises(InputError, match="no such folder"):
         check_sheet(tmp_path / "none" / "s.csv", overwrite=True)
     (tmp_path / "s.json").mkdir()
-    with pytest.raises(InputError, match="s.json: is a folder"):
+    with pytest.raises(InputError, match=r"s\.json: is a folder"):
         check_sheet(tmp_path / "s.csv", overwrite=True)
 
 
@@ -115,5 +115,5 @@ def test_tables_that_are_refused(text, words, tmp_path):
 
 
 def test_a_table_that_is_missing(tmp_path):
-    with pytest.raises(InputError, match="no such file. Name the table that spml audit sample wrote"):
+    with pytest.raises(InputError, match=r"no such file\. Name the table that spml audit sample wrote"):
         read_answers(tmp_path / "s.csv", CLASSES)

@@ -27,6 +27,7 @@ NO_NUMBERS = {
     "runs/evaluate.py", "runs/fine_tune.py", "runs/folder.py", "runs/full_labels.py", "runs/held_out.py",
     "runs/predict.py", "runs/recording.py", "runs/solver_checks.py", "runs/summary.py",
     "runs/tensor_files.py", "runs/thresholds.py", "runs/train.py",
+    "audit/folder.py", "audit/sheets.py", "runs/audited.py", "runs/choose_cut.py", "runs/set_thresholds.py",
 }  # fmt: skip
 """Modules that `bench/run.py` reaches and that change no number of a run. Settings and the content of the
 data, whichever reader delivers it, belong to the key of a run anyway."""

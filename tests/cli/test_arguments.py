@@ -156,3 +156,4 @@ def test_a_command_of_two_words():
     assert join_words(parser, ["audit", "sample", "run"]) == ["audit-sample", "run"]
     assert join_words(parser, ["audit", "run", "sample"]) == ["audit", "run", "sample"]
     assert join_words(parser, ["audit"]) == ["audit"]
+    assert find_command(parser, ["audit-sample", "run"]).name == "spml audit sample"

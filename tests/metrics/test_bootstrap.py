@@ -9,7 +9,7 @@ import pytest
 from sklearn.metrics import average_precision_score
 
 from spml.bench.bootstrap import bootstrap_draws
-from spml.metrics import bootstrap_map, mean_average_precision
+from spml.metrics import bootstrap_map, mean_average_precision, paired_resamples, resamples
 
 
 def problem(samples=60, classes=5, levels=7, seed=0):
@@ -73,3 +73,13 @@ def test_a_draw_without_positives_is_refused_or_zero():
         bootstrap_map(scores, truth, np.ones((1, 3), int))
     with pytest.raises(ValueError, match='"exclude" or "zero"'):
         bootstrap_map(scores, truth, draws, "other")
+
+
+def test_draws_for_several_models_hold_every_sample_once_first_and_always_a_positive():
+    positive = np.zeros((4, 2), bool)
+    positive[2, 1] = True
+    rows = paired_resamples(positive, 200, 5)
+    every = np.concatenate([[np.ones(4, int)], *resamples(4, 200, 5)])
+    assert rows.dtype == np.int16
+    assert rows.tolist() == [row.tolist() for row in every if row[2]]
+    assert len(rows) < 201

@@ -11,8 +11,8 @@ import pytest
 import spml
 from spml.audit.sampling import draw_sample, forecast_audit
 from spml.cli.main import main
-from spml.files import sha256_file
 from spml.decisions import fit_calibration, priors_from_shares
+from spml.files import sha256_file
 from spml.runs.audit_sample import sample_for_audit
 from spml.runs.common_scores import read_common_scores
 from spml.runs.held_out import HeldOut, read_held_out, write_held_out
@@ -22,10 +22,8 @@ from tests.runs.test_closed_form_runs import HIDE, make_features
 CLASSES = tuple("abcd")
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
+def train_runs(folder):
     """Two runs with known K and one without, the second with its classes in another order."""
-    folder = tmp_path_factory.mktemp("audited")
     data = make_features(folder / "features.npz")
     with np.load(data) as stored:
         arrays = dict(stored)
@@ -38,6 +36,11 @@ def folder(tmp_path_factory):
     ):
         main(["train", str(path), *HIDE, *more, "--threads", "1", "--output", str(folder / name)])
     return folder
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return train_runs(tmp_path_factory.mktemp("audited"))
 
 
 @pytest.fixture
@@ -125,7 +128,7 @@ def test_the_command_writes_the_table_and_says_what_it_is_worth(folder, tmp_path
         f"K             ±{forecast['mean_labels_margin']:.2f} (",
         f"mAP           ±{100 * forecast['map_margin']:.1f} points",
         f"a difference of {100 * forecast['smallest_difference']:.1f} points of mAP",
-        "assuming that the errors of the two models correlate by 0.9",
+        "if the errors of the two models correlate by 0.9; name several runs",
         f"spml audit use {sheet} {folder / 'ridge'}",
     ):
         assert text in said, text

@@ -20,11 +20,14 @@ class Contender(NamedTuple):
     Attributes:
         observed: Its SP-score on all samples, and its distance to the best by that score.
         audited: Its mAP on the fully labelled samples, and its distance to the best by that mAP.
-        z: Distance to the best by the SP-score in both, in standard deviations; below 0 it is ahead.
+        z_audited: Distance in that mAP to the best by the SP-score, in standard deviations; below 0 it is
+            ahead.
+        z: Distance to the best by the SP-score in both, likewise.
     """
 
     observed: Candidate
     audited: PairedScore
+    z_audited: float
     z: float
 
 
@@ -36,6 +39,8 @@ class Selection(NamedTuple):
         by_observed: Name of the best by the SP-score.
         by_audit: Name of the best by mAP on the fully labelled samples.
         best: Name of the best by both.
+        lead: How far the best is ahead of the next one in both, in standard deviations of the difference
+            between these two; infinite if there is only one model.
         warnings: Reasons to distrust the SP-score, one sentence each.
     """
 
@@ -43,6 +48,7 @@ class Selection(NamedTuple):
     by_observed: str
     by_audit: str
     best: str
+    lead: float
     warnings: tuple[str, ...]
 
 
@@ -50,7 +56,7 @@ def select_by_audit(
     scores: Mapping[str, Scores],
     labels: npt.NDArray[np.int8],
     mean_labels: float,
-    rows: npt.NDArray[np.int64],
+    audited: Mapping[str, Scores],
     truth: npt.ArrayLike,
     *,
     draws: int = 200,
@@ -66,8 +72,8 @@ def select_by_audit(
         scores: Scores (N, C) of each model by name.
         labels: Observed labels in {-1, 0, +1}, of shape (N, C).
         mean_labels: Mean labels per sample K.
-        rows: Fully labelled samples, distinct numbers below N, of shape (m,).
-        truth: All their labels, bool of shape (m, C), with a positive.
+        audited: Scores (m, C) of each model by name for the fully labelled samples.
+        truth: All labels of these, bool of shape (m, C), with a positive.
         draws: Number of bootstrap draws, at least 50.
         seed: Seed of the draws.
 
@@ -77,19 +83,32 @@ def select_by_audit(
     positive = np.asarray(truth, np.bool_)
     comparison = compare_models(scores, labels, mean_labels, draws, seed)
     multiplicity = paired_resamples(positive, draws, seed)
-    drawn = {name: bootstrap_map(of_model[rows], positive, multiplicity) for name, of_model in scores.items()}
-    audited = compare_paired({name: {"mAP": values} for name, values in drawn.items()})
+    drawn = {name: bootstrap_map(audited[name], positive, multiplicity) for name in scores}
+    of_audit = compare_paired({name: {"mAP": values} for name, values in drawn.items()})
     reference = comparison.tie_set[0]
     contenders = {}
     for candidate in comparison.candidates:
         behind = drawn[reference] - drawn[candidate.name]
-        z = (candidate.z + _in_deviations(float(behind[0]), float(behind[1:].std(ddof=1)))) / math.sqrt(2)
-        contenders[candidate.name] = Contender(candidate, audited[candidate.name]["mAP"], z)
+        z = _in_deviations(float(behind[0]), float(behind[1:].std(ddof=1)))
+        contenders[candidate.name] = Contender(
+            candidate, of_audit[candidate.name]["mAP"], z, (candidate.z + z) / math.sqrt(2)
+        )
+    best, *others = sorted(contenders, key=lambda name: contenders[name].z)
+    if len(others) > 1:
+        # z compares with the best by the SP-score; these two may both be others.
+        pair = {name: scores[name] for name in (best, others[0])}
+        between = select_by_audit(
+            pair, labels, mean_labels, audited, truth, draws=draws, seed=seed
+        ).contenders
+    else:
+        between = contenders
+    lead = between[others[0]].z - between[best].z if others else math.inf
     return Selection(
         contenders,
         by_observed=reference,
         by_audit=max(contenders, key=lambda name: contenders[name].audited.value),
-        best=min(contenders, key=lambda name: contenders[name].z),
+        best=best,
+        lead=lead,
         warnings=comparison.warnings,
     )
 

@@ -34,8 +34,8 @@ class Command(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What a user types to call the command."""
-        return " ".join(("spml", *self.words))
+        """What a user types to call the command; `audit-sample` is typed as two words."""
+        return " ".join(("spml", *self.words)).replace("-", " ")
 
 
 def find_command(parser: ArgumentParser, arguments: Sequence[str]) -> Command:

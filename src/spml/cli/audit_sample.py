@@ -11,10 +11,10 @@ from jsonargparse import ArgumentParser, Namespace
 from ..config import DataConfig, from_dict
 from ..data.phrases import counted
 from ..errors import InputError
+from .evaluate import add_engine_arguments
 
 if TYPE_CHECKING:
     from ..runs.api import Run
-    from ..runs.audit_sample import AuditSample
 
 _SHEET = "sample.csv"
 
@@ -57,6 +57,7 @@ def run_audit_sample(arguments: Namespace) -> None:
     from ..audit.sheets import check_sheet
     from ..runs.audit_sample import sample_for_audit
     from ..runs.console import Console
+    from .audit_text import worth
 
     settings: dict[str, Any] = arguments.data.as_dict()
     folders, settings["path"] = _runs_and_data(arguments.runs, settings["path"])
@@ -81,9 +82,74 @@ def run_audit_sample(arguments: Namespace) -> None:
         "Write ALL labels of each row into `labels`, with | between them, and then yes into `complete`. "
         f"The names of the {counted(len(sample.classes), 'class', 'classes')} are in {files.classes}."
     )
-    for line in _worth(sample):
+    for line in worth(sample):
         print(line)
     print(f"Afterwards: spml audit use {sheet} {' '.join(folders)}")
+
+
+def add_audit_use_command(parent: Any) -> None:
+    """Add `audit-use`, which people call `spml audit use`, to the commands of `spml`."""
+    parser = ArgumentParser(
+        description="Learn from samples that people labelled in full: the mean labels per sample K, the "
+        "shares of the classes, thresholds and probabilities of each run, and which of several runs is best. "
+        "Writes thresholds.json, thresholds.png and audited.json into the folder of each run."
+    )
+    parser.add_argument("file", help="table that `spml audit sample` wrote and people filled in")
+    parser.add_argument("runs", nargs="+", help="folder of a run, or of several to compare")
+    parser.add_argument(
+        "--target",
+        default="",
+        help="what thresholds aim at, as for `spml thresholds`; default: as in the run",
+    )
+    parser.add_argument("--per_class", action="store_true", help="reach the target in each class")
+    parser.add_argument(
+        "--images",
+        type=str | None,
+        default=None,
+        help="folder that file names are relative to, for samples that a run has no held-out scores of; "
+        "default: the folder of the table",
+    )
+    parser.add_argument("--draws", type=int, default=200, help="number of bootstrap draws, at least 50")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the bootstrap draws")
+    add_engine_arguments(parser)
+    parent.add_subcommand("audit-use", parser, help="learn from samples that people labelled in full")
+
+
+def run_audit_use(arguments: Namespace) -> None:
+    """Learn from fully labelled samples, print what they tell and write it.
+
+    Raises:
+        InputError: Table, runs or target do not suit.
+    """
+    from ..decisions import read_target
+    from ..metrics import MIN_DRAWS
+    from ..runs.audit_use import use_audit
+    from ..runs.console import Console
+    from ..runs.predict import Engine
+    from .audit_text import learned
+
+    if arguments.draws < MIN_DRAWS:
+        raise InputError(f"--draws must be at least {MIN_DRAWS}, got {arguments.draws}")
+    if arguments.per_class and not arguments.target:
+        raise InputError("--per_class belongs to --target: pass both.")
+    target = read_target(arguments.target, per_class=arguments.per_class) if arguments.target else None
+    runs = load_runs(arguments.runs)
+    used = use_audit(
+        arguments.file,
+        runs,
+        images=arguments.images,
+        target=target,
+        draws=arguments.draws,
+        seed=arguments.seed,
+        engine=Engine(arguments.batch_size, arguments.workers, arguments.device, Console()),
+    )
+    used.write(runs)
+    for line in learned(used):
+        print(line)
+    for name, policy in used.thresholds.items():
+        print(
+            f"{name}: thresholds.json, thresholds.png and audited.json written ({policy.target.describe()})"
+        )
 
 
 def load_runs(folders: Sequence[str]) -> dict[str, Run]:
@@ -109,30 +175,3 @@ def _runs_and_data(paths: Sequence[str], data: str) -> tuple[list[str], str]:
     if data or len(paths) == 1 or holds_run(Path(paths[-1])):
         return list(paths), data
     return list(paths[:-1]), paths[-1]
-
-
-def _worth(sample: AuditSample) -> list[str]:
-    """What the labels of a sample would tell, one line each."""
-    forecast = sample.forecast
-    if forecast is None:
-        return [
-            "K, the mean labels per sample, is not known, so it can't be computed how precise K, mAP and a "
-            "comparison of models would be (--mean_labels states a guess). On ten data sets, K from 50, 100 "
-            "or 200 samples was off by 4.3, 2.8 or 2.0 % on average."
-        ]
-    k, margin = sample.mean_labels, forecast.mean_labels_margin
-    side = "above" if forecast.map_shift >= 0 else "below"
-    basis = (
-        "simulated with these runs"
-        if forecast.simulated
-        else "assuming that the errors of the two models correlate by 0.9; name several runs to simulate it"
-    )
-    return [
-        f"What {forecast.rows} fully labelled samples would tell, if K is {k:g} and the known label of a "
-        "sample is a uniform draw among its labels:",
-        f"  K             ±{margin:.2f} ({margin / forecast.mean_labels:.0%}), half of a 95 % interval",
-        f"  mAP           ±{100 * forecast.map_margin:.1f} points, likewise, around a value that lies "
-        f"{100 * abs(forecast.map_shift):.1f} points {side} mAP on all samples",
-        f"  model choice  a difference of {100 * forecast.smallest_difference:.1f} points of mAP is found "
-        f"with probability 80 % ({basis})",
-    ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from functools import cached_property
@@ -16,20 +15,18 @@ from .. import models
 from ..config import Config, DataConfig, from_dict, read_yaml
 from ..data import Inputs, Samples, list_inputs
 from ..data.open import note_unreadable
-from ..decisions import Decision, Policy, threshold_at
+from ..decisions import Decision, Policy, read_target
 from ..engine import make_fabric
 from ..errors import InputError, SpmlError, nearest
 from . import folder as runfolder
+from .choose_cut import choose_cut
 from .common_classes import UnknownClasses
 from .console import Console
 from .evaluate import evaluate, of_one
 from .predict import Batch, Engine, Predictions, check_kind, find_features, predict_batches
-from .resolve import check_mean_labels
+from .set_thresholds import set_thresholds
 from .thresholds import read_thresholds
 from .train import run_training
-
-GLOBAL = "global"
-"""One threshold for all classes, in place of thresholds.json."""
 
 
 def train(
@@ -126,10 +123,10 @@ class Run:
     @property
     def trained_on(self) -> str:
         """Path of the training data as the user stated it; empty if the run does not record it."""
-        config = self._config()
-        return config.data.path if config else ""
+        return self.config.data.path if self.config else ""
 
-    def _config(self) -> Config | None:
+    @cached_property
+    def config(self) -> Config | None:
         """Settings of the training; None if the run does not record them."""
         path = self.folder / runfolder.CONFIG
         return read_yaml(path) if path.is_file() else None
@@ -209,9 +206,7 @@ class Run:
         fabric = make_fabric(engine.device)
         model = self._classifier.to(fabric.device)
         with ExitStack() as stack:
-            kept = find_features(
-                self.folder, self._config(), model.backbone, inputs, engine.cache, console.line
-            )
+            kept = find_features(self.folder, self.config, model.backbone, inputs, engine.cache, console.line)
             if kept:
                 stack.enter_context(kept.store)
             advance = stack.enter_context(console.progress(len(inputs), "predicting"))
@@ -302,6 +297,54 @@ class Run:
         )
         return of_one(result)
 
+    def set_thresholds(
+        self,
+        data: str | Path | DataConfig | None = None,
+        *,
+        target: str = "f1",
+        per_class: bool = False,
+        audit: str | Path | None = None,
+        mean_labels: float | None = None,
+        batch_size: int = 64,
+        workers: int = -1,
+        device: str = "auto",
+        console: Console | None = None,
+        **settings: Any,
+    ) -> Policy:
+        """Decide thresholds and probabilities again, and write them to thresholds.json and thresholds.png.
+
+        Args:
+            data: Samples with observed labels that decide; None, or the training data, for the held-out
+                scores that the run has kept.
+            target: `f1` (the best of each class), `labels` (K labels per sample, by one threshold),
+                `precision=0.9` or `recall=0.8`.
+            per_class: Reach a precision or recall in each class.
+            audit: Randomly chosen, fully labelled samples, from which K, class priors and probabilities are
+                estimated.
+            mean_labels: Mean labels per sample K.
+            batch_size, workers, device, console: As in `predict`.
+            settings: Fields of `DataConfig`, for example `images="photos"`.
+
+        Returns:
+            The thresholds, which `thresholds` holds from now on.
+
+        Raises:
+            InputError: K is not known, a file does not suit, or a precision is not reached.
+        """
+        if data is not None and not isinstance(data, DataConfig):
+            data = data_config(data, settings)
+        policy = set_thresholds(
+            self,
+            data,
+            read_target(target, per_class=per_class),
+            audit=None if audit is None else Path(audit),
+            images=data.images if data is not None else settings.get("images"),
+            mean_labels=mean_labels,
+            engine=Engine(batch_size, workers, device, console),
+        )
+        self.__dict__["thresholds"] = policy
+        return policy
+
     def decision(
         self,
         *,
@@ -327,51 +370,21 @@ class Run:
             InputError: Two of `mean_labels`, `threshold` and `thresholds` are given, a value is out of its
                 domain, or the file of thresholds does not suit.
         """
-        cuts = {"mean_labels": mean_labels, "threshold": threshold, "thresholds": thresholds}
-        stated = [f"--{name}" for name, value in cuts.items() if value is not None]
-        if len(stated) > 1:
-            raise InputError(f"pass {stated[0]} or {stated[1]}, not both")
-        check_mean_labels(mean_labels, len(self.classes))
-        cut: float | tuple[float, ...] | None
-        if mean_labels is not None:
-            cut = self._cut_at(mean_labels)
-        elif threshold is not None:
-            cut = self._logit(threshold)
-        elif thresholds is not None:
-            cut = self._stated_cut(thresholds)
-        elif top_k:
-            cut = None
-        else:
-            cut = self.threshold if self.thresholds is None else self.thresholds.thresholds
+        cut = choose_cut(
+            self,
+            mean_labels=mean_labels,
+            threshold=threshold,
+            thresholds=thresholds,
+            top_k=top_k,
+        )
         unseen = set(self.card.get("without_positives", ()))
         never = tuple(column for column, name in enumerate(self.classes) if name in unseen)
         return Decision(cut, top_k, top1_fallback, never)
 
-    def _cut_at(self, mean_labels: float) -> float:
-        """Logit at which K labels per validation sample were predicted."""
-        curve = self.card["threshold"].get("curve")
-        if curve is None:
-            raise InputError(
-                f"{self.folder}: was trained by an earlier version, which kept no thresholds for other "
-                "numbers of labels. Pass --threshold or --top_k, or train again."
-            )
-        return threshold_at(curve, mean_labels)
-
-    def _stated_cut(self, thresholds: str | Path | float) -> float | tuple[float, ...]:
-        """Logit for all classes or for each, as `--thresholds` states it."""
-        if thresholds == GLOBAL:
-            return self.threshold
-        if (score := _as_number(thresholds)) is not None:
-            return self._logit(score)
-        return read_thresholds(Path(thresholds), self.classes, self.model).thresholds  # type: ignore[arg-type]
-
-    def _logit(self, score: float) -> float:
-        """Turn a score as in `Predictions.scores` into the logit that it was computed from."""
-        from scipy.special import logit
-
-        if not 0 < score < 1:
-            raise InputError(f"a threshold must be between 0 and 1, as scores are, got {score:g}")
-        return math.log(score) if self._classifier.top.scores == models.LOG_SOFTMAX else float(logit(score))
+    @property
+    def log_probabilities(self) -> bool:
+        """Whether logits are logarithms of probabilities that sum to 1 over the classes."""
+        return bool(self._classifier.top.scores == models.LOG_SOFTMAX)
 
     def columns(self, path: str, classes: tuple[str, ...]) -> npt.NDArray[np.int64]:
         """Column of the model for each class of a data set.
@@ -412,14 +425,6 @@ class Run:
         order = np.argsort(-logits, axis=1, kind="stable")
         chosen = np.take_along_axis(decision(logits), order, axis=1)
         return [[self.classes[c] for c in ranked[marks]] for ranked, marks in zip(order, chosen, strict=True)]
-
-
-def _as_number(text: str | Path | float) -> float | None:
-    """The number that a text holds; None if it holds none."""
-    try:
-        return float(text)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
-        return None
 
 
 def data_config(path: str | Path, settings: dict[str, Any]) -> DataConfig:

@@ -12,9 +12,9 @@ import numpy.typing as npt
 from ..audit.folder import data_settings, read_observed
 from ..audit.sampling import Forecast, draw_sample, forecast_audit
 from ..audit.sheets import SheetFiles, write_sheet
-from ..config import Config, DataConfig, read_yaml
+from ..config import DataConfig, read_yaml
 from ..data.phrases import counted
-from ..decisions import fit_calibration, priors_from_shares
+from ..decisions import Priors, fit_calibration, priors_from_shares
 from ..errors import InputError
 from . import folder as run_files
 from .api import Run
@@ -106,14 +106,13 @@ def sample_for_audit(
             "already, so there is nothing to label."
         )
     chosen = draw_sample(len(common.ids), rows, seed)
-    trained = _settings(first)
-    k = trained.mean_labels if mean_labels is None and trained is not None else mean_labels
+    priors = _priors(first, common, mean_labels)
     forecast = None
-    if k is not None:
+    if priors is not None:
         report(f"simulating what {rows:,} fully labelled samples tell")
-        forecast = _forecast(common, k, rows, seed)
+        forecast = _forecast(common, priors, rows, seed)
     drawn = common.take(chosen)
-    settings = data if data is not None else None if trained is None else trained.data
+    settings = data if data is not None else _data_of(first)
     return AuditSample(
         ids=drawn.ids,
         known=tuple(
@@ -122,17 +121,25 @@ def sample_for_audit(
         classes=common.classes,
         available=len(common.ids),
         seed=seed,
-        mean_labels=k,
+        mean_labels=None if priors is None else priors.mean_labels,
         forecast=forecast,
         runs=tuple(str(run.folder) for run in runs.values()),
         data=None if settings is None else data_settings(settings),
     )
 
 
-def _settings(run: Run) -> Config | None:
-    """Settings of the training; None if the run does not record them."""
+def _data_of(run: Run) -> DataConfig | None:
+    """Settings of the training data; None if the run does not record them."""
     path = run.folder / run_files.CONFIG
-    return read_yaml(path) if path.is_file() else None
+    return read_yaml(path).data if path.is_file() else None
+
+
+def _priors(run: Run, common: CommonScores, mean_labels: float | None) -> Priors | None:
+    """Class priors with a stated K, or else those of the run; None if it does not know K."""
+    if mean_labels is not None:
+        return priors_from_shares((common.labels == 1).sum(0), mean_labels)
+    policy = run.thresholds
+    return policy.priors if policy is not None and policy.mean_labels.known else None
 
 
 def _named_by(data: DataConfig, common: CommonScores, run: str) -> CommonScores:
@@ -153,11 +160,8 @@ def _named_by(data: DataConfig, common: CommonScores, run: str) -> CommonScores:
     return taken._replace(labels=labels)
 
 
-def _forecast(common: CommonScores, mean_labels: float, rows: int, seed: int) -> Forecast:
+def _forecast(common: CommonScores, priors: Priors, rows: int, seed: int) -> Forecast:
     """Forecast with the mean of the probabilities of all runs, each calibrated on its own scores."""
-    priors = priors_from_shares((common.labels == 1).sum(0), mean_labels)
-    probabilities = np.mean(
-        [fit_calibration(scores, common.labels, priors)(scores) for scores in common.scores.values()],
-        axis=0,
-    )
-    return forecast_audit(list(common.scores.values()), common.labels, probabilities, rows, seed=seed)
+    models = list(common.scores.values())
+    calibrated = [fit_calibration(scores, common.labels, priors)(scores) for scores in models]
+    return forecast_audit(models, common.labels, np.mean(calibrated, axis=0), rows, seed=seed)

@@ -19,6 +19,7 @@ SKIPPED = "skipped.csv"
 MODEL = ("model.safetensors", "model.json")
 OBJECTIVE = "objective.safetensors"
 HELD_OUT = "held_out.safetensors"
+AUDITED = "audited.json"
 THRESHOLDS, THRESHOLDS_PICTURE = "thresholds.json", "thresholds.png"
 FEATURES = "features"
 SCORES, SCORED_SAMPLES, SCORED_EPOCHS = "scores", "samples.safetensors", "epoch-*.safetensors"
@@ -32,6 +33,7 @@ _FILES = (
     *MODEL,
     OBJECTIVE,
     HELD_OUT,
+    AUDITED,
     THRESHOLDS,
     THRESHOLDS_PICTURE,
     CURRENT,

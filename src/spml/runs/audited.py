@@ -1,0 +1,200 @@
+"""Fully labelled samples: their labels from a file, and scores by a model that was not fitted to them."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ..audit.sheets import read_answers
+from ..config import DataConfig
+from ..data import Inputs, Samples
+from ..data.matrix import FeatureMatrix
+from ..data.phrases import counted
+from ..data.readers import read
+from ..data.readers.delimited import open_delimited
+from ..data.safe import quote
+from ..decisions.priors import FEWEST_AUDITED
+from ..errors import InputError, nearest
+from ..labels import ObservedLabels
+from .held_out import HeldOut
+
+if TYPE_CHECKING:
+    from .api import Run
+    from .predict import Engine
+
+
+class Audited(NamedTuple):
+    """Samples all labels of which are known.
+
+    Attributes:
+        source: File that they are from, for messages.
+        ids: Names of the m samples.
+        truth: All their labels, bool (m, C), with the columns of the model.
+        inputs: Image file of each sample, or their features.
+        numbered: Whether names are only the numbers of rows.
+    """
+
+    source: str
+    ids: tuple[str, ...]
+    truth: npt.NDArray[np.bool_]
+    inputs: tuple[Path, ...] | FeatureMatrix
+    numbered: bool = False
+
+
+def read_audited(path: Path, classes: Sequence[str], images: str | None = None) -> Audited:
+    """Read fully labelled samples: a label that the file does not list is absent.
+
+    Args:
+        path: CSV file with the columns file, labels and complete, as `spml audit sample` writes it, whose
+            files need not exist where the run has kept scores of them; or data as for `spml train`.
+        classes: Classes of the model.
+        images: Folder that names of files are relative to; None = the folder of the file.
+
+    Raises:
+        InputError: The file can't be read, has a class that the model does not know, a row that is not
+            labelled in full, or fewer than 20 rows.
+    """
+    if _is_sheet(path):
+        answers, root = read_answers(path, classes), path.parent if images is None else Path(images)
+        audited = Audited(str(path), answers.ids, answers.truth, tuple(root / name for name in answers.ids))
+    else:
+        audited = _read_data(path, classes, images)
+    if len(audited.ids) < FEWEST_AUDITED:
+        raise InputError(
+            f"{path}: has {counted(len(audited.ids), 'sample')}, but an audit needs at least "
+            f"{FEWEST_AUDITED}, and better 50 or more, drawn at random (spml audit sample)."
+        )
+    return audited
+
+
+def audited_scores(run: Run, audited: Audited, held_out: HeldOut, engine: Engine) -> npt.NDArray[np.float32]:
+    """Scores (m, C) of audited samples by a model that was not fitted to them.
+
+    Those that the run has kept; other samples are predicted.
+
+    Args:
+        run: The run.
+        audited: The samples.
+        held_out: Scores that the run has kept.
+        engine: Settings of prediction.
+
+    Raises:
+        InputError: The model has learned from a sample and kept no other score of it, or a file is missing.
+    """
+    kept = {name: row for row, name in enumerate(held_out.ids)}
+    scores = np.empty(audited.truth.shape, np.float32)
+    new = []
+    for row, names in enumerate(_names_in_training(run, audited)):
+        if (name := next((name for name in names if name in kept), None)) is not None:
+            scores[row] = held_out.scores[kept[name]]
+        elif any(name in held_out.learned for name in names):
+            raise InputError(
+                f"{audited.source}: the model in {run.folder} has learned from {quote(audited.ids[row])} and "
+                "has kept no other score of it, so that it would look too good. Draw the samples to label "
+                "with spml audit sample."
+            )
+        else:
+            new.append(row)
+    if new:
+        scores[new] = _predict(run, audited, new, engine)
+    return scores
+
+
+# -- reading ---------------------------------------------------------------------------------------------
+
+
+def _is_sheet(path: Path) -> bool:
+    """Whether a file is a table that says which rows are complete."""
+    if path.suffix.lower() not in (".csv", ".tsv") or not path.is_file():
+        return False
+    return "complete" in map(str.lower, open_delimited(path).names)
+
+
+def _read_data(path: Path, classes: Sequence[str], images: str | None) -> Audited:
+    """Read data as for training, in which a label that is not listed is absent."""
+    records = read(DataConfig(path=str(path), images=images, unlisted="negative"))
+    position = {name: column for column, name in enumerate(classes)}
+    for name in records.classes:
+        if name not in position:
+            raise InputError(
+                f"{path}: the model does not know the class {quote(name)}. {nearest(name, classes)}"
+            )
+    ternary = records.labels.to_ternary()
+    partial = np.flatnonzero((ternary == 0).any(1))
+    if len(partial):
+        rows = counted(len(partial), "sample is", "samples are")
+        raise InputError(
+            f"{path}: {rows} not labelled in full, such as {quote(records.ids[partial[0]])}. An audit needs "
+            "every label of a sample."
+        )
+    truth = np.zeros((len(ternary), len(classes)), np.bool_)
+    truth[:, [position[name] for name in records.classes]] = ternary == 1
+    inputs = records.inputs
+    numbered = isinstance(inputs, FeatureMatrix) and records.ids == tuple(map(str, range(len(inputs))))
+    if isinstance(inputs, FeatureMatrix):
+        return Audited(str(path), records.ids, truth, inputs, numbered)
+    if not isinstance(inputs, tuple) or not all(isinstance(file, Path) for file in inputs):
+        raise InputError(f"{path}: an audit must name image files, or hold features.")
+    return Audited(str(path), records.ids, truth, tuple(file for file in inputs if isinstance(file, Path)))
+
+
+# -- scores ----------------------------------------------------------------------------------------------
+
+
+def _names_in_training(run: Run, audited: Audited) -> Iterator[tuple[str, ...]]:
+    """Names that each sample may have in the data that the run was trained on."""
+    config = run.config
+    trained_on = Path(config.data.path) if config and config.data.path else None
+    if isinstance(audited.inputs, FeatureMatrix):
+        if not audited.numbered:
+            yield from ((name,) for name in audited.ids)
+            return
+        # Row 7 of one file is not row 7 of another one, so that features are compared instead.
+        same = _names_by_content(trained_on) if trained_on and trained_on.is_file() else {}
+        for digest in _digests(audited.inputs):
+            yield (same[digest],) if digest in same else ()
+        return
+    root = None
+    if config and trained_on:
+        folder = trained_on if trained_on.is_dir() else trained_on.parent
+        root = os.path.abspath(config.data.images or folder)
+    for name, file in zip(audited.ids, audited.inputs, strict=True):
+        relative = () if root is None else (Path(os.path.relpath(os.path.abspath(file), root)).as_posix(),)
+        yield (name, *relative)
+
+
+def _names_by_content(path: Path) -> dict[bytes, str]:
+    """Names of the rows of a feature file by what they hold; none for other data."""
+    records = read(DataConfig(path=str(path), unlabelled="skip"))
+    if not isinstance(records.inputs, FeatureMatrix):
+        return {}
+    return dict(zip(_digests(records.inputs), records.ids, strict=True))
+
+
+def _digests(features: FeatureMatrix) -> Iterator[bytes]:
+    for row in range(len(features)):
+        yield hashlib.sha256(features.dense([row]).tobytes()).digest()
+
+
+def _predict(run: Run, audited: Audited, rows: list[int], engine: Engine) -> npt.NDArray[np.float32]:
+    inputs: Inputs
+    if isinstance(audited.inputs, FeatureMatrix):
+        inputs = audited.inputs.take(np.asarray(rows))
+    else:
+        files = [audited.inputs[row] for row in rows]
+        for row, file in zip(rows, files, strict=True):
+            if not file.is_file():
+                raise InputError(
+                    f"{audited.source}: the run has kept no score of {quote(audited.ids[row])}, and there is "
+                    f"no file {quote(str(file))} to predict. Name the folder of the images (--data.images), "
+                    "or draw the samples to label with spml audit sample."
+                )
+        inputs = run.list_inputs([str(file) for file in files])[1]
+    ids = tuple(audited.ids[row] for row in rows)
+    return run.logits(Samples(ids, inputs, ObservedLabels.from_multi_hot(audited.truth[rows])), engine)

@@ -1,0 +1,143 @@
+"""Decide the thresholds of a finished run again: for another target, another K, or with an audit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..config import DataConfig
+from ..data import start_opening
+from ..decisions import HOW_TO_KNOW_K, Policy, Target
+from ..errors import InputError
+from ..labels import ObservedLabels
+from . import folder as run_files
+from .audited import audited_scores, read_audited
+from .common_classes import common_classes
+from .console import Console
+from .held_out import HeldOut, read_held_out
+from .resolve import check_mean_labels
+from .thresholds import (
+    HELD_OUT,
+    Evidence,
+    decide_thresholds,
+    evidence_from_audit,
+    evidence_from_policy,
+    evidence_from_shares,
+    read_thresholds,
+    write_thresholds,
+)
+
+if TYPE_CHECKING:
+    from .api import Run
+    from .predict import Engine
+
+
+def set_thresholds(
+    run: Run,
+    data: DataConfig | None,
+    target: Target,
+    *,
+    audit: Path | None,
+    images: str | None,
+    mean_labels: float | None,
+    engine: Engine,
+) -> Policy:
+    """Decide thresholds and probabilities, and write them to the folder of the run.
+
+    Without `audit` and `mean_labels`, K is what earlier thresholds stand on, what training was told, or the
+    mean of labels that are all known.
+
+    Args:
+        run: The run.
+        data: Samples with observed labels that decide; None, or the training data, for the held-out scores
+            that the run has kept.
+        target: What the thresholds aim at.
+        audit: File of randomly chosen, fully labelled samples.
+        images: Folder that names in `audit` are relative to; None = the folder of the file.
+        mean_labels: Mean labels per sample K.
+        engine: Settings of prediction.
+
+    Raises:
+        InputError: K is not known, or stated and audited; a file does not suit; or a precision is not
+            reached.
+        SpmlError: A file could not be written.
+    """
+    if audit is not None and mean_labels is not None:
+        raise InputError("pass --audit or --mean_labels, not both: an audit estimates K.")
+    check_mean_labels(mean_labels, len(run.classes))
+    own = data is None or (bool(run.trained_on) and _same(run.trained_on, data.path))
+    if own:
+        held_out, source = read_held_out(run.folder, run.classes), HELD_OUT
+    else:
+        assert data is not None
+        held_out, source = _score(run, data, engine), data.path
+    if not held_out.labels.positives_per_class().any():
+        raise InputError(f"{source}: no sample has a known positive label, so no threshold can be decided.")
+    if audit is not None:
+        audited = read_audited(audit, run.classes, images)
+        kept = held_out if own else _kept(run)
+        evidence = evidence_from_audit(held_out, audited_scores(run, audited, kept, engine), audited.truth)
+    elif mean_labels is not None:
+        evidence = evidence_from_shares(held_out, mean_labels, "stated")
+    else:
+        evidence = _known_evidence(run, held_out, own)
+    policy = decide_thresholds(run.model, run.classes, held_out, evidence, target, source=source)
+    write_thresholds(run.folder, policy, held_out)
+    return policy
+
+
+def _same(first: str, second: str) -> bool:
+    return Path(first).resolve() == Path(second).resolve()
+
+
+def _score(run: Run, data: DataConfig, engine: Engine) -> HeldOut:
+    """Score the samples of other data, whichever split they are in."""
+    report = (engine.console or Console(silent=True)).line
+    opening = start_opening(data, purpose="evaluate", report=report)
+    common = common_classes(data.path, opening.classes, str(run.folder), run.classes, "stop")
+    dataset = opening.finish(size=data.size or run.spec.size, interpolation=run.spec.interpolation)
+    parts = list(dataset.splits.values())
+    scores = np.concatenate([run.logits(samples, engine) for samples in parts])
+    labels = np.concatenate(
+        [samples.observed.with_classes(common.positions, len(run.classes)).to_ternary() for samples in parts]
+    )
+    ids = tuple(name for samples in parts for name in samples.ids)
+    return HeldOut(ids, scores, ObservedLabels.from_ternary(labels))
+
+
+def _kept(run: Run) -> HeldOut:
+    """Held-out scores of the run; none where it has kept none."""
+    if (run.folder / run_files.HELD_OUT).is_file():
+        return read_held_out(run.folder, run.classes)
+    empty = np.zeros((0, len(run.classes)), np.float32)
+    return HeldOut((), empty, ObservedLabels.from_ternary(empty.astype(np.int8)))
+
+
+def _known_evidence(run: Run, held_out: HeldOut, own: bool) -> Evidence:
+    """Evidence from a K that somebody stated or measured earlier.
+
+    Raises:
+        InputError: Nobody did.
+    """
+    before, labels = _earlier(run), held_out.labels
+    if labels.full and not own:
+        return evidence_from_shares(held_out, float(labels.positives_per_sample().mean()), "labels")
+    if before is not None and before.mean_labels.known:
+        if own and before.rows.source == HELD_OUT:
+            return evidence_from_policy(before)
+        return evidence_from_shares(held_out, before.mean_labels.value, before.mean_labels.source)
+    if run.config is not None and run.config.mean_labels is not None:
+        return evidence_from_shares(held_out, run.config.mean_labels, "stated")
+    if labels.full:
+        return evidence_from_shares(held_out, float(labels.positives_per_sample().mean()), "labels")
+    raise InputError(f"{run.folder}: {HOW_TO_KNOW_K}")
+
+
+def _earlier(run: Run) -> Policy | None:
+    """Thresholds that the run has; None where there are none, or the file is damaged, which is replaced."""
+    try:
+        return read_thresholds(run.folder / run_files.THRESHOLDS, run.classes, run.model)
+    except InputError:
+        return None
