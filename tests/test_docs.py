@@ -250,6 +250,7 @@ def test_the_page_on_data(tmp_path, monkeypatch, capsys):
         "photos/coco.json": ("dog", 2, 1, 1),
         "photos/oi-labels.csv": ("Boat", 1, 1, 2),
         "photos/tasks.json": ("beach", 2, 0, 1),
+        "exported": ("beach", 2, 1, 0),
         "features.npz": ("sea", 0, 1, 3),
         "weather.arff": ("rain", 2, 1, 1),
         "voc": ("boat", 1, 0, 2),
@@ -257,15 +258,19 @@ def test_the_page_on_data(tmp_path, monkeypatch, capsys):
     }.items():
         row = re.search(rf"^{name} +(\d+) +(\d+) +(\d+)", inspected[path], re.M)
         assert [int(count) for count in row.groups()] == counts, path
-    tasks = json.loads(Path("photos/review.json").read_text(encoding="utf-8"))
-    assert len(tasks) == 4
+    tasks = json.loads(Path("review.json").read_text(encoding="utf-8"))
+    images = [task["data"]["image"] for task in tasks]
+    assert images == [f"/data/local-files/?d=photos/{k}.jpg" for k in range(1, 5)]
+    with np.load("photos/cleanlab.npz", allow_pickle=False) as file:
+        assert file["label_columns"].tolist() == [0, 0, 1, 1, 1]
+    assert {path.name for path in Path("reviewed").iterdir()} == {"samples.json", "metadata.json"}
     assert {"inspect.json", "inspect.png"} <= {path.name for path in Path("looked").iterdir()}
 
 
 def test_every_format_that_is_read_is_on_the_page():
     headings = {
         "arff": "ARFF", "coco": "COCO JSON", "coco_folder": "COCO JSON",
-        "features": "NumPy", "folder": "Folder per class",
+        "features": "NumPy", "fiftyone": "FiftyOne", "folder": "Folder per class",
         "huggingface": "Hugging Face", "labelstudio": "Label Studio", "manifest": "The benchmarks",
         "openimages": "OpenImages", "table": "CSV: several labels", "voc": "PASCAL VOC",
     }  # fmt: skip
