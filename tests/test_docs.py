@@ -416,7 +416,7 @@ def test_the_page_on_audit_samples(tmp_path, monkeypatch, capsys):
             if arguments[1] == "sample":
                 sheet = Path(said.partition(":")[0])
                 _fill_in(sheet, truth, classes)
-    assert "by the SP-score" in said
+    assert "SP-score and audit" in said
     for name in ("ridge", "gr"):
         told = json.loads(Path("runs", name, "audited.json").read_text())
         assert told["samples"] == 100
