@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from jsonargparse import ArgumentParser, Namespace
 
 from ..config import DataConfig, from_dict
-from ..data.phrases import counted
 from ..errors import InputError
 from .evaluate import add_engine_arguments
 
@@ -55,6 +54,7 @@ def run_audit_sample(arguments: Namespace) -> None:
         InputError: Runs, data, number of rows or output do not suit.
     """
     from ..audit.sheets import check_sheet
+    from ..data.phrases import counted
     from ..runs.audit_sample import sample_for_audit
     from ..runs.console import Console
     from .audit_text import worth
