@@ -272,6 +272,7 @@ def test_the_page_on_data(tmp_path, monkeypatch, capsys):
         "photos/coco.json": ("dog", 2, 1, 1),
         "photos/oi-labels.csv": ("Boat", 1, 1, 2),
         "photos/tasks.json": ("beach", 2, 0, 1),
+        "exported": ("beach", 2, 1, 0),
         "features.npz": ("sea", 0, 1, 3),
         "weather.arff": ("rain", 2, 1, 1),
         "voc": ("boat", 1, 0, 2),
@@ -279,15 +280,19 @@ def test_the_page_on_data(tmp_path, monkeypatch, capsys):
     }.items():
         row = re.search(rf"^{name} +(\d+) +(\d+) +(\d+)", inspected[path], re.M)
         assert [int(count) for count in row.groups()] == counts, path
-    tasks = json.loads(Path("photos/review.json").read_text(encoding="utf-8"))
-    assert len(tasks) == 4
+    tasks = json.loads(Path("review.json").read_text(encoding="utf-8"))
+    images = [task["data"]["image"] for task in tasks]
+    assert images == [f"/data/local-files/?d=photos/{k}.jpg" for k in range(1, 5)]
+    with np.load("photos/cleanlab.npz", allow_pickle=False) as file:
+        assert file["label_columns"].tolist() == [0, 0, 1, 1, 1]
+    assert {path.name for path in Path("reviewed").iterdir()} == {"samples.json", "metadata.json"}
     assert {"inspect.json", "inspect.png"} <= {path.name for path in Path("looked").iterdir()}
 
 
 def test_every_format_that_is_read_is_on_the_page():
     headings = {
         "arff": "ARFF", "coco": "COCO JSON", "coco_folder": "COCO JSON",
-        "features": "NumPy", "folder": "Folder per class",
+        "features": "NumPy", "fiftyone": "FiftyOne", "folder": "Folder per class",
         "huggingface": "Hugging Face", "labelstudio": "Label Studio", "manifest": "The benchmarks",
         "openimages": "OpenImages", "table": "CSV: several labels", "voc": "PASCAL VOC",
     }  # fmt: skip
@@ -391,6 +396,31 @@ def test_the_page_on_labels_is_made_from_the_committed_results():
     assert f"| {100 * np.mean(scores):.1f} ± {100 * np.std(scores, ddof=1):.1f} |" in page
 
 
+def test_the_page_on_audits(tmp_path, monkeypatch, capsys):
+    page = (ROOT / "docs" / "audit.md").read_text(encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    generator = np.random.default_rng(0)
+    truth = generator.random((400, 6)) < 0.3
+    truth[np.arange(400), generator.integers(0, 6, 400)] = True
+    features = truth @ generator.normal(size=(6, 12)) + 0.5 * generator.normal(size=(400, 12))
+    known = np.argmax(truth * generator.random(truth.shape), axis=1)
+    np.savez("features.npz", X=features.astype(np.float32), Y=known, classes=np.array(list("abcdef")))
+    for kind, text in re.findall(r"^```(\w*)\n(.*?)^```", page, re.S | re.M):
+        if kind == "python":
+            names: dict[str, np.ndarray] = {}
+            exec(compile(text, "audit.md", "exec"), names)
+            yield_of_example, right = capsys.readouterr().out.splitlines()
+            assert f"# {yield_of_example.partition('points')[0]}" in text
+            assert f"# {right}\n" in text
+            continue
+        for command in text.splitlines():
+            main([*shlex.split(command)[1:], *(["--threads", "1"] if " train " in command else [])])
+    for folder in (Path("runs/features/audit"), Path("audits/first")):
+        assert {path.name for path in folder.iterdir()} == {
+            "audit.json", "audit.png", "classes.csv", "missing.csv", "wrong.csv",
+        }  # fmt: skip
+
+
 def test_the_page_on_audit_samples_is_made_from_the_committed_results():
     audit_sample = importlib.import_module("audit_sample")
     measured = json.loads((audit_sample.RESULTS / "audit_sample.json").read_text())
@@ -433,7 +463,7 @@ def test_the_page_on_audit_samples(tmp_path, monkeypatch, capsys):
             if arguments[1] == "sample":
                 sheet = Path(said.partition(":")[0])
                 _fill_in(sheet, truth, classes)
-    assert "by the SP-score" in said
+    assert "SP-score and audit" in said
     for name in ("ridge", "gr"):
         told = json.loads(Path("runs", name, "audited.json").read_text())
         assert told["samples"] == 100

@@ -29,6 +29,7 @@ ALLOWED = {
     "engine": {"config", "data", "engine", "errors", "files", "labels", "losses", "methods"},
     "decisions": {"data", "decisions", "errors", "labels", "metrics"},
     "audit": {"audit", "config", "data", "decisions", "errors", "files", "labels", "metrics", "version"},
+    "review": {"audit", "data", "errors", "files", "labels", "review"},
     "testing": {"errors", "labels", "losses", "methods", "testing"},
     "plots": {"data", "files", "plots"},
     "analysis": {

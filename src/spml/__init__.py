@@ -12,6 +12,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from . import audit
     from .config import Config
     from .errors import InputError, SpmlError
     from .labels import ObservedLabels
@@ -48,6 +49,7 @@ __all__ = [
     "Run",
     "SpmlError",
     "__version__",
+    "audit",
     "check_objective",
     "compare",
     "load",
@@ -56,7 +58,13 @@ __all__ = [
 ]
 
 
+_MODULES = ("audit",)
+"""Parts that are used by name after `import spml`."""
+
+
 def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return importlib.import_module(f".{name}", __name__)
     if name in _WHERE:
         return getattr(importlib.import_module(f".{_WHERE[name]}", __name__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

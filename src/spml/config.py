@@ -25,7 +25,7 @@ class DataConfig:
     """Settings of the data: what to read, what to hide, how to split.
 
     Attributes:
-        path: Folder (one sub-folder per class, PASCAL VOC, COCO, Hugging Face), table (CSV, TSV,
+        path: Folder (one sub-folder per class, PASCAL VOC, COCO, Hugging Face, FiftyOne), table (CSV, TSV,
             Parquet), JSON of COCO or Label Studio, a CSV of OpenImages, features (.npz, .arff), or `digits`.
         images: Folder of the images that a data file names, if it is neither the folder of the file nor one
             next to it. For an image folder: a further folder that links in it may point to.
@@ -71,7 +71,7 @@ class DataConfig:
         file_column: Column of a table that names the images; default: `file`, `filename`, `image`, `path`,
             `id` or a similar name. For a Hugging Face data set the column that holds them.
         label_column: Column of a table that holds the labels; default: `label`, `tag`, `category`, `class` or
-            a plural of these, which holds several labels.
+            a plural of these, which holds several labels. For a FiftyOne dataset the field that holds them.
         separator: Separator of several labels in one cell of a table; recognised in a column with a plural
             name if not stated.
         size: Side in pixels to which images are resized; 0 = the size that the backbone was trained with.

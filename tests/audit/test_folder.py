@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from spml.audit import ClassSummary
 from spml.audit.folder import (
     About,
     Audit,
@@ -45,7 +46,11 @@ AUDIT = Audit(
         MissingLabel("a,b.jpg", 'dog, wet|the "rest"', "cat", 0.9, 1, 1),
         MissingLabel("line\nbreak.jpg", "", "dog, wet", 0.35, 2, 1),
     ],
-    [WrongLabel("c.jpg", 'the "rest"', 0.7, 1)],
+    [WrongLabel("c.jpg", 'the "rest"', 0.3, 1)],
+    [
+        ClassSummary("cat", 3, 0.4, 1.25, 0.75, True, ""),
+        ClassSummary("dog, wet", 0, 0.0, 0.0, 0.5, False, "no known positive"),
+    ],
 )
 
 
@@ -71,13 +76,16 @@ def test_the_files_are_as_documented(folder):
     assert about["format"] == 1
     assert list(about) == [
         "format", "spml", "run", "data", "fingerprint", "classes", "mean_labels", "mean_labels_source",
-        "samples", "unknown", "listed", "expected", "warnings", "how",
+        "samples", "unknown", "listed", "expected", "warnings", "how", "hidden", "probable",
     ]  # fmt: skip
     rows = list(csv.reader((folder / "missing.csv").open(newline="")))
     assert rows[0] == ["file", "given", "label", "probability", "rank", "rank_in_class"]
     assert rows[1] == ["a,b.jpg", 'dog, wet|the "rest"', "cat", "0.9", "1", "1"]
     rows = list(csv.reader((folder / "wrong.csv").open(newline="")))
-    assert rows == [["file", "label", "probability", "rank"], ["c.jpg", 'the "rest"', "0.7", "1"]]
+    assert rows == [["file", "label", "confidence", "rank"], ["c.jpg", 'the "rest"', "0.3", "1"]]
+    rows = list(csv.reader((folder / "classes.csv").open(newline="")))
+    assert rows[0] == ["label", "known", "prior", "hidden", "separation", "learnable", "reason"]
+    assert rows[2] == ["dog, wet", "0", "0.0", "0.0", "0.5", "False", "no known positive"]
 
 
 def test_an_audit_replaces_an_earlier_one(folder):
@@ -128,7 +136,7 @@ def set_to(**values):
     return lambda folder: change(folder, **values)
 
 
-WRONG = "file,label,probability,rank\n"
+WRONG = "file,label,confidence,rank\n"
 
 
 @pytest.mark.parametrize(
@@ -145,10 +153,11 @@ WRONG = "file,label,probability,rank\n"
         (set_to(classes=["cat"]), "row 3: the class 'dog, wet' is not in audit.json"),
         (remove("missing.csv"), "missing.csv: no such file"),
         (remove("wrong.csv"), "wrong.csv: no such file"),
+        (remove("classes.csv"), "classes.csv: no such file"),
         (write("wrong.csv", "file,label\n"), "has the columns file, label; expected"),
         (
             write("wrong.csv", WRONG + "a,cat,nan,1\n"),
-            r"row 2: Expected `float` >= 0.0 - at `\$.probability`",
+            r"row 2: Expected `float` >= 0.0 - at `\$.confidence`",
         ),
         (write("wrong.csv", WRONG + "a,cat,0.5\n"), "row 2 has 3 cells, but the header has 4"),
         (write("wrong.csv", WRONG + '"a,cat,0.5,1\n'), "wrong.csv: is not valid CSV near line 2"),
@@ -174,3 +183,11 @@ def test_an_interrupted_audit_is_none(folder, monkeypatch):
         write_audit(folder, AUDIT)
     with pytest.raises(InputError, match="is not the folder of an audit"):
         read_audit(folder)
+
+
+def test_a_class_without_known_positives_has_no_separation(tmp_path):
+    unknown = ClassSummary("cat", 0, 0.0, 0.0, float("nan"), False, "no known positive")
+    write_audit(tmp_path, AUDIT._replace(classes=[unknown]))
+    (back,) = read_audit(tmp_path).classes
+    assert back.separation != back.separation
+    assert msgspec.structs.replace(back, separation=0.5) == msgspec.structs.replace(unknown, separation=0.5)

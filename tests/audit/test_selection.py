@@ -9,7 +9,7 @@ import pytest
 from sklearn.metrics import average_precision_score
 
 from spml.audit.selection import select_by_audit
-from spml.metrics import compare_models, paired_resamples
+from spml.metrics import compare_models, paired_resamples, sample_warnings
 from tests.audit.test_sampling import world
 
 
@@ -39,6 +39,7 @@ def test_distances_are_those_of_a_slow_bootstrap(models):
     selection = select_by_audit(scores, labels, 2.0, of(scores, rows), truth[rows], draws=60, seed=4)
     comparison = compare_models(scores, labels, 2.0, 60, 4)
     assert [contender.observed for contender in selection.contenders.values()] == list(comparison.candidates)
+    assert selection.warnings == sample_warnings(120, 5, 2.0)
     reference = selection.by_observed
     assert reference == comparison.tie_set[0]
     drawn = {name: [] for name in scores}

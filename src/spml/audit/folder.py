@@ -1,7 +1,7 @@
 """The folder that `spml audit` writes and `spml review` reads.
 
-It holds `audit.json` (what was audited, and how), `missing.csv` (probable missing labels, the most probable
-ones first) and `wrong.csv` (given labels that are probably wrong).
+It holds `audit.json` (what was audited, and how), `missing.csv` (probable missing labels, the highest score
+first), `wrong.csv` (given labels that look wrong) and `classes.csv` (a report on every class).
 """
 
 from __future__ import annotations
@@ -25,9 +25,10 @@ from ..errors import InputError
 from ..files import make_folder, write_json, write_rows
 from ..labels import ObservedLabels
 from ..version import __version__
+from .report import ClassSummary
 
 FORMAT = 1
-ABOUT, MISSING, WRONG = "audit.json", "missing.csv", "wrong.csv"
+ABOUT, MISSING, WRONG, CLASSES = "audit.json", "missing.csv", "wrong.csv", "classes.csv"
 BETWEEN_NAMES = "|"
 """Separates the given labels of a sample in `missing.csv`."""
 
@@ -45,7 +46,7 @@ class MissingLabel(msgspec.Struct, frozen=True):
         given: Known positives of the sample, separated by `|`.
         label: Name of the class.
         probability: Probability that the sample has the label.
-        rank: Place in the list; 1 = most probable.
+        rank: Place in the list; 1 = highest score.
         rank_in_class: Place among the entries of this class.
     """
 
@@ -58,18 +59,18 @@ class MissingLabel(msgspec.Struct, frozen=True):
 
 
 class WrongLabel(msgspec.Struct, frozen=True):
-    """Given label that is probably wrong.
+    """Given label that looks wrong.
 
     Attributes:
         file: Name of the sample.
         label: Name of the class.
-        probability: Probability that the sample does not have the label.
-        rank: Place in the list; 1 = most probably wrong.
+        confidence: Confidence in the label, as `rank_wrong_labels` computes it. It is no probability.
+        rank: Place in the list; 1 = least confidence.
     """
 
     file: str
     label: str
-    probability: _Probability
+    confidence: _Probability
     rank: _Rank
 
 
@@ -88,6 +89,8 @@ class About(msgspec.Struct, frozen=True):
         unknown: Number of pairs of a sample and a class about which nothing is known.
         listed: Number of rows of `missing.csv`.
         expected: Number of them that are expected to be right: the sum of their probabilities.
+        hidden: Number of labels that are expected to be missing in all.
+        probable: Number of pairs that have a label with a probability above .5.
         warnings: What limits the trust in the numbers, one sentence each.
         how: How the scores were made, for people.
     """
@@ -104,6 +107,8 @@ class About(msgspec.Struct, frozen=True):
     expected: Annotated[float, msgspec.Meta(ge=0)]
     warnings: tuple[str, ...]
     how: str
+    hidden: Annotated[float, msgspec.Meta(ge=0)] = 0.0
+    probable: _Count = 0
 
     @property
     def config(self) -> DataConfig:
@@ -121,12 +126,14 @@ class Audit(NamedTuple):
     Attributes:
         about: What was audited, and how.
         missing: Probable missing labels by rank.
-        wrong: Given labels that are probably wrong by rank.
+        wrong: Given labels that look wrong by rank.
+        classes: Report on every class.
     """
 
     about: About
     missing: list[MissingLabel]
     wrong: list[WrongLabel]
+    classes: Sequence[ClassSummary] = ()
 
 
 class _Version(msgspec.Struct):
@@ -173,10 +180,15 @@ def write_audit(folder: Path, audit: Audit) -> None:
     make_folder(folder)
     # Without audit.json, which comes last, a folder is not an audit: an interrupted one is never read.
     (folder / ABOUT).unlink(missing_ok=True)
-    for name, kind, rows in ((MISSING, MissingLabel, audit.missing), (WRONG, WrongLabel, audit.wrong)):
-        write_rows(folder / name, kind.__struct_fields__, map(msgspec.structs.astuple, rows))
+    _write_rows(folder / MISSING, MissingLabel, audit.missing)
+    _write_rows(folder / WRONG, WrongLabel, audit.wrong)
+    _write_rows(folder / CLASSES, ClassSummary, audit.classes)
     about = {"format": FORMAT, "spml": __version__, **msgspec.to_builtins(audit.about)}
     write_json(folder / ABOUT, about)
+
+
+def _write_rows(path: Path, kind: type[msgspec.Struct], rows: Sequence[msgspec.Struct]) -> None:
+    write_rows(path, kind.__struct_fields__, map(msgspec.structs.astuple, rows))
 
 
 def read_audit(folder: Path) -> Audit:
@@ -205,7 +217,8 @@ def read_audit(folder: Path) -> Audit:
             f"{folder / MISSING}: has {len(missing):,} rows, but {ABOUT} says {about.listed:,}. Run spml "
             "audit again."
         )
-    return Audit(about, missing, _read_rows(folder / WRONG, WrongLabel, about.classes))
+    wrong = _read_rows(folder / WRONG, WrongLabel, about.classes)
+    return Audit(about, missing, wrong, _read_rows(folder / CLASSES, ClassSummary, about.classes))
 
 
 def _content(path: Path) -> bytes:

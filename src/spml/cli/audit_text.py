@@ -85,6 +85,8 @@ def _compared(selection: Selection) -> list[str]:
     lines += [
         f"behind: {sp} in standard deviations of the difference; below 0 = ahead of it. both: their sum over "
         "the square root of 2.",
+        "mAP of few samples compares runs; as a level it is too high, because rare classes score higher on "
+        "them.",
         f"SP-score and audit agree: {best} is the best."
         if sp == audit
         else f"SP-score and audit disagree: {sp} is the best by the SP-score, {audit} by mAP of the audited "

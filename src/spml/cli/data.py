@@ -45,20 +45,29 @@ def add_data_commands(parent: Any) -> None:
         description="Write the labels of data in another format; inferred labels stay apart from given ones."
     )
     convert.add_argument("path", help="data, as for `spml train`")
-    convert.add_argument("output", help="file to write; a folder for COCO JSON of data with a split")
+    convert.add_argument(
+        "output", help="file to write; a folder for FiftyOne, and for COCO JSON of data with a split"
+    )
     # Not a list of choices: the registry of writers imports torch, which --help does without.
     convert.add_argument(
         "--format",
         type=str,
         required=True,
         metavar="NAME",
-        help="csv (a column per class), coco (COCO JSON), labelstudio (Label Studio JSON), nan (.npz file "
-        "with 1, 0 and NaN = unknown), or a format that another package registers",
+        help="csv (a column per class), coco (COCO JSON), labelstudio (Label Studio JSON), fiftyone (a "
+        "FiftyOne dataset), nan (.npz file with 1, 0 and NaN = unknown), cleanlab (.npz file with labels and "
+        "all scores), or a format that another package registers",
     )
     convert.add_argument(
         "--predictions",
         default="",
         help="inferred labels: output of `spml predict`, pseudo-labels (.npz), or the folder of a run",
+    )
+    convert.add_argument(
+        "--root",
+        default="",
+        help="folder that the names of image files are relative to; default: the folder of the output if all "
+        "images lie below it, otherwise the folder of the data",
     )
     convert.add_argument("--overwrite", action="store_true", help="replace files that exist")
     convert.add_class_arguments(DataConfig, "data")
@@ -121,14 +130,21 @@ def _convert(arguments: Namespace) -> None:
     from ..data.hiding import check_observe, hide
     from ..data.phrases import counted
     from ..data.readers import read
-    from ..data.writers import find_writer, write
+    from ..data.writers import find_writer, named_from, write
     from ..runs.console import Console
 
-    find_writer(arguments.format)  # before the data is read, which may take long
+    writer = find_writer(arguments.format)
+    if writer.needs_scores and not arguments.predictions:
+        raise InputError(
+            f"--format {writer.name} needs the scores of all classes. Pass --predictions with the folder of "
+            "a run, or with a file that `spml predict --scores all` wrote."
+        )
     config = _config(arguments)
     check_observe(config)
     console = Console()
     records = read(config)
+    if arguments.root:
+        records = named_from(records, Path(arguments.root))
     if config.observe != "none":
         labels, note = hide(records, config)
         records = replace(records, labels=labels)
@@ -138,7 +154,7 @@ def _convert(arguments: Namespace) -> None:
         console.line(f"{counted(len(records.skipped), 'sample')} left out, such as {name} ({reason}).")
     inferred = None
     if arguments.predictions:
-        inferred, notes = _infer(Path(arguments.predictions), records, console)
+        inferred, notes = _infer(Path(arguments.predictions), records, writer.needs_scores, console)
         for note in notes:
             console.line(note)
     output = Path(arguments.output)
@@ -149,13 +165,15 @@ def _convert(arguments: Namespace) -> None:
         print(note)
 
 
-def _infer(source: Path, records: Records, console: Console) -> tuple[Inferred, tuple[str, ...]]:
+def _infer(
+    source: Path, records: Records, all_scores: bool, console: Console
+) -> tuple[Inferred, tuple[str, ...]]:
     """Inferred labels from a file, or predicted by the run in a folder; and notes."""
     from ..data.writers.names import image_files
     from ..data.writers.predictions import match, predicted, read_inferred
 
     if not source.is_dir():
-        return read_inferred(source, records)
+        return read_inferred(source, records, all_scores=all_scores)
     from ..runs.api import load
 
     files = image_files(records)
@@ -175,8 +193,10 @@ def _infer(source: Path, records: Records, console: Console) -> tuple[Inferred, 
         from ..runs.suggestions import make_suggestions
 
         suggestions = make_suggestions(predictions, records)
-        values, expected = suggestions.probabilities, (suggestions.describe(),) if suggestions.number else ()
+        # A tool that looks for wrong labels wants probabilities that do not know which labels are given.
+        values = predictions.probabilities if all_scores else suggestions.probabilities
+        expected = (suggestions.describe(),) if suggestions.number else ()
     scores = [dict(zip(predictions.classes, row, strict=True)) for row in values.tolist()]
     guesses = map(predicted, predictions.ids, predictions.labels, scores)
-    inferred, notes = match(guesses, records, str(source))
+    inferred, notes = match(guesses, records, str(source), all_scores=all_scores)
     return inferred, (*predictions.notes, *notes, *expected)

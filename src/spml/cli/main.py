@@ -11,6 +11,7 @@ from ..errors import SpmlError
 from ..version import __version__
 from .analyse import add_analyse_command, run_analyse
 from .arguments import find_command, join_words, parse
+from .audit import add_audit_command, run_audit_command
 from .audit_sample import (
     add_audit_sample_command,
     add_audit_use_command,
@@ -24,11 +25,13 @@ from .demo import add_demo_command, run_demo_command
 from .evaluate import add_evaluate_command, run_evaluate
 from .methods import add_methods_command, run_methods
 from .predict import add_predict_command, run_predict
+from .review import add_review_command, run_review, with_default_command
 from .thresholds import add_thresholds_command, run_thresholds
 from .train import add_train_command, run_train
 
 _COMMANDS: dict[str, Callable[[Namespace], None]] = {
     "analyse": run_analyse,
+    "audit": run_audit_command,
     "audit-sample": run_audit_sample,
     "audit-use": run_audit_use,
     "bench": run_bench,
@@ -38,6 +41,7 @@ _COMMANDS: dict[str, Callable[[Namespace], None]] = {
     "evaluate": run_evaluate,
     "methods": run_methods,
     "predict": run_predict,
+    "review": run_review,
     "thresholds": run_thresholds,
     "train": run_train,
 }
@@ -45,7 +49,7 @@ _COMMANDS: dict[str, Callable[[Namespace], None]] = {
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run one command. Exit code 0, or 2 for wrong usage or input, 1 for a failure, 130 when interrupted."""
-    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    arguments = with_default_command(sys.argv[1:] if arguments is None else arguments)
     parser = make_parser(with_figures=arguments[:1] == ["analyse"])
     if not arguments:
         parser.print_help()
@@ -84,9 +88,11 @@ def make_parser(*, with_figures: bool = True) -> ArgumentParser:
     add_thresholds_command(commands)
     add_predict_command(commands)
     add_evaluate_command(commands)
+    add_audit_command(commands)
     add_audit_sample_command(commands)
     add_audit_use_command(commands)
     add_data_commands(commands)
+    add_review_command(commands)
     add_analyse_command(commands, with_figures=with_figures)
     add_bench_commands(commands)
     add_methods_command(commands)

@@ -108,6 +108,11 @@ class Samples:
     def __len__(self) -> int:
         return len(self.ids)
 
+    def take(self, rows: Rows) -> Samples:
+        """Select samples, in the order of `rows`."""
+        ids = tuple(self.ids[row] for row in rows)
+        return Samples(ids, self.inputs.take(rows), self.observed.take(np.asarray(rows, np.int64)))
+
 
 @dataclass(frozen=True)
 class Dataset:

@@ -301,6 +301,27 @@ def check_images(
     return digests, {row: reason for row, (_, reason) in enumerate(results) if reason}
 
 
+def thumbnail(source: Path | FilePart, edge: int, max_pixels: int) -> Image.Image:
+    """Decode an image as upright RGB, reduced such that it is at most `edge` pixels wide and high.
+
+    Args:
+        source: File, or part of a file.
+        edge: Longest side of the result; a smaller image keeps its size.
+        max_pixels: Maximum number of pixels of the image.
+
+    Raises:
+        UnreadableImageError: The image can't be used.
+    """
+
+    def reduce(image: Image.Image) -> Image.Image:
+        image.draft(None, (2 * edge, 2 * edge))
+        upright = _to_rgb(_upright(image))
+        upright.thumbnail((edge, edge))
+        return upright
+
+    return _decode(_read(source), max_pixels, reduce)
+
+
 def _read(path: Path | FilePart | str) -> bytes:
     try:
         data = (Path(path) if isinstance(path, str) else path).read_bytes()

@@ -48,6 +48,8 @@ class Records:
         objects: Boxes, if the data has them.
         protocol: Labels that a published protocol observes, if the data is a benchmark that has one.
         skipped: (sample, reason) of every sample that the file names and that is not among `ids`.
+        root: Folder that the names of image files are relative to where they are written; None = the folder
+            of the output if all files lie below it, otherwise the folder of the data.
     """
 
     source: str
@@ -62,3 +64,4 @@ class Records:
     objects: Objects | None = None
     protocol: ObservedLabels | None = None
     skipped: tuple[tuple[str, str], ...] = ()
+    root: Path | None = None

@@ -157,8 +157,7 @@ def evaluate(
         run = runs[name]
         samples = finish(run.spec.size, run.spec.interpolation).splits[split]
         if len(rows) < len(samples):
-            ids = tuple(samples.ids[row] for row in rows)
-            samples = Samples(ids, samples.inputs.take(rows), samples.observed.take(rows))
+            samples = samples.take(rows)
         found = predict(run, samples)
         if np.isnan(found).any():
             raise InputError(

@@ -166,10 +166,7 @@ class Recorder:
 
 
 def _take(samples: Samples, rows: Rows | None) -> Samples:
-    if rows is None:
-        return samples
-    ids = tuple(samples.ids[row] for row in rows)
-    return Samples(ids, samples.inputs.take(rows), samples.observed.take(rows))
+    return samples if rows is None else samples.take(rows)
 
 
 def _rows_of(labels: Any, rows: Rows | None) -> Any:

@@ -29,7 +29,7 @@ from .console import Console
 from .fine_tune import fine_tune
 from .held_out import gather_held_out
 from .recording import Recorder, choose_samples
-from .resolve import Resolved, open_for_backbone, resolve, run_folder
+from .resolve import Opener, Resolved, open_for_backbone, resolve, run_folder
 from .scaling import settle_scaling, some_rows
 from .solve import Fitted, HeldOutScores, describe_scores
 from .summary import Finished, write_results
@@ -41,6 +41,7 @@ def run_training(
     resume: bool = False,
     overwrite: bool = False,
     console: Console | None = None,
+    open_data: Opener | None = None,
 ) -> Path:
     """Train a model and write the folder of the run.
 
@@ -49,6 +50,7 @@ def run_training(
         resume: Go on with the run in the folder.
         overwrite: Replace the run in the folder.
         console: Shows progress; by default on standard error.
+        open_data: Opens the data, where it is not to be split as the settings say.
 
     Returns:
         The folder.
@@ -70,7 +72,7 @@ def run_training(
         torch.set_num_threads(config.threads)
     try:
         with torch.random.fork_rng():
-            return _train(config, folder, resume, console)
+            return _train(config, folder, resume, console, open_data)
     finally:
         torch.set_num_threads(threads)
 
@@ -96,16 +98,16 @@ def complete_config(config: Config, *, resume: bool = False, console: Console | 
     return run.config
 
 
-def _train(config: Config, folder: Path, resume: bool, console: Console) -> Path:
+def _train(config: Config, folder: Path, resume: bool, console: Console, open_data: Opener | None) -> Path:
     started = time.perf_counter()
-    run = resolve(config, partial(open_for_backbone, report=console.line))
+    run = resolve(config, open_data or partial(open_for_backbone, report=console.line))
     config, data, fingerprint = run.config, run.data, run.data.fingerprint()
     if run.fine_tunes:
         if resume:
             _check_same_settings(folder, config)
 
         def train(part: Config, goes_on: bool) -> None:
-            run_training(part, resume=goes_on, overwrite=not goes_on, console=console)
+            run_training(part, resume=goes_on, overwrite=not goes_on, console=console, open_data=open_data)
 
         return fine_tune(config, folder, resume=resume, train=train, console=console)
     recorded = choose_samples(config.record_samples, data) if config.record == "scores" else {}

@@ -19,6 +19,7 @@ from tests.data.writers.samples import (
     FILES,
     GUESSED,
     MATRIX,
+    NOT_READ_BACK,
     OUTPUTS,
     assert_same,
     feature_records,
@@ -40,7 +41,7 @@ relaxed = settings(
 
 
 def test_every_writer_is_tested_here():
-    assert set(writers()) == set(OUTPUTS)
+    assert set(writers()) == {*OUTPUTS, *NOT_READ_BACK}
 
 
 TRICKY = (
@@ -184,10 +185,12 @@ def test_inferred_labels_in_label_studio(folder):
         [["cat"]],
     )
     assert "annotations" not in tasks[2]
+    assert prediction["result"][0]["meta"] == {"scores": {"cat": 0.75}}
     assert "score" not in tasks[2]["predictions"][0]
+    assert "meta" not in tasks[2]["predictions"][0]["result"][0]
     assert [task.get("meta") for task in tasks] == [
         {"classes": list(CLASSES)},
-        {"known_negatives": ["d;o:g"], "inferred_scores": {"cat": 0.75}},
+        {"known_negatives": ["d;o:g"]},
         {"inferred_negatives": ["fox"]},
     ]
 
@@ -199,7 +202,9 @@ def test_only_negatives_known_and_the_score_of_a_task(folder):
     write(records, folder / "out.json", "labelstudio", guessed, overwrite=True)
     tasks = json.loads((folder / "out.json").read_text())
     assert tasks[0]["annotations"] == [{"result": []}]
-    assert tasks[1]["predictions"][0]["score"] == 0.6
+    (prediction,) = tasks[1]["predictions"]
+    assert prediction["score"] == 0.6
+    assert [part["meta"] for part in prediction["result"]] == [{"scores": {"d;o:g": 0.9, "fox": 0.6}}]
     read_back = read(DataConfig(path=str(folder / "out.json")))
     assert read_back.labels.to_ternary().tolist() == [[-1, -1, -1], [1, 0, 0]]
 
@@ -280,7 +285,7 @@ def test_a_class_may_be_called_inferred_if_no_label_is(folder):
 
 
 def test_features_are_not_images(tmp_path):
-    for form in ("csv", "coco", "labelstudio"):
+    for form in ("csv", "coco", "fiftyone", "labelstudio"):
         with pytest.raises(InputError, match="these samples are not image files"):
             write(feature_records(MATRIX, CLASSES), tmp_path / OUTPUTS[form], form)
     notes = write(read(DataConfig(path="digits")), tmp_path / "digits.npz", "nan")

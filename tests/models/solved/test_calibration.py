@@ -11,7 +11,7 @@ from spml.data import Samples
 from spml.data.matrix import FeatureMatrix
 from spml.labels import ObservedLabels
 from spml.metrics import sp_score
-from spml.models.solved import calibration, fit_auto
+from spml.models.solved import LDA, calibration, fit_auto
 from spml.models.solved.calibration import STRENGTH, class_logits
 
 N, K = 400, 1.5
@@ -152,13 +152,44 @@ def test_members_are_centred_as_they_are_solved_in_the_end():
         mean_labels=K,
     ).head
     of_val = head.member_scores(torch.from_numpy(features[300:]))
-    torch.testing.assert_close(head.centre, of_val.mean(1), rtol=1e-4, atol=1e-5)
+    difference = head.centre - of_val.mean(1)
+    of_lda = torch.tensor([member.head == LDA for member in head.settings.members])
+    assert of_lda.any()
+    # Those of LDA differ by what its members are surer of the samples that they were solved on.
+    torch.testing.assert_close(difference[~of_lda], 0 * difference[~of_lda], rtol=0, atol=1e-5)
+    torch.testing.assert_close(difference, difference[:, :1].expand(-1, 4), rtol=0, atol=1e-4)
     torch.testing.assert_close(head.spread[:, 3], of_val[:, :, 3].std(1, correction=0), rtol=1e-4, atol=1e-5)
     fresh = torch.from_numpy(generator.normal(size=(500, 5)).astype(np.float32))
     logits = head(fresh)
     assert float(logits.sigmoid().sum(1).mean()) == pytest.approx(K, rel=0.1)
     assert logits[:, 3].max() < logits[:, :3].median()
     assert head.scale[3] > 0
+
+
+@pytest.mark.parametrize("cross_validate", [False, True])
+def test_new_samples_have_as_many_labels_as_held_out_ones(cross_validate):
+    generator = np.random.default_rng(0)
+    centres = generator.normal(size=(4, 60))
+    index = generator.integers(0, 4, 1500)
+    features = (centres[index] + 4 * generator.normal(size=(1500, 60))).astype(np.float32)
+    parts = [
+        Samples(
+            tuple(map(str, range(len(rows)))),
+            FeatureMatrix(features[rows]),
+            ObservedLabels.from_index(index[rows], 4),
+        )
+        for rows in (np.arange(300), np.arange(300, 500))
+    ]
+    result = fit_auto(
+        *parts,
+        lambda scores, rows: sp_score(scores, index[rows], K).score,
+        cross_validate=cross_validate,
+        mean_labels=K,
+    )
+    assert any(member.head == LDA for member in result.head.settings.members)
+    logits = result.head(torch.from_numpy(features[500:]))
+    assert float(logits.mean()) == pytest.approx(float(result.held_out.mean()), abs=0.1)
+    assert float(logits.sigmoid().sum(1).mean()) == pytest.approx(K, rel=0.04)
 
 
 def test_no_positives_at_all_give_finite_logits():

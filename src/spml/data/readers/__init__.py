@@ -64,7 +64,8 @@ def _unknown(source: Source) -> InputError:
         return InputError(
             f"{path}: is not a known kind of JSON; found {source.outline}. Known are COCO (an "
             f"object with the keys {', '.join(KEYS)}), Label Studio (a list of tasks with `data` and "
-            "`annotations`, exported as `JSON`, not `JSON-MIN`), and what spml data prepare writes."
+            "`annotations`, exported as `JSON`, not `JSON-MIN`), FiftyOne (an object with the key "
+            "`samples`), and what spml data prepare writes."
         )
     titles = ", ".join(reader.title for reader in readers().values())
     return InputError(

@@ -74,6 +74,31 @@ def label_entries(
     return ObservedLabels.from_csr(matrix, unlisted=unlisted)
 
 
+def name_entries(
+    positive: Sequence[Sequence[str]],
+    negative: Sequence[Sequence[str]],
+    classes: Sequence[str],
+    unlisted: Unlisted,
+) -> ObservedLabels:
+    """Labels of N samples, given by the names of the classes that each has and those that it lacks.
+
+    Args:
+        positive: Known positives of each sample.
+        negative: Known negatives of each sample, none of which may be in `positive`.
+        classes: All class names.
+        unlisted: Meaning of a label that is in neither list.
+    """
+    column = {name: position for position, name in enumerate(classes)}
+
+    def entries(samples: Sequence[Sequence[str]]) -> Entries:
+        rows = [row for row, names in enumerate(samples) for _ in names]
+        return Entries.of(rows, [column[name] for names in samples for name in names])
+
+    return label_entries(
+        entries(positive), (len(positive), len(classes)), unlisted, negative=entries(negative)
+    )
+
+
 def objects_of(entries: Entries, boxes: npt.ArrayLike, sizes: npt.ArrayLike) -> Objects | None:
     """Measure boxes, each clipped to its image; None if there are none.
 

@@ -12,7 +12,6 @@ from msgspec import UNSET, Struct
 
 from ...config import DataConfig
 from ...errors import InputError
-from ...labels import ObservedLabels, Unlisted
 from ..images import SUFFIXES
 from ..phrases import counted
 from ..records import Records
@@ -20,7 +19,7 @@ from ..safe import CONTROL, quote
 from ..splits import split_name
 from ..subset import without_unlabelled
 from .documents import class_name, convert, load_json
-from .entries import Entries, label_entries
+from .entries import name_entries
 from .places import find_files, find_folder, images_folder
 from .registry import Source, register_reader
 
@@ -131,26 +130,17 @@ def read_label_studio(path: Path, config: DataConfig) -> Records:
         inputs=tuple(files),
         classes=classes,
         classes_given=bool(stated),
-        labels=_observed_labels(samples, classes, config.unlisted),
+        labels=name_entries(
+            [sample.positive or () for sample in samples],
+            [sample.negative for sample in samples],
+            classes,
+            config.unlisted,
+        ),
         split=split if all(split) else None,
         notes=tuple(notes),
     )
     absent = [row for row, sample in enumerate(samples) if sample.positive is None]
     return without_unlabelled(records, absent if config.unlisted == "negative" else [], config)
-
-
-def _observed_labels(
-    samples: Sequence[_Sample], classes: Sequence[str], unlisted: Unlisted
-) -> ObservedLabels:
-    column = {name: position for position, name in enumerate(classes)}
-    positive = [(row, column[name]) for row, sample in enumerate(samples) for name in sample.positive or ()]
-    negative = [(row, column[name]) for row, sample in enumerate(samples) for name in sample.negative]
-    return label_entries(
-        Entries.of(*zip(*positive, strict=True)),
-        (len(samples), len(classes)),
-        unlisted,
-        negative=Entries.of(*zip(*negative, strict=True)) if negative else None,
-    )
 
 
 def _sample(task: Task, key: str, where: str, ignored: dict[str, int]) -> _Sample:

@@ -9,7 +9,7 @@ from ...files import write_text, write_with
 from ..phrases import counted
 from ..records import Records
 from .inferred import Inferred, known_by_sample, leave_out_known
-from .names import check_class_names, image_names
+from .names import check_class_names, image_names, named_from
 from .registry import Files, Writer, find_writer, register_writer, writers
 
 
@@ -27,7 +27,7 @@ def write(
 
     Args:
         records: Content of a file or folder.
-        output: File to write; a folder for COCO JSON of data with a split.
+        output: File to write; a folder for FiftyOne, and for COCO JSON of data with a split.
         form: Name of a registered format, such as `csv`.
         inferred: Labels of the samples that a model inferred.
         overwrite: Whether to replace files that exist.
@@ -52,7 +52,7 @@ def write(
     for path in files:
         _refuse_existing(path, overwrite)
     _write_all(files)
-    if inferred is None:
+    if inferred is None or writer.needs_scores:
         return notes
     left_out = len(inferred.rows) - len(further.rows)
     unwritten = f", {left_out:,} left out in favour of given labels" if left_out else ""
@@ -85,6 +85,7 @@ __all__ = [
     "find_writer",
     "image_names",
     "known_by_sample",
+    "named_from",
     "register_writer",
     "write",
     "writers",

@@ -21,12 +21,15 @@ class Inferred(NamedTuple):
         values: 1 for positive and -1 for negative, int8 (M,).
         scores: Probability of being positive, float64 (M,): calibrated where the model is, otherwise its
             score; NaN where it is not known.
+        all_scores: Score of every class for each of the N samples, whether predicted or not, float32 (N, C),
+            NaN where it is not known; None unless it was asked for.
     """
 
     rows: npt.NDArray[np.int64]
     columns: npt.NDArray[np.int64]
     values: npt.NDArray[np.int8]
     scores: npt.NDArray[np.float64]
+    all_scores: npt.NDArray[np.float32] | None = None
 
     @classmethod
     def none(cls) -> Inferred:
@@ -55,5 +58,9 @@ def leave_out_known(inferred: Inferred, labels: ObservedLabels) -> Inferred:
     count = labels.num_classes
     known = np.concatenate([rows * count + columns for rows, columns in map(labels.entries, (1, -1))])
     unknown = ~np.isin(inferred.rows * count + inferred.columns, known)
-    rows, columns, values, scores = inferred
-    return Inferred(rows[unknown], columns[unknown], values[unknown], scores[unknown])
+    return inferred._replace(
+        rows=inferred.rows[unknown],
+        columns=inferred.columns[unknown],
+        values=inferred.values[unknown],
+        scores=inferred.scores[unknown],
+    )

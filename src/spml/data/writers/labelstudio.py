@@ -22,8 +22,8 @@ def write_labelstudio(records: Records, inferred: Inferred, output: Path) -> tup
     """Write one task per image, for a project whose control is `<Choices name="choice" toName="image">`.
 
     A sample without any known label has no annotation. `meta` of a task holds what Label Studio has no field
-    for: `known_negatives`, scores of inferred labels, `inferred_negatives` and, in the first task, all
-    `classes`. The split is a column of the data.
+    for: `known_negatives`, `inferred_negatives` and, in the first task, all `classes`; `meta` of the result
+    of a prediction holds the score of each label. The split is a column of the data.
     """
     names, notes = image_names(records, output.parent)
     positive, negative = (known_by_sample(records.labels, value) for value in (1, -1))
@@ -56,10 +56,13 @@ def _task(
     if scores:
         # The least certain of its labels says how much a task needs a look.
         certainty = {"score": min(numbers.values())} if numbers else {}
-        task["predictions"] = [{"model_version": MODEL, **certainty, "result": _result(list(scores))}]
+        # All choices are one result, as Label Studio writes them, and a result has a single score.
+        (choices,) = _result(list(scores))
+        if numbers:
+            choices["meta"] = {"scores": numbers}
+        task["predictions"] = [{"model_version": MODEL, **certainty, "result": [choices]}]
     meta = {
         "known_negatives": [classes[column] for column in negative],
-        "inferred_scores": numbers,
         "inferred_negatives": [classes[column] for column, value, _ in guesses if value == -1],
     }
     if any(meta.values()):

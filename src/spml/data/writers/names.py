@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from ...errors import InputError
+from ..phrases import counted
 from ..records import Records
 from ..safe import CONTROL, quote
 
@@ -38,11 +41,11 @@ def image_names(records: Records, folder: Path) -> tuple[list[str], tuple[str, .
 
     Args:
         records: Data whose samples are image files.
-        folder: Folder that the names are relative to if all images lie below it; otherwise they are
-            relative to the folder of the data.
+        folder: Folder that the names are relative to if `records.root` is not set and all images lie below
+            it; otherwise they are relative to that root, or to the folder of the data.
 
     Returns:
-        The names, and in the second case a note on how to read them back.
+        The names, and unless they are relative to `folder` a note on how to read them back.
 
     Raises:
         InputError: The samples are not files, or a name would change when it is read back.
@@ -54,11 +57,13 @@ def image_names(records: Records, folder: Path) -> tuple[list[str], tuple[str, .
             "--format nan."
         )
     paths = [os.path.abspath(path) for path in files]
-    base = os.path.abspath(folder)
-    notes: tuple[str, ...] = ()
-    if not all(path.startswith(os.path.join(base, "")) for path in paths):
-        base = _common_folder(paths, records.ids)
-        notes = (f"The images do not lie below {folder}: read it with --data.images {base}",)
+    own = os.path.abspath(folder)
+    base, reason = own, ""
+    if records.root is not None:
+        base, reason = os.path.abspath(records.root), f"File names are relative to {records.root}"
+    elif _outside(paths, own):
+        base, reason = _common_folder(paths, records.ids), f"The images do not lie below {folder}"
+    notes = () if base == own else (f"{reason}: read it with --data.images {shlex.quote(base)}",)
     names = [os.path.relpath(path, base).replace(os.sep, "/") for path in paths]
     for name in names:
         if name != name.strip() or "\\" in name or CONTROL.search(name):
@@ -69,10 +74,43 @@ def image_names(records: Records, folder: Path) -> tuple[list[str], tuple[str, .
     return names, notes
 
 
+def named_from(records: Records, root: Path) -> Records:
+    """The same data, with the names of its files relative to `root` wherever they are written.
+
+    Raises:
+        InputError: `root` is not a folder, the samples are not image files, or one lies outside `root`.
+    """
+    if not root.is_dir():
+        raise InputError(f"--root {root}: is not a folder. Name a folder that holds all images.")
+    files = image_files(records)
+    if files is None:
+        raise InputError(
+            f"--root {root}: {records.source} does not consist of image files, so there are no names to be "
+            "relative to a folder. Leave --root out."
+        )
+    paths = [os.path.abspath(path) for path in files]
+    if outside := _outside(paths, os.path.abspath(root)):
+        raise InputError(
+            f"--root {root}: {counted(len(outside), 'image lies', 'images lie')} outside this folder, such "
+            f"as {quote(outside[0])}. Name a folder that holds all images, such as {_innermost(paths)}."
+        )
+    return replace(records, root=root)
+
+
+def _outside(paths: Sequence[str], folder: str) -> list[str]:
+    """The paths that do not lie below a folder; all are absolute."""
+    return [path for path in paths if not path.startswith(os.path.join(folder, ""))]
+
+
 def _common_folder(paths: Sequence[str], ids: Sequence[str]) -> str:
     """The folder that the ids are relative to, or the innermost one that holds all files."""
     ends = [os.sep + name.replace("/", os.sep) for name in ids]
     base = paths[0].removesuffix(ends[0])
     if base and all(path == base + end for path, end in zip(paths, ends, strict=True)):
         return base
+    return _innermost(paths)
+
+
+def _innermost(paths: Sequence[str]) -> str:
+    """The innermost folder that holds all files."""
     return os.path.commonpath([os.path.dirname(path) for path in paths])

@@ -9,6 +9,7 @@ import os
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any, NamedTuple
 
 import msgspec
@@ -34,13 +35,17 @@ class Guess(NamedTuple):
     Attributes:
         name: Name or file of the sample.
         labels: (class, 1 or -1, probability or, without one, score; NaN if neither is known).
+        scores: Probability or score of each class for which it is known, predicted or not.
     """
 
     name: str
     labels: list[tuple[str, int, float]]
+    scores: Mapping[str, float] = MappingProxyType({})
 
 
-def read_inferred(path: Path, records: Records) -> tuple[Inferred, tuple[str, ...]]:
+def read_inferred(
+    path: Path, records: Records, *, all_scores: bool = False
+) -> tuple[Inferred, tuple[str, ...]]:
     """Read labels that a model inferred of the samples of a data set.
 
     Args:
@@ -48,6 +53,7 @@ def read_inferred(path: Path, records: Records) -> tuple[Inferred, tuple[str, ..
             their probabilities where it holds some, otherwise with their scores; or .npz file of
             pseudo-labels with `ids`, `classes` and `labels` in {-1, 0, +1}.
         records: The data. A sample is found by its name or by its file.
+        all_scores: Whether to keep the scores of all classes, which takes 4 N C bytes of memory.
 
     Returns:
         The inferred labels, and notes on samples that only one of the two has.
@@ -70,16 +76,20 @@ def read_inferred(path: Path, records: Records) -> tuple[Inferred, tuple[str, ..
         )
     if not path.is_file():
         raise InputError(f"{path}: there is no such file.")
-    return match(readers[suffix](path), records, str(path))
+    return match(readers[suffix](path), records, str(path), all_scores=all_scores)
 
 
-def match(guesses: Iterable[Guess], records: Records, source: str) -> tuple[Inferred, tuple[str, ...]]:
+def match(
+    guesses: Iterable[Guess], records: Records, source: str, *, all_scores: bool = False
+) -> tuple[Inferred, tuple[str, ...]]:
     """Inferred labels in the order of the data, and notes on samples without a counterpart.
 
     Args:
         guesses: Inferred labels, one entry per sample.
         records: The data.
         source: Name of the origin of the guesses, for messages.
+        all_scores: Whether to keep the scores of all classes; those of classes that the data does not have
+            are left out.
 
     Raises:
         InputError: An unknown class, a sample that occurs twice, or no sample in common.
@@ -88,6 +98,7 @@ def match(guesses: Iterable[Guess], records: Records, source: str) -> tuple[Infe
     columns = {name: column for column, name in enumerate(records.classes)}
     entries: list[tuple[int, int, int, float]] = []
     seen: set[int] = set()
+    matrix = np.full((len(records.ids), len(columns)), np.nan, np.float32) if all_scores else None
     strangers, example = 0, ""
     for guess in guesses:
         row = rows.get(guess.name, rows.get(os.path.abspath(guess.name)))
@@ -104,6 +115,10 @@ def match(guesses: Iterable[Guess], records: Records, source: str) -> tuple[Infe
                     f"{nearest(name, columns)}"
                 )
             entries.append((row, columns[name], value, score))
+        if matrix is not None:
+            for name, score in guess.scores.items():
+                if name in columns:
+                    matrix[row, columns[name]] = score
     if not seen:
         raise InputError(
             f"{source}: names none of the samples of {records.source}: found "
@@ -114,7 +129,7 @@ def match(guesses: Iterable[Guess], records: Records, source: str) -> tuple[Infe
         notes.append(f"{source}: not in the data: {counted(strangers, 'sample')}, such as {quote(example)}.")
     if missing := len(records.ids) - len(seen):
         notes.append(f"{source}: has no prediction for {counted(missing, 'sample')} of the data.")
-    return _in_order(entries), tuple(notes)
+    return _in_order(entries)._replace(all_scores=matrix), tuple(notes)
 
 
 def predicted(name: str, labels: Sequence[str], scores: Mapping[str, float], where: str = "") -> Guess:
@@ -132,7 +147,7 @@ def predicted(name: str, labels: Sequence[str], scores: Mapping[str, float], whe
     for label in labels:
         if label not in scores:
             raise InputError(f"{where}: the label {quote(label)} has no score. {nearest(label, scores)}")
-    return Guess(name, [(label, 1, scores[label]) for label in dict.fromkeys(labels)])
+    return Guess(name, [(label, 1, scores[label]) for label in dict.fromkeys(labels)], scores)
 
 
 def rows_by_name(records: Records) -> dict[str, int]:

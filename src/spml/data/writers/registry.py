@@ -28,18 +28,22 @@ class Writer(NamedTuple):
         title: Noun phrase for messages, such as "COCO JSON".
         suffix: Suffix that the name of the output must have; empty if any will do.
         write: Makes the files.
+        needs_scores: Whether `inferred.all_scores` is needed.
     """
 
     name: str
     title: str
     suffix: str
     write: Write
+    needs_scores: bool = False
 
 
 _REGISTRY: dict[str, Writer] = {}
 
 
-def register_writer(name: str, title: str, *, suffix: str = "") -> Callable[[Write], Write]:
+def register_writer(
+    name: str, title: str, *, suffix: str = "", needs_scores: bool = False
+) -> Callable[[Write], Write]:
     """Register the decorated function as the writer of a format.
 
     The function takes the records, the inferred labels (none of a label that is known) and the path of the
@@ -53,6 +57,8 @@ def register_writer(name: str, title: str, *, suffix: str = "") -> Callable[[Wri
         name: Name of the format, unique.
         title: Noun phrase for messages, such as "COCO JSON".
         suffix: Suffix that the name of the output must have; empty if any will do.
+        needs_scores: Whether the scores of all classes are needed, which are in `inferred.all_scores` only
+            then; some may be NaN.
 
     Raises:
         ValueError: Another writer has this name.
@@ -62,7 +68,7 @@ def register_writer(name: str, title: str, *, suffix: str = "") -> Callable[[Wri
         registered = _REGISTRY.get(name)
         if registered is not None and registered.write.__module__ != write.__module__:
             raise ValueError(f"writer {name!r} is already registered by {registered.write.__module__}")
-        _REGISTRY[name] = Writer(name, title, suffix, write)
+        _REGISTRY[name] = Writer(name, title, suffix, write, needs_scores)
         return write
 
     return add

@@ -20,7 +20,7 @@ from ...data.draws import permutation
 from ..scaling import TFIDF, Scaling
 from .calibration import class_logits
 from .ensemble import Ensemble, EnsembleSettings, MemberSettings, SpaceSettings, head_scores
-from .linear import RIDGE
+from .linear import LDA, RIDGE
 from .search import Candidate, Scores, is_sparse, search
 from .spaces import Pool, Rows, Spaces
 
@@ -270,6 +270,10 @@ def _centre(head: Ensemble, pool: Pool, rows: Rows, unseen: Tensor) -> None:
     """Centre each member as it is solved now. The final solution moves all scores of a class by the change of
     its share, which is many deviations where the penalty is large.
 
+    The log-probabilities of LDA are also lower in all classes alike for samples that it was solved on than
+    for others, since it is surer of them. That part of the move is left out, as it would raise the scores of
+    new samples.
+
     Args:
         head: The head.
         pool: Labelled samples.
@@ -279,5 +283,7 @@ def _centre(head: Ensemble, pool: Pool, rows: Rows, unseen: Tensor) -> None:
     """
     scores = torch.cat([head.member_scores(pool.features(batch)) for batch in pool.batches(rows)], 1)
     spread, centre = torch.std_mean(scores.double(), 1, correction=0)
-    head.centre.copy_(centre)
+    alike = (centre - head.centre)[:, ~unseen].mean(1, keepdim=True)
+    of_lda = torch.tensor([member.head == LDA for member in head.settings.members])[:, None]
+    head.centre.copy_(torch.where(of_lda, centre - alike, centre))
     head.spread.copy_(torch.where(unseen, spread.clamp_min(_SMALLEST_SPREAD), head.spread))

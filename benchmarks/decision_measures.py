@@ -1,0 +1,259 @@
+"""What decisions from single positives reach, measured on full labels. For `decisions.py`."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.optimize import brentq, minimize
+from scipy.special import expit, log_softmax
+
+from spml.decisions import (
+    calibration_error,
+    f1_cuts,
+    fit_calibration,
+    hidden_probabilities,
+    label_cuts,
+    mean_labels_interval,
+    precision_cuts,
+    priors_from_audit,
+    priors_from_shares,
+    recall_cuts,
+    refine_calibration,
+)
+from spml.errors import InputError
+
+LISTS = (100, 500, 0)  # 0 = (K - 1) N
+DRAWS = {"interval": 400, "gamma": 20}
+CONFIDENT = 0.8
+
+
+def f1(predicted, truth):
+    """Macro and micro F1 in percent; a class that is neither there nor predicted counts as 0."""
+    hits, size = (predicted & truth).sum(0), predicted.sum(0) + truth.sum(0)
+    return {
+        "macro": 100 * float(np.mean(2 * hits / np.maximum(size, 1))),
+        "micro": 100 * float(2 * hits.sum() / max(size.sum(), 1)),
+    }
+
+
+def best_cuts(scores, value):
+    """Threshold of each class at the number r of predictions with the largest value(column, r)."""
+    cuts = np.full(scores.shape[1], np.inf)
+    for column, own in enumerate(-np.sort(-scores, axis=0).T):
+        values = value(column)
+        best = int(values.argmax())
+        if values[best] > 0:
+            cuts[column] = (own[best] + own[min(best + 1, len(own) - 1)]) / 2
+    return cuts
+
+
+def expected_f1_cuts(scores, p):
+    """Thresholds of the largest expected F1 by probabilities."""
+    descending = -np.sort(-p, axis=0)
+    numbers = np.arange(1, len(p) + 1)
+    return best_cuts(scores, lambda c: 2 * np.cumsum(descending[:, c]) / (numbers + descending[:, c].sum()))
+
+
+def true_f1_cuts(scores, truth):
+    """Thresholds of the largest F1 with all labels known."""
+    order, numbers = np.argsort(-scores, axis=0), np.arange(1, len(scores) + 1)
+    return best_cuts(scores, lambda c: 2 * np.cumsum(truth[order[:, c], c]) / (numbers + truth[:, c].sum()))
+
+
+class Measured:
+    """A model with scores of the samples that decide, and everything that is decided by them.
+
+    Args:
+        held: Scores of the samples D that decide (D, C).
+        labels: Their observed labels.
+        truth: Their true labels, for judging and for audits only.
+        test, test_truth: Scores and true labels of the test samples.
+        counts: Known positives of each class among all training and validation samples.
+        audit: Samples of D that are audited.
+        check: Samples of D that are validation samples.
+        mean_labels: K as it is stated.
+    """
+
+    def __init__(self, held, labels, truth, test, test_truth, counts, audit, check, mean_labels):
+        self.held, self.labels, self.truth, self.test, self.test_truth = held, labels, truth, test, test_truth
+        self.audit, self.check, self.k = audit, check, mean_labels
+        self.own, self.all = (labels == 1).sum(0), counts
+        self.plain = priors_from_shares(self.own, self.k)
+        self.audited = priors_from_audit(self.own, truth[audit])
+        self.p = fit_calibration(held, labels, self.plain)
+        refined = fit_calibration(held, labels, self.audited)
+        self.p_audited = refine_calibration(refined, held[audit], truth[audit])
+
+    def thresholds(self):
+        """Macro and micro F1 on the test samples for each rule."""
+        held, labels, k = self.held, self.labels, self.k
+        eb5 = f1_cuts(held, labels, self.plain).thresholds
+        rules = {
+            "one global cut at K": label_cuts(held, labels, self.plain, k).thresholds,
+            "EB5, cap 4x": eb5,
+            "EB5, shares of all training labels": f1_cuts(
+                held, labels, priors_from_shares(self.all, k)
+            ).thresholds,
+            "expected macro F1 from p": expected_f1_cuts(held, self.p(held)),
+            "all validation labels known": true_f1_cuts(held[self.check], self.truth[self.check]),
+            "EB5, K -25 %": self._eb5(0.75 * k),
+            "EB5, K +33 %": self._eb5(min(k / 0.75, len(self.own))),
+            "EB5, 50 rows audited": f1_cuts(held, labels, self.audited).thresholds,
+        }
+        found = {name: f1(self.test >= cuts, self.test_truth) for name, cuts in rules.items()}
+        predicted = self.test >= eb5
+        empty = np.flatnonzero(~predicted.any(1))
+        allowed = np.where(np.isfinite(eb5), self.test, -np.inf)
+        predicted[empty, allowed[empty].argmax(1)] = True
+        return found | {"EB5, top-1 fallback": f1(predicted, self.test_truth)}
+
+    def _eb5(self, k):
+        return f1_cuts(self.held, self.labels, priors_from_shares(self.own, k)).thresholds
+
+    def targets(self):
+        """Precision and recall reached on the test samples where they are asked for; NaN = not reachable."""
+        found = {}
+        for name, priors, p in (
+            ("", self.plain, self.p),
+            (", 50 rows audited", self.audited, self.p_audited),
+        ):
+            for asked in (0.8, 0.9):
+                try:
+                    cuts = precision_cuts(
+                        self.held, self.labels, priors, p(self.held), asked, per_class=False
+                    )
+                    predicted = self.test >= cuts.thresholds
+                    reached = (predicted & self.test_truth).sum() / max(predicted.sum(), 1)
+                except InputError:
+                    reached = np.nan
+                found[f"precision {asked}{name}"] = 100 * float(reached)
+            for kind in ("micro", "per class"):
+                cuts = recall_cuts(self.held, self.labels, priors, 0.8, per_class=kind == "per class")
+                hits, positives = (self.test >= cuts.thresholds) & self.test_truth, self.test_truth.sum(0)
+                recall = hits.sum() / positives.sum()
+                if kind == "per class":
+                    some = (positives > 0) & np.isfinite(cuts.thresholds)
+                    recall = (hits.sum(0)[some] / positives[some]).mean()
+                found[f"recall 0.8 {kind}{name}"] = 100 * float(recall)
+        return found
+
+    def calibration(self):
+        """Calibration error on the test samples in percent of positives, and error of the total."""
+        known = self.labels == 1
+        maps = {
+            "IPW isotonic": self.p,
+            "IPW isotonic, 50 rows audited": self.p_audited,
+            "Platt": _platt(self.held, known, self.k),
+        }
+        q = expit(self.test) if self.test.min() >= 0 else np.exp(log_softmax(self.test, 1))
+        probabilities = {name: p(self.test) for name, p in maps.items()} | {
+            "min(1, K softmax)": np.minimum(1, self.k * q)
+        }
+        return {name: _agreement(p, self.test_truth) for name, p in probabilities.items()}
+
+    def missing(self):
+        """True and expected precision of the first of the list of missing labels, in percent."""
+        unknown = self.labels == 0
+        unknown[self.audit] = False
+        hidden = self.truth & unknown
+        order = np.argsort(-np.where(unknown, self.held, -np.inf), axis=None, kind="stable")
+        order = order[: int(unknown.sum())]
+        expected = {
+            "": hidden_probabilities(self.p(self.held), self.labels).ravel()[order],
+            " audited": hidden_probabilities(self.p_audited(self.held), self.labels).ravel()[order],
+        }
+        found = {"random": {"true": 100 * float(hidden.sum() / unknown.sum())}}
+        for size in LISTS:
+            n = size or max(1, round((self.k - 1) * len(self.held)))
+            if n > len(order) / 2:
+                continue  # hardly a list of the first ones
+            row = {"true": 100 * float(hidden.ravel()[order[:n]].mean()), "size": n}
+            for name, values in expected.items():
+                row[f"expected{name}"] = 100 * float(values[:n].mean())
+                row[f"bias{name}"] = row[f"expected{name}"] - row["true"]
+            found[str(size) if size else "(K-1)N"] = row
+        return found
+
+
+def _platt(scores, known, mean_labels):
+    """Logistic regression of the known labels on the score, shifted such that p sums to K per sample."""
+    z, y = scores.ravel().astype(np.float64), known.ravel()
+    scale = z.std()
+
+    def loss(parameters):
+        a, b = parameters
+        moved = a * z / scale + b
+        error = expit(moved) - y
+        return np.logaddexp(0, np.where(y, -moved, moved)).mean(), [
+            (error * z).mean() / scale,
+            error.mean(),
+        ]
+
+    a = minimize(loss, [1.0, -2.0], jac=True).x[0] / scale
+    b = brentq(lambda b: expit(a * z + b).sum() - mean_labels * len(scores), -1e3, 1e3)
+    return lambda scores: expit(a * scores.astype(np.float64) + b)
+
+
+def _agreement(p, truth):
+    confident = p > CONFIDENT
+    return {
+        "error": 100 * calibration_error(p, truth).error,
+        "total": 100 * float(abs(p.sum() / truth.sum() - 1)),
+        "gap above .8": 100 * float((p - truth)[confident].mean()) if confident.any() else np.nan,
+    }
+
+
+def mean_labels_of_audits(truth, seed):
+    """Mean error of K from audits in percent, and coverage of its interval, over draws of audited samples."""
+    rng, k = np.random.default_rng(seed), truth.sum(1).mean()
+    found = {}
+    for rows in (50, 100, 200):
+        errors, covered = [], []
+        for _ in range(DRAWS["interval"]):
+            interval = mean_labels_interval(truth[rng.integers(0, len(truth), rows)])
+            errors.append(100 * abs(interval.value / k - 1))
+            covered.append(100 * (interval.low <= k <= interval.high))
+        found[str(rows)] = {"error": float(np.mean(errors)), "coverage": float(np.mean(covered))}
+    return found
+
+
+def priors_of_audits(counts, truth, mean_labels, seed):
+    """Error of class priors in percent of labels, without and with audits, and how often gamma warns."""
+    rng, shares = np.random.default_rng(seed), truth.mean(0)
+    plain = priors_from_shares(counts, mean_labels)
+    audits = [
+        priors_from_audit(counts, truth[rng.choice(len(truth), 50, replace=False)])
+        for _ in range(DRAWS["gamma"])
+    ]
+
+    def error(priors):
+        return 100 * float(np.abs(priors.shares - shares).sum() / shares.sum())
+
+    return {
+        "shares": error(plain),
+        "50 rows audited": float(np.mean([error(audit) for audit in audits])),
+        "gamma warns": 100 * float(np.mean([audit.looks_biased for audit in audits])),
+    }
+
+
+def select(candidates, names):
+    """mAP in percent that each way of selecting loses to the best of the candidates."""
+    best = max(candidates[name]["test mAP"] for name in names)
+
+    def loss(scores):
+        return 100 * (best - candidates[names[int(np.argmax(scores))]]["test mAP"])
+
+    sp = np.asarray([candidates[name]["SP"] for name in names])
+    leader = int(sp[:, 0].argmax())
+    found = {"SP": loss(sp[:, 0])}
+    for rows in (50, 100, 200):
+        audit = np.asarray([candidates[name][f"audit {rows}"] for name in names])
+        found[f"audit {rows}"] = loss(audit[:, 0])
+        found[f"SP + audit {rows}"] = loss(_z(sp, leader) + _z(audit, leader))
+    return found
+
+
+def _z(values, leader):
+    """Difference from the leader in its bootstrap standard deviations."""
+    difference = values - values[leader]
+    deviation = np.nanstd(difference[:, 1:], axis=1)
+    return np.divide(difference[:, 0], deviation, out=np.zeros(len(values)), where=deviation > 0)

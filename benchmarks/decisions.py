@@ -1,0 +1,231 @@
+"""Measure decisions from single positives: thresholds, probabilities, missing labels, K, choice of a model.
+
+    python benchmarks/decisions.py measure DIR FOLDER [--spec FILE] [--sets NAME ...] [--seeds 5]
+                                   [--hiding uniform frequency] [--models auto softmax ridge GR]
+    python benchmarks/decisions.py collect FOLDER [--name decisions]
+
+DIR holds the data of the spec: by default the folder `features` of the spec `features` of `spml bench`. FILE
+has sets of the same form (`data: {NAME: {path: ..., mean_labels: K}}`). Labels are hidden uniformly, and with
+frequent classes preferred. The names `digits` and `photographs` stand for networks that are trained on
+images; DIR holds `images/voc2012_animals` and `models`. Scores are kept in FOLDER, and a run that was stopped
+goes on; `collect` writes benchmarks/results/NAME.json and .md. A file .json that is removed is measured again
+from the scores next to it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import time
+from importlib import resources
+from pathlib import Path
+
+import decision_models as models
+import numpy as np
+import torch
+import yaml
+from decision_measures import Measured, mean_labels_of_audits, priors_of_audits
+from decision_pages import page
+
+from spml.config import Config, DataConfig, ModelConfig, OptimConfig
+from spml.runs.summary import versions
+
+RESULTS = Path(__file__).parent / "results"
+AUDITS = "audits"
+TABLES = "## Tables\n\n"
+RATES = (1e-4, 3e-4, 1.2e-3, 5e-3, 2e-2, 8e-2)
+HIDING = {
+    "uniform": {"observe": "single"},
+    "frequency": {"observe": "frequency", "observe_power": 1.0},
+    "salience": {"observe": "salience", "observe_power": 1.0},
+}
+HEADS = {
+    models.AUTO: models.solve_auto,
+    models.SOFTMAX: models.solve_linear,
+    models.RIDGE: models.solve_linear,
+    models.GR: models.train,
+}
+# Networks as in the specs `digits` and `photographs`, with the rates that observed labels selected there.
+NETWORKS = {
+    "digits": {
+        "data": {"path": "digits"},
+        "config": {"mean_labels": 2.34, "epochs": 8, "batch_size": 32},
+        "rates": (6e-3,),
+        "optim": {"schedule": "cosine"},
+        "model": {},
+    },
+    "photographs": {
+        "data": {"path": "images/voc2012_animals/labels.csv", "unlisted": "negative", "size": 96},
+        "config": {"mean_labels": 1.4, "epochs": 4, "batch_size": 32},
+        "rates": (3e-4,),
+        "optim": {"schedule": "cosine", "head_lr_factor": 10.0},
+        "model": {"weights": "models/mobilenetv2_100_tf_bncal.safetensors", "frozen": "no"},
+    },
+}
+
+
+def problem_of_set(settings, root, hiding, seed):
+    """A feature set with hidden labels."""
+    data = DataConfig(
+        path=str(root / settings["path"]),
+        unlisted="negative",
+        observe_seed=seed,
+        split_seed=seed,
+        test_share=settings.get("test_share", 0.0),
+        workers=0,
+        **HIDING[hiding],
+    )
+    return models.Problem(
+        Config(
+            data=data,
+            mean_labels=settings["mean_labels"],
+            model=ModelConfig(scaling="standard"),
+            seed=seed,
+            threads=1,
+            epochs=20,
+            batch_size=settings.get("train", {}).get("batch_size", 128),
+        )
+    )
+
+
+def problem_of_network(name, root, hiding, seed):
+    """Images with hidden labels."""
+    settings = NETWORKS[name]
+    path, weights = settings["data"]["path"], settings["model"].get("weights")
+    data = settings["data"] | ({"path": str(root / path)} if "/" in path else {})
+    model = settings["model"] | ({"weights": str(root / weights)} if weights else {})
+    data = DataConfig(observe_seed=seed, split_seed=seed, workers=0, **data, **HIDING[hiding])
+    optim = OptimConfig(**settings["optim"])
+    return models.Problem(
+        Config(data=data, model=ModelConfig(**model), optim=optim, seed=seed, threads=1, **settings["config"])
+    )
+
+
+def rates_of(folder, name, hiding):
+    """Learning rates of GR to choose from, or the one that the first seed chose."""
+    if name in NETWORKS:
+        return NETWORKS[name]["rates"]
+    path = folder / f"{name}-{hiding}-0-{models.GR}.npz"
+    return [float(np.load(path, allow_pickle=False)["rate"])] if path.exists() else RATES
+
+
+def scores_of(problem, path, model, rates):
+    """Scores of a model, as they were kept or by fitting it."""
+    if path.exists():
+        with np.load(path, allow_pickle=False) as kept:
+            arrays = [kept[name] for name in ("rows", "held", "test")]
+            return models.Scored(*arrays, json.loads(str(kept["candidates"])), float(kept["rate"]))
+    scored = models.train(problem, model, rates) if model == models.GR else HEADS[model](problem, model)
+    part = path.with_suffix(".part.npz")
+    np.savez(part, **(scored._asdict() | {"candidates": json.dumps(scored.candidates)}))
+    part.rename(path)
+    return scored
+
+
+def measure_model(problem, model, scored):
+    """Everything that is decided by the scores of one model."""
+    rows = scored.rows
+    decided = Measured(
+        scored.held,
+        problem.observed[rows],
+        problem.truth[rows],
+        scored.test,
+        problem.test_truth,
+        (problem.observed == 1).sum(0),
+        np.flatnonzero(np.isin(rows, problem.audits[50])),
+        np.flatnonzero(np.isin(rows, problem.val_rows)),
+        problem.mean_labels,
+    )
+    return {
+        "test mAP": 100 * scored.candidates[model]["test mAP"],
+        "samples that decide": len(rows),
+        "thresholds": decided.thresholds(),
+        "targets": decided.targets(),
+        "calibration": decided.calibration(),
+        "missing": decided.missing(),
+        "candidates": scored.candidates,
+    }
+
+
+def measure_audits(problem, seed):
+    """What audits say about K and about class priors."""
+    counts, truth = (problem.observed == 1).sum(0), problem.truth
+    return {
+        "K": mean_labels_of_audits(truth, seed),
+        "priors": priors_of_audits(counts, truth, problem.mean_labels, seed),
+    }
+
+
+def measure(arguments):
+    """Measure all sets, the first seed of each before the second."""
+    root, folder = Path(arguments.root), Path(arguments.folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    text = (resources.files("spml.bench") / "specs" / "features.yaml").read_text(encoding="utf-8")
+    if arguments.spec:
+        text = Path(arguments.spec).read_text(encoding="utf-8")
+    sets = yaml.safe_load(text)["data"]
+    names = arguments.sets or list(sets)
+    for seed, hiding, name in itertools.product(range(arguments.seeds), arguments.hiding, names):
+        wanted = [models.GR] if name in NETWORKS else arguments.models
+        paths = {model: folder / f"{name}-{hiding}-{seed}-{model}.json" for model in [*wanted, AUDITS]}
+        if all(path.exists() for path in paths.values()):
+            continue
+        make = problem_of_network if name in NETWORKS else problem_of_set
+        problem = make(name if name in NETWORKS else sets[name], root, hiding, seed)
+        for model, path in paths.items():
+            if path.exists():
+                continue
+            started = time.process_time()
+            if model == AUDITS:
+                found = measure_audits(problem, seed)
+            else:
+                scored = scores_of(problem, path.with_suffix(".npz"), model, rates_of(folder, name, hiding))
+                found = measure_model(problem, model, scored)
+            found["CPU seconds"] = round(time.process_time() - started, 1)
+            part = path.with_suffix(".part")
+            part.write_text(json.dumps(found))
+            part.rename(path)
+            print(name, hiding, seed, model, found["CPU seconds"], flush=True)
+
+
+def collect(folder, name):
+    """Write the results, and the tables of their page below its introduction, which is written by hand."""
+    kept = {}
+    for path in sorted(Path(folder).glob("*.json")):
+        data, hiding, seed, model = path.stem.rsplit("-", 3)
+        row = kept.setdefault(hiding, {}).setdefault(data, {}).setdefault(int(seed), {})
+        row[model] = json.loads(path.read_text())
+    numbers, text = page({"date": time.strftime("%Y-%m-%d"), "versions": versions()}, kept)
+    (RESULTS / f"{name}.json").write_text(json.dumps(numbers, indent=1) + "\n")
+    path = RESULTS / f"{name}.md"
+    introduction = path.read_text().split(TABLES)[0] if path.exists() else "# Decisions\n\n"
+    path.write_text(introduction + TABLES + text)
+
+
+def main():
+    """Run the command."""
+    torch.set_num_threads(1)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+    measured, collected = commands.add_parser("measure"), commands.add_parser("collect")
+    measured.add_argument("root")
+    for command in (measured, collected):
+        command.add_argument("folder")
+    measured.add_argument("--spec")
+    measured.add_argument("--sets", nargs="+")
+    measured.add_argument("--seeds", type=int, default=5)
+    measured.add_argument("--hiding", nargs="+", default=["uniform", "frequency"], choices=HIDING)
+    measured.add_argument("--models", nargs="+", default=list(HEADS), choices=HEADS)
+    collected.add_argument("--name", default="decisions")
+    arguments = parser.parse_args()
+    if arguments.command == "collect":
+        collect(arguments.folder, arguments.name)
+    else:
+        measure(arguments)
+
+
+if __name__ == "__main__":
+    main()

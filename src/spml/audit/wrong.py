@@ -1,0 +1,97 @@
+"""Given labels that are probably wrong."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ..decisions import Calibration
+from ..errors import InputError
+from ..metrics.arrays import Scores
+from .missing import Floats, HiddenLabels, Labels
+
+DOUBTED = 0.5
+"""Confidence below which a given label is listed: then another class looks more probable."""
+
+_SMALLEST = 1e-12
+
+
+class WrongLabels(NamedTuple):
+    """Known positives that look wrong, the most doubtful one first.
+
+    Attributes:
+        rows: Sample of each label, int64 (M,).
+        columns: Class of each label, int64 (M,).
+        confidence: Confidence in the label, float64 (M,), below .5.
+        rank: 1, 2, ..., int64 (M,).
+    """
+
+    rows: npt.NDArray[np.int64]
+    columns: npt.NDArray[np.int64]
+    confidence: Floats
+    rank: npt.NDArray[np.int64]
+
+
+def rank_wrong_labels(
+    labels: Labels, scores: npt.ArrayLike, *, mean_labels: float, top: int = 0
+) -> WrongLabels:
+    """List known positives in which a model has little confidence.
+
+    The confidence in a known positive is `p / (p + q)`: p is its calibrated probability, as if it were not
+    known, and q the highest probability of a class that is unknown in the same sample. So it is low where the
+    model sees another class instead of the given one. It orders labels and is no probability: how many given
+    labels are wrong can't be told from them, because a hard sample looks just like a wrong label.
+
+    Confidence relative to the other samples of the class was tried as well, on six data sets of which 10 %
+    of the labels had been replaced. It found fewer of them.
+
+    Args:
+        labels, scores, mean_labels: As in `find_missing_labels`.
+        top: Largest number of labels; 0 = any.
+
+    Returns:
+        Labels with a confidence below .5; of equal ones the one with the lowest score first.
+
+    Raises:
+        InputError: An argument does not suit.
+    """
+    return doubtful_labels(HiddenLabels.from_mean_labels(labels, scores, mean_labels), top=top)
+
+
+def doubtful_labels(hidden: HiddenLabels, *, top: int = 0) -> WrongLabels:
+    """List known positives in which a model has little confidence, as `rank_wrong_labels` does.
+
+    Args:
+        hidden: Labels and calibrated scores.
+        top: Largest number of labels; 0 = any.
+
+    Raises:
+        InputError: `top` is negative.
+    """
+    if top < 0:
+        raise InputError(f"top must be at least 0, got {top}")
+    rows, columns = np.nonzero(hidden.labels == 1)
+    scores = hidden.scores[rows, columns]
+    confidence = _confidence(hidden.calibration, scores, _highest_unknown(hidden)[rows])
+    order = np.lexsort((scores, confidence))
+    order = order[confidence[order] < DOUBTED][: top or None]
+    return WrongLabels(rows[order], columns[order], confidence[order], np.arange(1, len(order) + 1))
+
+
+def _highest_unknown(hidden: HiddenLabels) -> Scores:
+    """Highest score of each sample among its unknown classes that can be predicted, (N,); minus infinity
+    where there is none."""
+    highest = np.full(len(hidden.scores), -np.inf, hidden.scores.dtype)
+    for column in np.flatnonzero(hidden.priors.shares > 0):
+        unknown = hidden.labels[:, column] == 0
+        np.maximum(highest, hidden.scores[:, column], out=highest, where=unknown)
+    return highest
+
+
+def _confidence(calibration: Calibration, own: Scores, other: Scores) -> Floats:
+    p = np.maximum(calibration(own), _SMALLEST)
+    q = np.where(np.isneginf(other), 0.0, calibration(other))
+    confidence: Floats = p / (p + q)
+    return confidence

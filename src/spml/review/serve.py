@@ -1,0 +1,107 @@
+"""Serve the page of a review on this machine until it is interrupted."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import socket
+import webbrowser
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import uvicorn
+
+from ..data.phrases import counted
+from ..errors import InputError
+from .app import create_app
+from .pictures import CACHE, Pictures
+from .session import Review, open_data
+
+HOST = "127.0.0.1"
+
+
+class Site(NamedTuple):
+    """A page that is ready to be served.
+
+    Attributes:
+        address: Address with the secret token.
+        server: Server, whose `run` takes the listener.
+        listener: Socket that listens already.
+        review: List under review.
+    """
+
+    address: str
+    server: uvicorn.Server
+    listener: socket.socket
+    review: Review
+
+
+def prepare(folder: Path, reviewer: str, *, port: int = 0, data: str = "") -> Site:
+    """Open a review, and listen at a port. From now on browsers wait for the server to run.
+
+    Args:
+        folder: Folder of the audit.
+        reviewer: Name under which answers are kept.
+        port: Port to listen at; 0 = a free one.
+        data: Path of the data, if it was moved since the audit.
+
+    Raises:
+        InputError: The audit, the data or the database can't be used, or the port is in use.
+    """
+    opened = open_data(folder, data)
+    review = Review(folder, opened, reviewer)
+    pictures = Pictures(opened.records, folder / CACHE, opened.audit.about.config.max_pixels)
+    token = secrets.token_urlsafe(24)
+    app = create_app(review, pictures, token)
+    settings = uvicorn.Config(
+        app, log_level="warning", access_log=False, server_header=False, timeout_graceful_shutdown=3
+    )
+    listener = listen(port)
+    address = f"http://{HOST}:{listener.getsockname()[1]}/{token}/"
+    return Site(address, uvicorn.Server(settings), listener, review)
+
+
+def serve(site: Site, *, browser: bool, report: Callable[[str], None]) -> None:
+    """Serve a page until Ctrl-C.
+
+    Args:
+        site: The page.
+        browser: Whether to open it in the browser.
+        report: Receives what people should know, the address first.
+    """
+    review = site.review
+    entries = counted(len(review.entries.rows), "entry", "entries")
+    report(
+        f"{site.address}\n{entries} to review as {review.reviewer}. Ctrl-C stops: every answer is on disk."
+    )
+    if browser:
+        webbrowser.open(site.address)
+    # uvicorn stops cleanly, then raises the interrupt again.
+    with contextlib.closing(review.store), site.listener, contextlib.suppress(KeyboardInterrupt):
+        site.server.run(sockets=[site.listener])
+    folder = review.store.path.parent
+    report(f"\nThe answers are in {review.store.path}.")
+    report(f"Write them as labels: spml review export {folder} OUTPUT --format csv")
+
+
+def listen(port: int) -> socket.socket:
+    """Listen at a port of this machine, which other machines can't reach.
+
+    Raises:
+        InputError: The port is in use, or may not be used.
+    """
+    listener = socket.socket()
+    listener.setsockopt(
+        socket.SOL_SOCKET, socket.SO_REUSEADDR, 1
+    )  # a port that was left a moment ago is free
+    try:
+        listener.bind((HOST, port))
+        listener.listen()
+    except (OSError, OverflowError) as error:
+        listener.close()
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(
+            f"port {port} can't be used ({reason}). Pass another --port, or leave it out for a free one."
+        ) from error
+    return listener

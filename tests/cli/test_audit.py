@@ -1,0 +1,83 @@
+"""`spml audit` on the command line, and `spml.audit` in Python."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from spml.audit.folder import read_audit
+from spml.cli.main import main
+from tests.faults.test_bad_input import fails
+from tests.runs.test_closed_form_runs import HIDE, make_features
+
+
+@pytest.fixture(scope="module")
+def features(tmp_path_factory):
+    return make_features(tmp_path_factory.mktemp("data") / "features.npz")
+
+
+@pytest.fixture(scope="module")
+def run(features, tmp_path_factory):
+    output = tmp_path_factory.mktemp("runs") / "one run"
+    main(
+        ["train", str(features), *HIDE, "--head", "lda", "--threads", "1", "--mean_labels", "2"]
+        + ["--output", str(output)]
+    )
+    return output
+
+
+def test_an_audit_says_what_is_missing_and_what_to_do_next(run, capsys):
+    main(["audit", str(run), "--top", "40"])
+    printed = capsys.readouterr().out
+    audit = read_audit(run / "audit")
+    lines = printed.splitlines()
+    assert lines[0].startswith("300 samples, 4 classes, 2 labels per sample (stated): 50% of the labels are")
+    assert f"probably missing (probability above .5): {audit.about.probable}" in lines
+    assert (
+        f"listed: 40; expected to be right: about {audit.about.expected:.2g} of 40 (+-15 points if" in printed
+    )
+    header = lines.index("rank  prob.  probably missing  given  file")
+    for line, row in zip(lines[header + 1 : header + 11], audit.missing, strict=False):
+        assert line.split() == [str(row.rank), f"{row.probability:.2f}", row.label, row.given, row.file]
+    assert lines[header + 11] == ""
+    assert lines[header + 12].split() == ["class", "known", "hidden", "separation"]
+    separations = [float(line.split()[3]) for line in lines[header + 13 : header + 17]]
+    assert separations == sorted(separations)
+    assert any(line.startswith("warning: ") and "uniform draw" in line for line in lines)
+    assert lines[-1] == f"next: spml review '{run / 'audit'}'"
+
+
+def test_data_and_its_settings_are_those_of_the_training_unless_stated(run, features, tmp_path):
+    main(["audit", str(run), "--output", str(tmp_path / "one")])
+    main(
+        ["audit", str(run), str(features), "--data.observe_seed", "7", "--output", str(tmp_path / "two")]
+        + ["--mean-labels", "2.2", "--folds", "3", "--per-class", "5"]
+    )
+    one, two = (read_audit(tmp_path / name).about for name in ("one", "two"))
+    changed = {name for name in one.data if one.data[name] != two.data[name]}
+    assert changed == {"observe_seed"}
+    assert one.data["observe"] == "single"
+    assert one.fingerprint != two.fingerprint
+    assert (one.mean_labels, two.mean_labels) == (2.0, 2.2)
+    assert two.how.startswith("3 solutions of lda")
+    assert two.listed == 20
+
+
+def test_mistakes_are_named(run, features, tmp_path, capsys):
+    assert "named twice" in fails(capsys, "audit", str(run), str(features), "--data.path", "other.npz")
+    assert "unknown option --topp" in fails(capsys, "audit", str(run), "--topp", "3")
+    assert "contains no trained model" in fails(capsys, "audit", str(tmp_path), "--folds", "3")
+    error = fails(capsys, "audit", str(run), "--data.val_share", "many")
+    assert "--data.val_share must be a number, got 'many'" in error
+
+
+def test_import_and_help_stay_quick():
+    code = (
+        "import sys, spml; assert 'torch' not in sys.modules and 'numpy' not in sys.modules; "
+        "from spml.cli.main import make_parser; make_parser(with_figures=False); "
+        "assert 'torch' not in sys.modules; "
+        "spml.audit.find_missing_labels; assert 'audit' in spml.__all__"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,0 +1,231 @@
+"""Probabilities: against slow loops without bins, SciPy's likelihood, and a case by hand."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy.optimize import brentq, minimize
+from scipy.special import expit, logit
+
+from spml.decisions import (
+    Calibration,
+    calibration_error,
+    fit_calibration,
+    priors_from_audit,
+    priors_from_shares,
+    refine_calibration,
+)
+from spml.decisions.priors import Priors
+from tests.decisions.simulated import make_world, some_labels
+
+
+def isotonic(values, counts):
+    """Non-decreasing least squares by the min-max formula."""
+    size = len(values)
+    means = [
+        [
+            np.average(values[first : last + 1], weights=counts[first : last + 1])
+            for last in range(first, size)
+        ]
+        for first in range(size)
+    ]
+    return [max(min(means[first][i - first :]) for first in range(i + 1)) for i in range(size)]
+
+
+def slow_calibration(scores, labels, priors):
+    """Probability of each distinct score: the procedure with loops, one bin per distinct score."""
+    samples, _ = scores.shape
+    k = priors.mean_labels
+    v = priors.importance((labels == 1).sum(0))
+    known = [(i, c) for i in range(samples) for c in range(scores.shape[1]) if labels[i, c] == 1]
+    own = {i: sum(row == i for row, _ in known) for i in range(samples)}
+    values = np.unique(scores)
+    counts = np.asarray([(scores == value).sum() for value in values])
+    weight = {pair: k / own[pair[0]] * v[pair[1]] for pair in known}
+    for _ in range(6):
+        target = [sum(w for pair, w in weight.items() if scores[pair] == value) for value in values]
+        fitted = np.clip(isotonic(np.asarray(target) / counts, counts), 0, 1 - 1e-6)
+        with np.errstate(divide="ignore"):
+            odds = logit(fitted)
+        b = brentq(lambda b, odds=odds: expit(odds + b) @ counts - k * samples, -30, 30, xtol=1e-13)
+        p = dict(zip(values.tolist(), expit(odds + b), strict=True))
+        m = {i: sum(p[scores[i, c]] for c in np.flatnonzero(labels[i] == 0)) for i in range(samples)}
+        labelled = [i for i in range(samples) if own[i]]
+        missing = max(k - np.mean([own[i] for i in labelled]), 0)
+        average = np.mean([m[i] for i in labelled])
+        weight = {(i, c): v[c] * (own[i] + missing * m[i] / average) / own[i] for i, c in known}
+        scale = k * len(labelled) / sum(weight.values())
+        weight = {pair: max(1.0, scale * w) for pair, w in weight.items()}
+    return p
+
+
+def check_calibration(scores, labels, priors):
+    expected = slow_calibration(scores, labels, priors)
+    found = fit_calibration(scores, labels, priors)
+    values = np.asarray(list(expected))
+    assert found(values) == pytest.approx(np.asarray(list(expected.values())), abs=1e-6)
+    assert found(scores).sum(1).mean() == pytest.approx(priors.mean_labels, abs=1e-5)
+    return found
+
+
+@pytest.mark.parametrize("levels", [0, 3])
+def test_follows_the_slow_loop_with_one_known_label(levels):
+    world = make_world(0, samples=40, classes=5)
+    scores = np.round(world.scores * levels) / levels if levels else world.scores
+    found = check_calibration(scores, world.observed, priors_from_shares((world.observed == 1).sum(0), 2.2))
+    assert len(np.unique(found.probabilities)) > 3
+
+
+def test_follows_the_slow_loop_with_an_audit():
+    world = make_world(1, samples=45, classes=5)
+    ratio = np.asarray([0.1, 0.4, 1.0, 3.0, 9.0])
+    shares = 2.2 * world.observed.mean(0) * ratio
+    priors = Priors(shares, 2.2, "audit", 0.5)
+    assert priors.importance((world.observed == 1).sum(0)) == pytest.approx(np.clip(ratio, 0.2, 5))
+    check_calibration(world.scores, world.observed, priors)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_follows_the_slow_loop_with_none_one_and_several_known_labels(seed):
+    rng = np.random.default_rng(seed)
+    labels = some_labels(rng, (45, 4))
+    scores = rng.normal(labels, 1.0)
+    check_calibration(scores, labels, priors_from_shares((labels == 1).sum(0), 2.0))
+
+
+def test_with_all_labels_known_it_is_isotonic_regression():
+    rng = np.random.default_rng(0)
+    truth = rng.random((50, 4)) < 0.4
+    labels = np.where(truth, 1, -1).astype(np.int8)
+    scores = rng.normal(truth, 1.0)
+    some = truth.any(1)
+    scores, labels, truth = scores[some], labels[some], truth[some]
+    found = fit_calibration(scores, labels, priors_from_shares(truth.sum(0), truth.sum(1).mean(), "labels"))
+    order = np.argsort(scores.ravel())
+    plain = isotonic(truth.ravel()[order].astype(float), np.ones(truth.size))
+    assert found(scores.ravel()[order]) == pytest.approx(np.asarray(plain), abs=1e-5)
+
+
+def test_more_scores_than_bins_give_about_the_same():
+    world = make_world(2)
+    priors = priors_from_shares((world.observed == 1).sum(0), world.mean_labels)
+    found = fit_calibration(world.scores.astype(np.float32), world.observed, priors)
+    p = found(world.scores)
+    assert p.sum(1).mean() == pytest.approx(world.mean_labels, rel=0.005)
+    assert calibration_error(p, world.truth).error < 0.12
+    assert len(found.scores) < 3000
+
+
+@pytest.mark.long
+def test_probabilities_and_totals_are_right_where_the_assumption_holds():
+    gaps, errors, precision = [], [], []
+    for seed in range(20):
+        world = make_world(seed)
+        p = fit_calibration(
+            world.scores, world.observed, priors_from_shares((world.observed == 1).sum(0), world.mean_labels)
+        )(world.scores)
+        errors.append(calibration_error(p, world.truth).error)
+        for low, high in ((0.02, 0.2), (0.2, 0.5), (0.5, 0.8)):
+            inside = (p >= low) & (p < high)
+            gaps.append([p[inside].mean() - world.truth[inside].mean()])
+        precision.append(p[p > 0.5].mean() - world.truth[p > 0.5].mean())
+    assert np.mean(errors) < 0.08
+    assert np.abs(np.mean(np.reshape(gaps, (20, 3)), 0)).max() < 0.03
+    assert abs(np.mean(precision)) < 0.03
+
+
+def test_properties():
+    world = make_world(3, samples=300, classes=6)
+    priors = priors_from_shares((world.observed == 1).sum(0), world.mean_labels)
+    found = fit_calibration(world.scores, world.observed, priors)
+    assert (np.diff(found.scores) > 0).all()
+    assert (np.diff(found.probabilities) >= 0).all()
+    assert found.probabilities.min() >= 0
+    assert found.probabilities.max() <= 1
+    assert found([-1e30, 1e30]).tolist() == [found.probabilities[0], found.probabilities[-1]]
+    rows, columns = np.random.default_rng(0).permutation(len(world.scores)), [3, 0, 5, 1, 2, 4]
+    moved = priors._replace(shares=priors.shares[columns])
+    other = fit_calibration(world.scores[rows][:, columns], world.observed[rows][:, columns], moved)
+    assert other(world.scores) == pytest.approx(found(world.scores), abs=1e-7)
+    # One increasing map of all scores changes no probability.
+    mapped = fit_calibration(np.exp(world.scores / 2), world.observed, priors)
+    assert mapped(np.exp(world.scores / 2)) == pytest.approx(found(world.scores), abs=1e-7)
+
+
+def test_refining_minimises_the_penalised_likelihood():
+    world = make_world(4, samples=600, classes=6)
+    calibration = Calibration(np.asarray([-6.0, 0, 6]), expit(np.asarray([-4.0, 0.5, 3])))
+    scores, truth = world.scores[:50], world.truth[:50]
+    p = np.clip(calibration(scores), 1e-6, 1 - 1e-6)
+
+    def loss(parameters):
+        a, b = parameters
+        moved = expit(a * logit(p) + b)
+        likelihood = -np.log(np.where(truth, moved, 1 - moved)).sum()
+        return likelihood + ((a - 1) / 0.3) ** 2 / 2 + b**2 / 2
+
+    a, b = minimize(loss, [1.0, 0.0], method="Nelder-Mead", options={"xatol": 1e-9, "fatol": 1e-10}).x
+    refined = refine_calibration(calibration, scores, truth)
+    assert abs(b) > 0.3  # the calibration was wrong
+    assert (refined.scores == calibration.scores).all()
+    assert refined.probabilities == pytest.approx(expit(a * logit(calibration.probabilities) + b), abs=1e-4)
+
+
+def test_refining_with_nothing_new_changes_little_and_stays_monotone():
+    world = make_world(5)
+    priors = priors_from_shares((world.observed == 1).sum(0), world.mean_labels)
+    calibration = fit_calibration(world.scores, world.observed, priors)
+    refined = refine_calibration(calibration, world.scores, world.truth)
+    assert refined(world.scores).sum() == pytest.approx(world.truth.sum(), rel=0.01)
+    against = refine_calibration(calibration, world.scores[:50], ~world.truth[:50])
+    for result in (refined, against):
+        assert (np.diff(result.probabilities) >= 0).all()
+        assert Calibration.from_dict(result.to_dict())(0.3) == result(0.3)
+
+
+@pytest.mark.long
+def test_an_audit_mends_probabilities_under_bias():
+    before, after = [], []
+    for seed in range(10):
+        world = make_world(seed, power=1.0)
+        positives = (world.observed == 1).sum(0)
+        plain = fit_calibration(
+            world.scores, world.observed, priors_from_shares(positives, world.mean_labels)
+        )
+        priors = priors_from_audit(positives, world.truth[:100])
+        audited = fit_calibration(world.scores, world.observed, priors)
+        audited = refine_calibration(audited, world.scores[:100], world.truth[:100])
+        before.append(calibration_error(plain(world.scores), world.truth).error)
+        after.append(calibration_error(audited(world.scores), world.truth).error)
+    assert np.mean(after) < 0.75 * np.mean(before)
+
+
+def test_calibration_error_by_hand():
+    p = [[0.05, 0.15, 1.0], [0.08, 0.55, 0.95]]
+    truth = [[False, True, True], [False, False, True]]
+    found = calibration_error(p, truth, bins=10)
+    # Bins 0, 1, 5, 9: |.13 - 0|, |.15 - 1|, |.55 - 0|, |1.95 - 2|, over 3 positives.
+    assert found.error == pytest.approx((0.13 + 0.85 + 0.55 + 0.05) / 3)
+    assert found.counts.tolist() == [2, 1, 0, 0, 0, 1, 0, 0, 0, 2]
+    assert found.expected[[0, 1, 5, 9]].tolist() == pytest.approx([0.065, 0.15, 0.55, 0.975])
+    assert found.observed[[0, 1, 5, 9]].tolist() == [0, 1, 0, 1]
+    assert np.isnan(found.expected[2])
+    assert np.isnan(found.observed[2])
+
+
+@pytest.mark.parametrize(
+    "knots",
+    [
+        {"scores": [], "probabilities": []},
+        {"scores": [0.0, 1.0], "probabilities": [0.1]},
+        {"scores": [1.0, 0.0], "probabilities": [0.1, 0.2]},
+        {"scores": [0.0, 1.0], "probabilities": [0.3, 0.2]},
+        {"scores": [0.0, 1.0], "probabilities": [0.3, 1.2]},
+        {"scores": [0.0, math.inf], "probabilities": [0.3, 0.4]},
+    ],
+)
+def test_knots_that_are_no_calibration_are_refused(knots):
+    with pytest.raises(ValueError, match="knots must be"):
+        Calibration.from_dict(knots)

@@ -1,0 +1,130 @@
+"""The server as a process: its address, its end, and what survives a kill."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+
+import pytest
+
+from spml.errors import InputError
+from spml.review.export import reviewed
+from spml.review.serve import listen, prepare, serve
+from tests.review.browser import Server, process
+from tests.review.conftest import make_audit
+
+httpx = pytest.importorskip("httpx")
+
+
+def test_a_free_port_of_this_machine_only():
+    with listen(0) as listener:
+        host, port = listener.getsockname()
+        assert host == "127.0.0.1"
+        assert port > 0
+        with pytest.raises(InputError, match=f"port {port} can't be used"):
+            listen(port)
+
+
+def test_ctrl_c_ends_with_where_the_answers_are(audit, monkeypatch):
+    def interrupt(sockets):
+        raise KeyboardInterrupt
+
+    opened, lines = [], []
+    monkeypatch.setattr("webbrowser.open", opened.append)
+    for browser in (False, True):
+        site = prepare(audit, "ann")
+        monkeypatch.setattr(site.server, "run", interrupt)
+        serve(site, browser=browser, report=lines.append)
+    assert opened == [site.address]
+    assert lines[-3:] == [
+        f"{site.address}\n8 entries to review as ann. Ctrl-C stops: every answer is on disk.",
+        f"\nThe answers are in {audit / 'review.sqlite'}.",
+        f"Write them as labels: spml review export {audit} OUTPUT --format csv",
+    ]
+
+
+def many(folder, count):
+    photos = {f"{row:03}.png": ("cat", {"dog": 0.9, "bird": 0.4}) for row in range(count)}
+    return make_audit(folder, {**photos, "y.png": ("bird", {}), "z.png": ("dog", {})}, size=(12, 12))
+
+
+@pytest.mark.long
+def test_the_address_has_a_secret_and_the_end_says_where_the_answers_are(tmp_path):
+    audit = make_audit(tmp_path)
+    with process(audit) as server, process(audit) as other:
+        tokens = [each.address.split("/")[3] for each in (server, other)]
+        assert tokens[0] != tokens[1]
+        assert min(map(len, tokens)) >= 32
+        assert httpx.get(server.address).status_code == 200
+        assert httpx.get(server.address.replace(tokens[0], tokens[1])).status_code == 403
+        code, out, err = server.interrupt()
+    assert (code, err) == (0, "")
+    assert f"The answers are in {audit / 'review.sqlite'}." in out
+    assert f"spml review export {audit} OUTPUT --format csv" in out
+
+
+@pytest.mark.long
+def test_kill_9_during_200_decisions_loses_none(tmp_path):
+    """The server is killed three times while answers come in; each that it confirmed is there."""
+    audit = many(tmp_path, 200)
+    confirmed: dict[tuple[int, int], str] = {}
+    questions = [(sample, column) for sample in range(200) for column in (2, 0)][:200]
+    answers = ("yes", "no", "unsure")
+    waiting = list(enumerate(questions))
+    kills = 0
+    while waiting:
+        server = Server(audit)
+        killer = threading.Timer(0.1 + 0.1 * kills, server.process.kill)
+        with httpx.Client(base_url=server.address) as client:
+            client.get("api/about")
+            if kills < 3:
+                killer.start()
+            while waiting:
+                number, (sample, column) = waiting[0]
+                given = {"sample": sample, "column": column, "answer": answers[number % 3]}
+                try:
+                    response = client.post("api/decide", json=given)
+                except httpx.TransportError:
+                    break
+                assert response.status_code == 200
+                confirmed[sample, column] = answers[number % 3]
+                waiting.pop(0)
+        killer.cancel()
+        server.kill()
+        kills += 1
+    assert kills > 1
+    assert len(confirmed) == 200
+    with sqlite3.connect(audit / "review.sqlite") as database:
+        assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+        rows = database.execute("SELECT file, label, answer FROM decisions ORDER BY id").fetchall()
+    kept = {(int(file[:3]), {"bird": 0, "dog": 2}[label]): answer for file, label, answer in rows}
+    assert kept == confirmed
+    # An answer may have been committed right before the kill, and given again.
+    assert 200 <= len(rows) <= 200 + kills
+    assert reviewed(audit).notes[0] == "67 known positives and 67 known negatives from the review."
+
+
+@pytest.mark.long
+def test_two_reviewers_at_once(tmp_path):
+    audit = many(tmp_path, 60)
+    with process(audit) as ann, process(audit, reviewer="ben") as ben:
+
+        def review(server, answer):
+            with httpx.Client(base_url=server.address, timeout=60) as client:
+                for sample in range(60):
+                    given = {"sample": sample, "column": 2, "answer": answer(sample)}
+                    assert client.post("api/decide", json=given).status_code == 200
+
+        people = [
+            threading.Thread(target=review, args=(ann, lambda sample: "yes")),
+            threading.Thread(target=review, args=(ben, lambda sample: "no" if sample % 3 == 0 else "yes")),
+        ]
+        for person in people:
+            person.start()
+        for person in people:
+            person.join()
+        progress = httpx.get(f"{ann.address}api/queue").json()["progress"]
+        assert (progress["yes"], progress["no"], progress["conflicts"]) == (40, 0, 20)
+    records, notes = reviewed(audit)
+    assert records.labels.to_ternary()[:60, 2].tolist() == [0, 1, 1] * 20
+    assert notes[1].startswith("20 labels are not written, since reviewers disagree.")

@@ -1,0 +1,202 @@
+"""Models fitted again without a part of the training samples."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import spml
+from spml.errors import InputError
+from spml.labels import ObservedLabels
+from spml.runs import refits
+from spml.runs.console import Console
+from spml.runs.held_out import read_held_out
+from spml.runs.out_of_fold import TrainedRun
+from spml.runs.resolve import resolve
+from tests.runs.test_closed_form_runs import make_features
+
+QUIET = Console(silent=True)
+HIDDEN = {"unlisted": "negative", "observe": "single"}
+
+
+@pytest.fixture(scope="module")
+def features(tmp_path_factory):
+    return make_features(tmp_path_factory.mktemp("data") / "features.npz")
+
+
+@pytest.fixture(scope="module")
+def train(features, tmp_path_factory):
+    """Trains a run and opens its data."""
+
+    def make(**settings):
+        folder = tmp_path_factory.mktemp("runs") / "run"
+        spml.train(
+            features, data=HIDDEN, threads=1, output=str(folder), mean_labels=2.0, quiet=True, **settings
+        )
+        trained = TrainedRun(folder)
+        return trained, trained.open(trained.config.data, QUIET)
+
+    return make
+
+
+def solved_head(trained, data):
+    run = resolve(trained.config, lambda config, start: (data, trained.model.spec))
+    return refits.SolvedHead(run, trained.folder, trained.model.backbone, QUIET)
+
+
+def test_parts_have_the_same_share_of_every_class():
+    generator = np.random.default_rng(0)
+    index = generator.choice(5, 203, p=[0.5, 0.3, 0.1, 0.06, 0.04])
+    parts = refits.draw_folds(ObservedLabels.from_index(index, 5), 5, seed=3)
+    assert sorted(np.bincount(parts)) == [40, 40, 41, 41, 41]
+    for column in range(5):
+        counts = np.bincount(parts[index == column], minlength=5)
+        assert counts.max() - counts.min() <= 1
+    other = refits.draw_folds(ObservedLabels.from_index(index, 5), 5, seed=4)
+    assert (parts != other).any()
+
+
+def test_a_sample_with_several_labels_counts_for_the_rarest():
+    matrix = np.zeros((40, 3), np.int8)
+    matrix[:, 0] = 1
+    matrix[:8, 1] = 1
+    matrix[20:24, 2] = 1
+    parts = refits.draw_folds(ObservedLabels.from_ternary(matrix), 4, seed=0)
+    assert np.bincount(parts[:8]).tolist() == [2, 2, 2, 2]
+    assert np.bincount(parts[20:24]).tolist() == [1, 1, 1, 1]
+
+
+def test_a_part_takes_the_place_of_the_validation_samples(train):
+    _, data = train(model={"head": "ridge"})
+    held = np.arange(160) % 3 == 0
+    part = refits.without(data, held)
+    assert set(part.splits) == {"train", "val"}
+    whole = data.splits["train"]
+    assert part.splits["val"].ids == tuple(np.asarray(whole.ids)[held])
+    assert part.splits["val"].observed == whole.observed.take(np.flatnonzero(held))
+    np.testing.assert_array_equal(part.splits["train"].inputs.dense(range(3)), whole.inputs.dense([1, 2, 4]))
+    assert part.truth == {}
+
+
+def test_ridge_is_solved_on_the_other_samples_with_the_penalty_of_the_run(train):
+    trained, data = train(model={"head": "ridge", "scaling": "standard"})
+    held = np.arange(160) % 5 == 2
+    found = solved_head(trained, data).score(held)
+    samples = data.splits["train"]
+    matrix, labels = samples.inputs.dense(range(160)).astype(np.float64), samples.observed.to_multi_hot()
+    rest, shown = matrix[~held], labels[~held].astype(np.float64)
+    mean, deviation = rest.mean(0), rest.std(0)
+    x = (rest - mean) / deviation
+    penalty = refits.read_summary(trained.folder)["selected"]["penalty"]
+    assert penalty != "infinity"
+    covariance = x.T @ x / len(x)
+    share = shown.mean(0)
+    weights = np.linalg.solve(
+        covariance + penalty * np.trace(covariance) / 10 * np.eye(10), x.T @ (shown - share) / len(x)
+    )
+    estimate = share + (matrix[held] - mean) / deviation @ weights
+    expected = 4 * (2.0 * estimate / share.sum() - 0.5)
+    np.testing.assert_allclose(found, expected, atol=2e-4)
+
+
+def test_the_validation_samples_are_scored_as_in_training(train):
+    for settings in ({"model": {"head": "lda"}}, {"method": "auto"}):
+        trained, data = train(**settings)
+        kept = read_held_out(trained.folder)
+        row = {name: number for number, name in enumerate(kept.ids)}
+        expected = kept.scores[[row[name] for name in data.splits["val"].ids]]
+        np.testing.assert_allclose(solved_head(trained, data).score(), expected, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "settings", [{"model": {"head": "lda"}}, {"method": "softmax", "optim": {"name": "lbfgs"}}]
+)
+def test_the_labels_of_the_part_change_nothing(train, settings):
+    trained, data = train(**settings)
+    held = np.arange(160) < 32
+    before = solved_head(trained, data).score(held)
+    train_part = data.splits["train"]
+    other = train_part.observed.index.copy()
+    other[:32] = (other[:32] + 1) % 4
+    changed = replace(train_part, observed=ObservedLabels.from_index(other, 4))
+    data = replace(data, splits={**data.splits, "train": changed})
+    np.testing.assert_allclose(solved_head(trained, data).score(held), before, atol=1e-5)
+
+
+def fold_scores(trained, data, folder, parts, overwrite=False, **changes):
+    config = replace(trained.config, **changes)
+    folds = refits.train_folds(
+        config, data, trained.model.spec, parts, folder, overwrite=overwrite, console=QUIET
+    )
+    return list(folds)
+
+
+def test_a_model_is_trained_without_each_part(train, tmp_path, monkeypatch):
+    trained, data = train(method="gr", epochs=2, batch_size=32)
+    parts = np.arange(160) % 2
+    found = fold_scores(trained, data, tmp_path, parts)
+    assert [held.sum() for held, _ in found] == [80, 80]
+    ids = np.asarray(data.splits["train"].ids)
+    for number, (held, scores) in enumerate(found):
+        np.testing.assert_array_equal(held, parts == number)
+        own = tmp_path / f"fold-{number + 1}-of-2"
+        kept = read_held_out(own)
+        assert kept.ids == tuple(ids[held])
+        np.testing.assert_array_equal(kept.scores, scores)
+        summary = json.loads((own / "summary.json").read_text())
+        assert summary["data"]["samples"] == {"train": 80, "val": 80}
+    # What is finished is not trained again.
+    monkeypatch.setattr(refits, "run_training", pytest.fail)
+    for (held, scores), (again, same) in zip(found, fold_scores(trained, data, tmp_path, parts), strict=True):
+        np.testing.assert_array_equal(held, again)
+        np.testing.assert_array_equal(scores, same)
+
+
+def test_an_interrupted_training_goes_on(train, tmp_path, monkeypatch):
+    trained, data = train(method="gr", epochs=2, batch_size=32)
+    parts = np.arange(160) % 2
+    whole = fold_scores(trained, data, tmp_path / "whole", parts)
+    run, calls = refits.run_training, []
+
+    def interrupted(config, **options):
+        calls.append((config.output[-11:], options["resume"]))
+        folder = run(config, **options)
+        if len(calls) == 2:
+            (folder / "summary.json").unlink()
+            raise KeyboardInterrupt
+        return folder
+
+    monkeypatch.setattr(refits, "run_training", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        fold_scores(trained, data, tmp_path / "killed", parts)
+    found = fold_scores(trained, data, tmp_path / "killed", parts)
+    assert calls == [("fold-1-of-2", False), ("fold-2-of-2", False), ("fold-2-of-2", True)]
+    for (_, scores), (_, expected) in zip(found, whole, strict=True):
+        np.testing.assert_allclose(scores, expected, atol=1e-6)
+
+
+def test_a_training_with_other_settings_is_replaced_on_request_only(train, tmp_path):
+    trained, data = train(method="gr", epochs=1, batch_size=32)
+    parts = np.arange(160) % 2
+    fold_scores(trained, data, tmp_path, parts)
+    with pytest.raises(InputError, match="already holds a run"):
+        fold_scores(trained, data, tmp_path, parts, epochs=2)
+    fold_scores(trained, data, tmp_path, parts, epochs=2, overwrite=True)
+    assert len((tmp_path / "fold-2-of-2" / "metrics.jsonl").read_text().splitlines()) == 2
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"selected": {}, "data": 1}', '{"selected": 1}'])
+def test_a_damaged_summary_is_named(tmp_path, content):
+    (tmp_path / "summary.json").write_text(content)
+    with pytest.raises(InputError, match=r"summary\.json: can't be read"):
+        refits.read_summary(tmp_path)
+
+
+def test_a_run_that_does_not_say_its_penalty_is_refused(train):
+    trained, data = train(model={"head": "ridge"})
+    (trained.folder / "metrics.jsonl").write_text('{"penalty": 7}\n')
+    with pytest.raises(InputError, match="which penalty the run chose"):
+        solved_head(trained, data)
