@@ -6,7 +6,7 @@ PHOTOS is a folder of JPEG files. 2,000 of them are copied (each several times i
 made-up labels and an audit with two entries each, of random probability; answers are made up, too.
 
 Start: seconds from the command to its address, and from opening the address to the first photo, with no
-reduced copies of photos from before. Keyboard: 300 answers, one key each, where the next key is pressed as
+small copies of photos from before. Keyboard: 300 answers, one key each, where the next key is pressed as
 soon as the page shows the next question and its photo: what the page allows, not what a person does.
 Scrolling: the overview of 10,000 photos (each of the 2,000 five times) from one end to the other in 5
 seconds, as the time between two frames; and the time until all photos in sight are there after a jump.
@@ -76,7 +76,8 @@ _JUMP = """async () => {
   });
   await new Promise(requestAnimationFrame);
   await new Promise(requestAnimationFrame);
-  while (!inSight().every((image) => image.src && image.complete)) await new Promise((done) => setTimeout(done, 5));
+  const loaded = (image) => image.src && image.complete;
+  while (!inSight().every(loaded)) await new Promise((done) => setTimeout(done, 5));
   return performance.now() - start;
 }"""
 

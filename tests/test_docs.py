@@ -374,6 +374,31 @@ def test_the_page_on_labels_is_made_from_the_committed_results():
     assert f"| {100 * np.mean(scores):.1f} ± {100 * np.std(scores, ddof=1):.1f} |" in page
 
 
+def test_the_page_on_audits(tmp_path, monkeypatch, capsys):
+    page = (ROOT / "docs" / "audit.md").read_text(encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    generator = np.random.default_rng(0)
+    truth = generator.random((400, 6)) < 0.3
+    truth[np.arange(400), generator.integers(0, 6, 400)] = True
+    features = truth @ generator.normal(size=(6, 12)) + 0.5 * generator.normal(size=(400, 12))
+    known = np.argmax(truth * generator.random(truth.shape), axis=1)
+    np.savez("features.npz", X=features.astype(np.float32), Y=known, classes=np.array(list("abcdef")))
+    for kind, text in re.findall(r"^```(\w*)\n(.*?)^```", page, re.S | re.M):
+        if kind == "python":
+            names: dict[str, np.ndarray] = {}
+            exec(compile(text, "audit.md", "exec"), names)
+            yield_of_example, right = capsys.readouterr().out.splitlines()
+            assert f"# {yield_of_example.partition('points')[0]}" in text
+            assert f"# {right}\n" in text
+            continue
+        for command in text.splitlines():
+            main([*shlex.split(command)[1:], *(["--threads", "1"] if " train " in command else [])])
+    for folder in (Path("runs/features/audit"), Path("audits/first")):
+        assert {path.name for path in folder.iterdir()} == {
+            "audit.json", "audit.png", "classes.csv", "missing.csv", "wrong.csv",
+        }  # fmt: skip
+
+
 def test_the_page_on_audit_samples_is_made_from_the_committed_results():
     audit_sample = importlib.import_module("audit_sample")
     measured = json.loads((audit_sample.RESULTS / "audit_sample.json").read_text())

@@ -44,7 +44,7 @@ def rank_wrong_labels(
     model sees another class instead of the given one. It orders labels and is no probability: how many given
     labels are wrong can't be told from them, because a hard sample looks just like a wrong label.
 
-    Confidence relative to the other samples of the class was tried as well, on seven data sets of which 10 %
+    Confidence relative to the other samples of the class was tried as well, on six data sets of which 10 %
     of the labels had been replaced. It found fewer of them.
 
     Args:

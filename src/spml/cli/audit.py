@@ -50,7 +50,7 @@ def add_audit_command(commands: Any) -> None:
     parser.add_argument("--top", type=int, default=1000, help="most labels that are listed; 0 = all")
     parser.add_argument("--per_class", type=int, default=0, help="most labels of a class; 0 = any")
     parser.add_argument(
-        "--min_probability", type=float, default=0.0, help="least probability of a label that is listed"
+        "--min_probability", type=float, default=0.05, help="least probability of a label that is listed"
     )
     parser.add_argument(
         "--mean_labels",
@@ -75,6 +75,7 @@ def run_audit_command(arguments: Namespace) -> None:
         InputError: Run, data or output do not suit.
         SpmlError: A training failed or was interrupted.
     """
+    from ..engine import Interrupted
     from ..errors import InputError
     from ..runs.audit import Limits, run_audit
     from ..runs.console import Console
@@ -88,17 +89,20 @@ def run_audit_command(arguments: Namespace) -> None:
             )
         settings["path"] = arguments.data_path
     output = Path(arguments.output or Path(arguments.run) / _OUTPUT)
-    audit, health = run_audit(
-        Path(arguments.run),
-        settings,
-        output=output,
-        folds=arguments.folds,
-        limits=Limits(arguments.top, arguments.per_class, arguments.min_probability),
-        mean_labels=arguments.mean_labels,
-        form=arguments.format,
-        overwrite=arguments.overwrite,
-        engine=Engine(arguments.batch_size, arguments.workers, arguments.device, Console()),
-    )
+    try:
+        audit, health = run_audit(
+            Path(arguments.run),
+            settings,
+            output=output,
+            folds=arguments.folds,
+            limits=Limits(arguments.top, arguments.per_class, arguments.min_probability),
+            mean_labels=arguments.mean_labels,
+            form=arguments.format,
+            overwrite=arguments.overwrite,
+            engine=Engine(arguments.batch_size, arguments.workers, arguments.device, Console()),
+        )
+    except Interrupted as stop:
+        raise Interrupted(f"{stop}; the same command goes on with what is saved.") from stop
     for line in describe_audit(output, audit, health):
         print(line)
 

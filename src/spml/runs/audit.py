@@ -29,7 +29,7 @@ from ..audit.report import ClassSummary, summarise_classes, summarise_health
 from ..audit.wrong import doubtful_labels
 from ..config import from_dict
 from ..data import Dataset
-from ..decisions import HOW_TO_KNOW_K, priors_from_shares
+from ..decisions import priors_from_shares
 from ..errors import InputError
 from ..files import check_folder
 from .out_of_fold import Scored, TrainedRun, score_samples
@@ -52,7 +52,7 @@ class Limits(NamedTuple):
 
     top: int = 1000
     per_class: int = 0
-    min_probability: float = 0.0
+    min_probability: float = 0.05
 
 
 DEFAULT_LIMITS = Limits()
@@ -172,7 +172,11 @@ def _mean_labels(stated: float | None, trained: TrainedRun) -> _MeanLabels:
     if policy is not None and policy.mean_labels.source != "default":
         return _MeanLabels(policy.mean_labels.value, policy.mean_labels.source)
     if trained.config.mean_labels is None:
-        raise InputError(HOW_TO_KNOW_K)
+        raise InputError(
+            "The mean number of labels per sample K is not known, and single positives can't reveal it: "
+            "state it (--mean_labels K), or label 50 or more random samples in full (spml audit sample, then "
+            "spml audit use)."
+        )
     return _MeanLabels(trained.config.mean_labels, "stated")
 
 

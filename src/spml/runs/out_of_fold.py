@@ -21,7 +21,7 @@ from ..labels import ObservedLabels
 from . import folder as run_files
 from .api import Run
 from .console import Console
-from .fine_tune import HEAD
+from .fine_tune import HEAD, TUNED
 from .held_out import read_held_out
 from .predict import Engine, check_kind
 from .refits import SolvedHead, draw_folds, read_summary, train_folds
@@ -213,6 +213,8 @@ class _Scorer:
             run.spec,
             _parts(train, folds, config),
             folder,
+            # The head and the network differ in the scale of their scores, and this run has kept the network.
+            within=TUNED if run.fine_tunes else "",
             overwrite=overwrite,
             console=self._console,
         ):

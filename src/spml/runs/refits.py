@@ -143,6 +143,7 @@ def train_folds(
     parts: Rows,
     folder: Path,
     *,
+    within: str = "",
     overwrite: bool,
     console: Console,
 ) -> Iterator[tuple[npt.NDArray[np.bool_], Scores]]:
@@ -157,6 +158,8 @@ def train_folds(
         spec: Backbone that the data was opened for.
         parts: Part of each training sample, int64 (N,).
         folder: Folder for the folders of the trainings.
+        within: Name of the folder in that of a training that holds the model which scores; by default the
+            training itself.
         overwrite: Replace a training with other settings or data.
         console: Shows progress.
 
@@ -186,7 +189,7 @@ def train_folds(
                 console=console,
                 open_data=open_part,
             )
-        yield held, _scores_of_part(own, part)
+        yield held, _scores_of_part(own / within, part)
 
 
 def _opener(
