@@ -70,6 +70,22 @@ def test_the_best_of_both_and_its_lead(models):
     assert (alone.best, alone.lead, alone.contenders["b"].z) == ("b", math.inf, 0)
 
 
+def test_the_lead_is_that_between_the_two_best_also_where_both_beat_the_best_by_the_sp_score(models):
+    noisy, (labels, truth) = models
+    noise = np.random.default_rng(5).normal(size=(3, *truth.shape))
+    scores = {name: noisy["a"] + 0.3 * noise[number] for number, name in enumerate("xyz")}
+    reference, second, third = compare_models(scores, labels, 2.0, 60).tie_set
+    audited = {reference: noisy["c"], second: noisy["b"], third: noisy["a"]}
+    selection = select_by_audit(scores, labels, 2.0, audited, truth, draws=60)
+    order = sorted(scores, key=lambda name: selection.contenders[name].z)
+    assert order[2] == selection.by_observed == reference
+    pair = {name: scores[name] for name in order[:2]}
+    between = select_by_audit(pair, labels, 2.0, audited, truth, draws=60).contenders
+    assert selection.lead == pytest.approx(between[order[1]].z - between[order[0]].z)
+    apart = selection.contenders[order[1]].z - selection.contenders[order[0]].z
+    assert selection.lead != pytest.approx(apart, rel=0.05)
+
+
 def test_a_clear_audit_outvotes_the_sp_score(models):
     scores, (labels, truth) = models
     rows = np.arange(100)
