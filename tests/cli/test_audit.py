@@ -9,6 +9,8 @@ import pytest
 
 from spml.audit.folder import read_audit
 from spml.cli.main import main
+from spml.engine import Interrupted
+from spml.runs import audit as auditing
 from tests.faults.test_bad_input import fails
 from tests.runs.test_closed_form_runs import HIDE, make_features
 
@@ -63,6 +65,15 @@ def test_data_and_its_settings_are_those_of_the_training_unless_stated(run, feat
     assert (one.mean_labels, two.mean_labels) == (2.0, 2.2)
     assert two.how.startswith("3 solutions of lda")
     assert two.listed == 20
+
+
+def test_an_interrupted_audit_says_how_it_goes_on(run, tmp_path, capsys, monkeypatch):
+    def interrupted(*arguments, **options):
+        raise Interrupted("stopped after epoch 3")
+
+    monkeypatch.setattr(auditing, "score_samples", interrupted)
+    said = fails(capsys, "audit", str(run), "--output", str(tmp_path / "audit"), code=130)
+    assert said.strip() == "spml audit: stopped after epoch 3; the same command goes on with what is saved."
 
 
 def test_mistakes_are_named(run, features, tmp_path, capsys):

@@ -14,6 +14,11 @@ CLASSES = [ClassBar("cat", 30, 10.0, True), ClassBar("dog", 10, 40.0, True), Cla
 PRECISION = np.linspace(1, 0.5, 200)
 
 
+def grey(image):
+    """Number of pixels of each column that have the colour of the mark; text has a few of them, too."""
+    return np.bincount(positions(image, MISSED)[:, 1], minlength=image.shape[1])
+
+
 def test_bars_are_as_long_as_the_classes_have_labels(tmp_path: Path) -> None:
     audit_sheet(tmp_path / "a.png", CLASSES, PRECISION, 100)
     image = pixels(tmp_path / "a.png")
@@ -35,7 +40,7 @@ def test_the_curve_falls_and_the_end_of_the_list_is_marked(tmp_path: Path) -> No
         curve = positions(right, COLOURS[1])
         start, end = curve[curve[:, 1].argmin(), 0], curve[curve[:, 1].argmax(), 0]
         assert start < end
-        columns.append(np.median(positions(right, MISSED)[:, 1]))
+        columns.append(grey(right).argmax())
     assert columns[0] < right.shape[1] * 0.45 < right.shape[1] * 0.6 < columns[1]
 
 
@@ -44,4 +49,4 @@ def test_an_empty_list_and_many_classes_are_drawn(tmp_path: Path) -> None:
     audit_sheet(tmp_path / "a.png", many, np.empty(0), 0)
     image = pixels(tmp_path / "a.png")
     assert image.shape[0] > image.shape[1] * 0.6
-    assert len(positions(image[:, image.shape[1] // 2 :], MISSED)) == 0
+    assert grey(image[:, image.shape[1] // 2 :]).max() < 10

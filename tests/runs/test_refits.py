@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -13,10 +14,13 @@ from spml.errors import InputError
 from spml.labels import ObservedLabels
 from spml.runs import refits
 from spml.runs.console import Console
+from spml.runs.fine_tune import HEAD, TUNED
 from spml.runs.held_out import read_held_out
-from spml.runs.out_of_fold import TrainedRun
+from spml.runs.out_of_fold import TrainedRun, score_samples
+from spml.runs.predict import Engine
 from spml.runs.resolve import resolve
-from tests.runs.test_closed_form_runs import make_features
+from tests.faults.test_kill import make_photos
+from tests.runs.test_closed_form_runs import BACKBONE, make_features, make_weights
 
 QUIET = Console(silent=True)
 HIDDEN = {"unlisted": "negative", "observe": "single"}
@@ -83,6 +87,11 @@ def test_a_part_takes_the_place_of_the_validation_samples(train):
 
 def test_ridge_is_solved_on_the_other_samples_with_the_penalty_of_the_run(train):
     trained, data = train(model={"head": "ridge", "scaling": "standard"})
+    # Not the one that the run has chosen, but one that makes a difference.
+    penalty = json.loads((trained.folder / "metrics.jsonl").read_text().splitlines()[6])["penalty"]
+    summary = refits.read_summary(trained.folder)
+    summary["selected"]["penalty"] = penalty
+    (trained.folder / "summary.json").write_text(json.dumps(summary))
     held = np.arange(160) % 5 == 2
     found = solved_head(trained, data).score(held)
     samples = data.splits["train"]
@@ -90,8 +99,6 @@ def test_ridge_is_solved_on_the_other_samples_with_the_penalty_of_the_run(train)
     rest, shown = matrix[~held], labels[~held].astype(np.float64)
     mean, deviation = rest.mean(0), rest.std(0)
     x = (rest - mean) / deviation
-    penalty = refits.read_summary(trained.folder)["selected"]["penalty"]
-    assert penalty != "infinity"
     covariance = x.T @ x / len(x)
     share = shown.mean(0)
     weights = np.linalg.solve(
@@ -186,6 +193,38 @@ def test_a_training_with_other_settings_is_replaced_on_request_only(train, tmp_p
         fold_scores(trained, data, tmp_path, parts, epochs=2)
     fold_scores(trained, data, tmp_path, parts, epochs=2, overwrite=True)
     assert len((tmp_path / "fold-2-of-2" / "metrics.jsonl").read_text().splitlines()) == 2
+
+
+@pytest.mark.long
+def test_the_network_scores_where_the_run_has_kept_the_network(tmp_path_factory, tmp_path):
+    """A part may have kept the head, whose scores are on another scale."""
+    folder = tmp_path_factory.mktemp("photos")
+    photos, weights = make_photos(folder / "photos", per_class=12), make_weights(folder / "tiny.safetensors")
+    settings = {
+        "method": "auto", "epochs": 1, "batch_size": 12, "threads": 1, "mean_labels": 1.4,
+        "model": {"backbone": BACKBONE, "weights": str(weights), "frozen": "no"}, "data": {"workers": 0},
+    }  # fmt: skip
+    run = folder / "run"
+    spml.train(photos, output=str(run), quiet=True, **settings)
+    assert TrainedRun(run).config.output == str(run / HEAD)
+    summary = json.loads((run / "summary.json").read_text())
+    for candidate in summary["candidates"]:
+        candidate["kept"] = candidate["run"] == TUNED
+    (run / "summary.json").write_text(json.dumps(summary))
+    for name in ("model.safetensors", "model.json", "held_out.safetensors", "thresholds.json"):
+        shutil.copy(run / TUNED / name, run / name)
+    trained = TrainedRun(run)
+    assert trained.config.output == str(run)
+    data = trained.open(trained.config.data, QUIET)
+    found = score_samples(
+        trained, data, trained.config.data, folds=2, folder=tmp_path, overwrite=False,
+        engine=Engine(workers=0, console=QUIET),
+    )  # fmt: skip
+    row = {name: number for number, name in enumerate(found.ids)}
+    for number in (1, 2):
+        kept = read_held_out(tmp_path / f"fold-{number}-of-2" / TUNED)
+        np.testing.assert_array_equal(found.scores[[row[name] for name in kept.ids]], kept.scores)
+    assert found.how.startswith("2 trainings")
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"selected": {}, "data": 1}', '{"selected": 1}'])

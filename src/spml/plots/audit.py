@@ -92,7 +92,7 @@ def _draw_precision(axes: Any, precision: npt.NDArray[np.float64], listed: int) 
     axes.plot(entries[start:], 100 * precision[start:], color=COLOURS[1], linewidth=1.6)
     axes.set_xlim(0, len(precision) * 1.02)
     if listed:
-        axes.axvline(listed, color=MISSED, linewidth=0.9, linestyle=(0, (4, 2)))
+        axes.axvline(listed, color=MISSED, linewidth=1.2, linestyle=(0, (4, 2)))
         about = f"listed: {counted(listed, 'label')}, {100 * precision[listed - 1]:.0f} % expected right"
         side = "right" if listed > 0.6 * len(precision) else "left"
         gap = -4 if side == "right" else 4
