@@ -47,7 +47,7 @@ def lay_out(source, folder):
         table = csv.writer(stream)
         table.writerow(["file", "labels"])
         table.writerows(
-            [source / row["file"], row["labels"].replace(" ", "|")] for row in rows if row["split"] == "test"
+            [row["file"], row["labels"].replace(" ", "|")] for row in rows if row["split"] == "test"
         )
     return {Path(row["file"]).name: set(row["labels"].split()) for row in rows}
 
@@ -76,11 +76,12 @@ def answer(audit, truth, count):
     return right
 
 
-def measure(folder, name):
+def measure(folder, source, name):
     """Metrics of a run on the test photographs."""
-    output = f"{name}.json"
-    run(folder, "evaluate", f"runs/{name}", "test.csv", "--data.unlisted", "negative", "--output", output)
-    return json.loads((folder / output).read_text())
+    output, data = f"{name}.json", ("test.csv", "--data.images", source, "--data.unlisted", "negative")
+    run(folder, "evaluate", f"runs/{name}", *data, "--output", output)
+    measured = json.loads((folder / output).read_text())
+    return {key: measured[key] for key in METRICS if key in measured}
 
 
 def main():
@@ -117,8 +118,8 @@ def main():
                     "right": right,
                     "expected": round(expected, 1),
                 },
-                "first": measure(folder, "first"),
-                "second": measure(folder, "second"),
+                "first": measure(folder, source, "first"),
+                "second": measure(folder, source, "second"),
             },
             indent=1,
         )
