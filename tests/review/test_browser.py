@@ -142,6 +142,18 @@ def test_undo_goes_back_to_the_question(page):
     assert page.text("decided") == "0 of 8"
 
 
+def test_the_next_question_is_said(page):
+    page.press("y", "Saved: dog, yes. Next: bird in a.png?")
+    page.press("n", "Saved: bird, no. Next: cat in b.png?")
+
+
+def test_the_end_says_what_was_passed_over(page):
+    for place in range(2, 7):
+        page.page.keyboard.press("ArrowRight")
+        page.wait("position", f"{place} of 6 samples")
+    page.press("y", "This was the end. Earlier questions without an answer: 7.")
+
+
 def test_to_the_end_and_with_exact_numbers(page, audit):
     seen = []
     for _ in range(8):
@@ -210,8 +222,10 @@ def test_filters(page):
     page.press("y", "Everything is decided.")
     page.page.select_option("#show", "undecided")
     page.wait("status", "No entry matches the filters.")
+    assert not page.page.is_visible("#photo")
     page.page.select_option("#show", "decided")
     page.wait("file", "d.png")
+    page.page.wait_for_selector("#photo:not([hidden])")
 
 
 def test_a_photo_that_went_missing_has_a_placeholder(browser, server, audit):

@@ -129,22 +129,30 @@ async function decide(question, answer) {
   const saved = await api.decide(card.sample, asked.column, answer, selection());
   cards.set(card.sample, saved.card);
   progress = saved.progress;
-  say(`Saved: ${about.classes[asked.column]}, ${answer}.`);
-  await goOn(saved.card);
+  const next = await goOn(saved.card);
+  say(`Saved: ${about.classes[asked.column]}, ${answer}. ${next}`);
 }
 
-// Go to the next question without an answer: of this sample, or of a later one.
+// Go to the next question without an answer: of this sample, or of a later one. Says where that is.
 async function goOn(card) {
-  if (card.suggestions.some((each) => each.status === "undecided")) return go(position);
+  if (waits(card)) return ask(position);
   let next = position + 1;
   while (next < samples.length) {
     await load(samples.slice(next, next + AHEAD));
-    if (cards.get(samples[next]).suggestions.some((each) => each.status === "undecided")) return go(next);
+    if (waits(cards.get(samples[next]))) return ask(next);
     next += 1;
   }
   await go(position);
   const left = progress.listed - decidedOf(progress);
-  say(left ? `End of the list. ${plural(left, "entry").replace("entrys", "entries")} earlier in it have no answer yet.` : "Everything is decided.");
+  return left ? `This was the end. Earlier questions without an answer: ${left}.` : "Everything is decided.";
+}
+
+const waits = (card) => card.suggestions.some((each) => each.status === "undecided");
+
+async function ask(place) {
+  await go(place);
+  const { name, suggestions } = cards.get(samples[place]);
+  return `Next: ${about.classes[suggestions[current].column]} in ${name}?`;
 }
 
 async function undo() {
@@ -188,6 +196,7 @@ function showNothing() {
   say("No entry matches the filters.");
   for (const id of ["given", "suggestions", "file", "position", "question"]) $(id).replaceChildren();
   $("photo").hidden = $("placeholder").hidden = true;
+  $("photo").removeAttribute("src");
 }
 
 function showSample() {
@@ -307,21 +316,25 @@ $("previous").addEventListener("click", () => run(() => go(position - 1)));
 $("next").addEventListener("click", () => run(() => go(position + 1)));
 $("undo").addEventListener("click", () => run(undo));
 $("show-skipped").addEventListener("click", () => run(() => go(places.get(progress.next_check))));
-$("filters").addEventListener("change", () => run(filter));
+$("filters").addEventListener("change", ({ target }) => {
+  // After a choice by mouse, letters are answers again, not options of the list.
+  if (!target.matches(":focus-visible")) target.blur();
+  run(filter);
+});
 $("filters").addEventListener("submit", (event) => event.preventDefault());
 $("open-help").addEventListener("click", () => $("help").showModal());
 
-function ask(step) {
+function step(by) {
   const { suggestions } = cards.get(samples[position]);
-  current = Math.max(0, Math.min(suggestions.length - 1, current + step));
+  current = Math.max(0, Math.min(suggestions.length - 1, current + by));
   showSample();
 }
 
 const KEYS = {
   ArrowLeft: () => run(() => go(position - 1)),
   ArrowRight: () => run(() => go(position + 1)),
-  ArrowUp: () => run(() => ask(-1)),
-  ArrowDown: () => run(() => ask(1)),
+  ArrowUp: () => run(() => step(-1)),
+  ArrowDown: () => run(() => step(1)),
 };
 const LETTERS = {
   ...Object.fromEntries(ANSWERS.map(({ key, answer }) => [key, () => run(() => decide(current, answer))])),
