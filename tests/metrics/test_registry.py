@@ -101,6 +101,13 @@ def test_built_in_metrics_are_those_of_the_functions():
     json.dumps(report, allow_nan=False)
 
 
+def test_thresholds_of_classes_are_reported_by_name():
+    scores = np.asarray([[1.0, 1.0, 1.0], [0.5, 2.0, 3.0]], np.float32)
+    data = LabelledScores(scores, np.ones((2, 3), np.int8), ("a", "b", "c"), (0.75, 1.5, np.inf))
+    assert metrics()["threshold"].measure(data) == {"a": 0.75, "b": 1.5, "c": None}
+    assert data.predicted.tolist() == [[True, False, False], [False, True, False]]
+
+
 def test_a_name_that_is_taken_is_refused():
     with pytest.raises(ValueError, match=r"metric 'mAP' is already registered by spml\.metrics\.average"):
         register_metric("mAP", "Another mAP")(lambda data: 0.0)

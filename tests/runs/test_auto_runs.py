@@ -225,7 +225,7 @@ def test_fine_tuning_is_kept_only_if_its_score_is_higher(tuned):
     ahead = scores["fine-tuned"] > scores["head"]
     assert (summary["lead_z"] is not None) == ahead
     assert kept == ["fine-tuned" if ahead and summary["lead_z"] > 2.5 else "head"]
-    for name in ("model.safetensors", "model.json"):
+    for name in ("model.safetensors", "model.json", "thresholds.json", "held_out.safetensors"):
         assert (tuned / name).read_bytes() == (tuned / kept[0] / name).read_bytes()
     for name, score in scores.items():
         assert summary_of(tuned / name)["validation"]["val/SP"] == score
@@ -235,7 +235,7 @@ def test_fine_tuning_is_kept_only_if_its_score_is_higher(tuned):
     config = read_yaml(tuned / "config.yaml")
     assert (config.method, config.model.frozen) == ("auto", "no")
     assert list((tuned / "features").iterdir())  # where `spml predict` looks for them
-    assert spml.load(tuned).classes
+    assert spml.load(tuned).decision().threshold == spml.load(tuned).thresholds.thresholds
 
 
 def test_a_finished_part_is_not_made_again(tuned, capsys):
