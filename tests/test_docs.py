@@ -131,6 +131,28 @@ def test_the_page_on_training(folder):
     assert (folder / "runs" / "recorded" / "scores" / "samples.safetensors").is_file()
 
 
+def test_the_page_on_decisions(folder, capsys):
+    page = (ROOT / "docs" / "decisions.md").read_text(encoding="utf-8")
+    main(["train", "photos", *FLAGS, "--data.workers", "0", "--output", "runs/photos"])
+    capsys.readouterr()
+    commands = run_commands(page)
+    assert [command[0] for command in commands] == ["thresholds", "thresholds", "predict", "predict"]
+    for name in ("tags.csv", "other.csv"):
+        header = (folder / name).read_text().splitlines()[0].split(",")
+        assert header[2:] == [
+            *("blue", "green", "red"),
+            *(f"probability of {c}" for c in ("blue", "green", "red")),
+        ]
+    (python,) = blocks("python", page)
+    capsys.readouterr()
+    exec(compile(python, "decisions.md", "exec"), {})
+    assert capsys.readouterr().out.startswith("blue ")
+    policy = spml.load("runs/photos").thresholds
+    assert (policy.target.describe(), policy.mean_labels.value) == ("labels", 2.4)
+    listed = re.findall(r"^\| `(\w+)", page, re.M)
+    assert listed == ["f1", "labels", "recall", "precision"]
+
+
 @pytest.mark.long
 def test_the_page_on_choosing(folder):
     page = (ROOT / "docs" / "choose.md").read_text(encoding="utf-8")
@@ -441,7 +463,7 @@ def test_the_page_on_audit_samples(tmp_path, monkeypatch, capsys):
             if arguments[1] == "sample":
                 sheet = Path(said.partition(":")[0])
                 _fill_in(sheet, truth, classes)
-    assert "by the SP-score" in said
+    assert "SP-score and audit" in said
     for name in ("ridge", "gr"):
         told = json.loads(Path("runs", name, "audited.json").read_text())
         assert told["samples"] == 100

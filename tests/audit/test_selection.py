@@ -9,7 +9,7 @@ import pytest
 from sklearn.metrics import average_precision_score
 
 from spml.audit.selection import select_by_audit
-from spml.metrics import compare_models, paired_resamples
+from spml.metrics import compare_models, paired_resamples, sample_warnings
 from tests.audit.test_sampling import world
 
 
@@ -39,6 +39,7 @@ def test_distances_are_those_of_a_slow_bootstrap(models):
     selection = select_by_audit(scores, labels, 2.0, of(scores, rows), truth[rows], draws=60, seed=4)
     comparison = compare_models(scores, labels, 2.0, 60, 4)
     assert [contender.observed for contender in selection.contenders.values()] == list(comparison.candidates)
+    assert selection.warnings == sample_warnings(120, 5, 2.0)
     reference = selection.by_observed
     assert reference == comparison.tie_set[0]
     drawn = {name: [] for name in scores}
@@ -67,6 +68,22 @@ def test_the_best_of_both_and_its_lead(models):
     assert selection.lead == pair.lead == pytest.approx(pair.contenders["b"].z)
     alone = select_by_audit({"b": scores["b"]}, labels, 2.0, of(scores, rows), truth[rows], draws=60)
     assert (alone.best, alone.lead, alone.contenders["b"].z) == ("b", math.inf, 0)
+
+
+def test_the_lead_is_that_between_the_two_best_also_where_both_beat_the_best_by_the_sp_score(models):
+    noisy, (labels, truth) = models
+    noise = np.random.default_rng(5).normal(size=(3, *truth.shape))
+    scores = {name: noisy["a"] + 0.3 * noise[number] for number, name in enumerate("xyz")}
+    reference, second, third = compare_models(scores, labels, 2.0, 60).tie_set
+    audited = {reference: noisy["c"], second: noisy["b"], third: noisy["a"]}
+    selection = select_by_audit(scores, labels, 2.0, audited, truth, draws=60)
+    order = sorted(scores, key=lambda name: selection.contenders[name].z)
+    assert order[2] == selection.by_observed == reference
+    pair = {name: scores[name] for name in order[:2]}
+    between = select_by_audit(pair, labels, 2.0, audited, truth, draws=60).contenders
+    assert selection.lead == pytest.approx(between[order[1]].z - between[order[0]].z)
+    apart = selection.contenders[order[1]].z - selection.contenders[order[0]].z
+    assert selection.lead != pytest.approx(apart, rel=0.05)
 
 
 def test_a_clear_audit_outvotes_the_sp_score(models):

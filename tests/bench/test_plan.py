@@ -18,7 +18,8 @@ from tests.bench.toys import TOY, save_spec
 PACKAGE = Path(spml.__file__).parent
 
 NO_NUMBERS = {
-    "__init__.py", "audit/__init__.py", "audit/missing.py", "audit/report.py", "audit/wrong.py", "config.py",
+    "__init__.py", "audit/__init__.py", "audit/missing.py", "audit/report.py", "audit/sampling.py",
+    "audit/selection.py", "audit/wrong.py", "config.py",
     "errors.py", "files.py", "plugins.py", "version.py", "bench/features.py",
     "bench/plan.py", "bench/rows.py", "bench/space.py", "bench/spec.py", "data/__init__.py",
     "data/cache.py", "data/dataset.py", "data/feature_store.py", "data/locks.py", "data/open.py",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -215,6 +216,29 @@ def test_convert_with_predictions_of_a_run(tmp_path, monkeypatch, capsys):
     with np.load("z.npz", allow_pickle=False) as file:
         np.testing.assert_array_equal(file["pred_probs"], predicted.scores)
         assert file["label_columns"].tolist() == [row % 3 for row in range(60)]
+
+
+def test_convert_says_how_many_suggestions_are_expected_to_be_right(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    generator = np.random.default_rng(0)
+    truth = (generator.random((400, 3)) < 0.5).astype(np.float32)
+    shown = np.arange(400) % 3
+    truth[np.arange(400), shown] = 1
+    matrix = (truth @ generator.normal(size=(3, 8)) + 0.5 * generator.normal(size=(400, 8))).astype(
+        np.float32
+    )
+    np.savez("x.npz", X=matrix[:200], Y=shown[:200], classes=np.array(["a", "b", "c"]))
+    np.savez("new.npz", X=matrix[200:], Y=shown[200:], classes=np.array(["a", "b", "c"]))
+    spml.train("x.npz", model={"head": "ridge"}, output="run", threads=1, quiet=True, mean_labels=2.0)
+    main(["data", "convert", "new.npz", "y.npz", "--format", "nan", "--predictions", "run"])
+    text = re.search(
+        r"About (\d+) of (\d+) inferred labels that the data does not give", capsys.readouterr().err
+    )
+    with np.load("y.npz", allow_pickle=False) as file:
+        inferred, score = file["inferred"] == 1, file["inferred_score"]
+    assert int(text[2]) == inferred.sum()
+    assert int(text[1]) == round(float(score[inferred].sum()))
+    assert int(text[1]) == pytest.approx((inferred & (truth[200:] == 1)).sum(), rel=0.15)
 
 
 def test_convert_with_predictions_of_a_run_on_images(tagged, monkeypatch):

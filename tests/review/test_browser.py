@@ -378,7 +378,7 @@ def test_only_visible_photos_of_ten_thousand_are_in_the_document(browser, tmp_pa
         assert cells.count() < 60
         page.page.evaluate("document.getElementById('film').scrollTop = 1e9")
         page.page.wait_for_function(
-            "() => document.getElementById('cell-9999')?.querySelector('img').complete"
+            "() => document.getElementById('cell-9999')?.querySelector('img').naturalWidth"
         )
         assert cells.count() < 60
         page.page.click("#cell-9999")

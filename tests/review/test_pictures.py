@@ -29,25 +29,27 @@ def opened(picture):
     return Image.open(io.BytesIO(picture.data))
 
 
-def test_a_picture_is_reduced_and_kept(data, tmp_path):
+def test_pictures_are_reduced_and_small_ones_kept(data, tmp_path):
     pictures = Pictures(data, tmp_path / "thumbnails", 10**6)
     assert pictures.available
-    first = pictures.get(0, 100)
-    assert (first.media_type, opened(first).format, opened(first).size) == ("image/jpeg", "JPEG", (100, 40))
-    assert opened(pictures.get(0, 1000)).size == (300, 120)  # never enlarged
-    assert len(list((tmp_path / "thumbnails").glob("*.jpg"))) == 2
-    assert not list((tmp_path / "thumbnails").glob(".*"))
-    kept = next((tmp_path / "thumbnails").glob("*.jpg"))
+    small = pictures.thumbnail(0)
+    assert (small.media_type, opened(small).format, opened(small).size) == ("image/jpeg", "JPEG", (192, 77))
+    assert opened(pictures.photo(0)).size == (300, 120)  # never enlarged
+    (kept,) = (tmp_path / "thumbnails").iterdir()
+    assert kept.read_bytes() == small.data
     kept.write_bytes(b"kept")
-    assert b"kept" in {pictures.get(0, 100).data, pictures.get(0, 1000).data}
+    assert pictures.thumbnail(0).data == b"kept"
+    assert opened(pictures.photo(0)).size == (300, 120)
+    write_image(data.inputs[1], (2600, 1300))
+    assert opened(Pictures(data, tmp_path, 10**7).photo(1)).size == (1280, 640)
 
 
 def test_a_changed_file_gets_a_new_picture(data, tmp_path):
     pictures = Pictures(data, tmp_path / "thumbnails", 10**6)
-    pictures.get(0, 100)
+    pictures.thumbnail(0)
     write_image(data.inputs[0], (50, 100))
     os.utime(data.inputs[0], (1, 1))
-    assert opened(pictures.get(0, 100)).size == (50, 100)
+    assert opened(pictures.thumbnail(0)).size == (50, 100)
 
 
 def test_a_picture_is_upright_and_on_white(data, tmp_path):
@@ -59,11 +61,11 @@ def test_a_picture_is_upright_and_on_white(data, tmp_path):
     Image.new("RGBA", (10, 10), (0, 0, 0, 0)).save(tmp_path / "clear.png")
     some = replace(data, inputs=(tmp_path / "turned.jpg", tmp_path / "clear.png"))
     pictures = Pictures(some, tmp_path / "thumbnails", 10**6)
-    upright = opened(pictures.get(0, 100))
-    assert upright.size == (50, 100)
-    assert np.asarray(upright)[10, 25] == pytest.approx((0, 0, 255), abs=8)
-    assert np.asarray(upright)[90, 25] == pytest.approx((255, 0, 0), abs=8)
-    assert np.asarray(opened(pictures.get(1, 100))).min() >= 250
+    upright = opened(pictures.photo(0))
+    assert upright.size == (100, 200)
+    assert np.asarray(upright)[20, 50] == pytest.approx((0, 0, 255), abs=8)
+    assert np.asarray(upright)[180, 50] == pytest.approx((255, 0, 0), abs=8)
+    assert np.asarray(opened(pictures.photo(1))).min() >= 250
 
 
 @pytest.mark.parametrize(
@@ -77,19 +79,19 @@ def test_a_picture_is_upright_and_on_white(data, tmp_path):
 def test_a_file_that_is_gone_or_damaged_has_a_reason(data, tmp_path, damage, reason):
     damage(data.inputs[0])
     with pytest.raises(UnreadableImageError, match=reason):
-        Pictures(data, tmp_path / "thumbnails", 10**6).get(0, 100)
+        Pictures(data, tmp_path / "thumbnails", 10**6).thumbnail(0)
 
 
 def test_a_large_image_is_not_opened(data, tmp_path):
     with pytest.raises(UnreadableImageError, match=r"more than data\.max_pixels"):
-        Pictures(data, tmp_path / "thumbnails", 1000).get(0, 100)
+        Pictures(data, tmp_path / "thumbnails", 1000).photo(0)
 
 
 def test_pixels_in_memory(tmp_path):
     digits = make_digits(4, 1, 1)
     pictures = Pictures(digits, tmp_path / "thumbnails", 10**6)
     assert pictures.available
-    picture = pictures.get(2, 100)
+    picture = pictures.thumbnail(2)
     assert (picture.media_type, opened(picture).mode) == ("image/png", "L")
     assert (np.asarray(opened(picture)) == digits.inputs.fetch([2], None)[0, 0].numpy()).all()
     assert not (tmp_path / "thumbnails").exists()

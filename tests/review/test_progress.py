@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.stats import beta
+from scipy.stats import binomtest
 
 from spml.review.progress import CONFLICT, NO, UNSURE, YES, Estimate, measure
 from spml.review.queue import Entries, Selection, make_order
@@ -52,11 +52,17 @@ def test_precision_with_the_interval_of_clopper_and_pearson():
     entries = make(100, probabilities=np.full(100, 0.5))
     answers = {entry: YES if entry < 6 else NO for entry in range(20)} | {20: UNSURE, 21: CONFLICT}
     numbers = progress(entries, answers)
-    low, high = beta.ppf(0.025, 6, 15), beta.ppf(0.975, 7, 14)  # the interval in closed form
+    low, high = binomtest(6, 20).proportion_ci(method="exact")
     assert numbers.precision == pytest.approx((0.3, low, high))
     assert (numbers.checks, numbers.checks_left_out) == (20, 2)
     # 78 undecided entries of p = .5; random ones were right with .3 in place of .5.
     assert numbers.expected == pytest.approx((78 * 0.3, 78 * low, 78 * high))
+
+
+@pytest.mark.parametrize("right", [0, 10])
+def test_precision_at_the_ends(right):
+    numbers = progress(make(100), {entry: YES if entry < right else NO for entry in range(10)})
+    assert numbers.precision[1:] == pytest.approx(tuple(binomtest(right, 10).proportion_ci(method="exact")))
 
 
 def test_no_more_is_expected_than_is_undecided():

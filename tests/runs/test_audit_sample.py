@@ -182,6 +182,7 @@ def test_what_can_not_be_drawn(folder, tmp_path, capsys):
     assert "no such file" in refused(ridge, tmp_path / "none.npz", "--rows", "20").lower()
     assert "contains no trained model" in refused(tmp_path)
     assert "between 0 and the 4 classes" in refused(ridge, "--rows", "20", "--mean_labels", "4.5")
+    assert "name the data after the runs" in refused(ridge, "--rows", "20", "--data.unlisted", "negative")
     other = tmp_path / "other.npz"
     known = np.array([0, 1])
     np.savez(other, X=np.ones((2, 10)), Y=known, names=["x", "y"], classes=np.array(["a", "b"]))

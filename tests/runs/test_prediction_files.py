@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -33,6 +34,69 @@ def write(path: Path, scores: str, ids: tuple[str, ...] = PREDICTIONS.ids) -> by
     path.with_suffix(".blocks").write_bytes(content)
     form.complete(path.with_suffix(".blocks"), path)
     return path.read_bytes()
+
+
+PROBABILITIES = np.array([[0.8, 0.5, 0], [0.4, 0.6, 0.7], [0.25, 0.3, 0.35]], np.float32)
+
+
+def write_calibrated(path: Path, scores: str) -> bytes:
+    """Write the predictions with probabilities."""
+    form = make_format(path.suffix[1:], CLASSES, scores, calibrated=True)
+    content = form.start() + form.block(replace(PREDICTIONS, probabilities=PROBABILITIES))
+    path.with_suffix(".blocks").write_bytes(content)
+    form.complete(path.with_suffix(".blocks"), path)
+    return path.read_bytes()
+
+
+def test_probabilities_follow_the_scores(tmp_path: Path) -> None:
+    def rows(scores: str) -> list[list[str]]:
+        return list(csv.reader(io.StringIO(write_calibrated(tmp_path / "p.csv", scores).decode())))
+
+    columns = ["probability of cat", "probability of dog", "probability of fox"]
+    assert rows("all")[0] == ["file", "labels", "cat", "dog", "fox", *columns]
+    assert rows("all")[2] == ['b "c", d.png', "fox;dog", "0.25", "0.5", "0.75", "0.4", "0.6", "0.7"]
+    assert rows("predicted") == [
+        ["file", "labels", "scores", "probabilities"],
+        ["a.png", "cat", "0.9", "0.8"],
+        ['b "c", d.png', "fox;dog", "0.75;0.5", "0.7;0.6"],
+        ["é.png", "", "", ""],
+    ]
+    assert rows("none")[:2] == [["file", "labels"], ["a.png", "cat"]]
+    lines = write_calibrated(tmp_path / "p.jsonl", "predicted").decode().splitlines()
+    assert json.loads(lines[1]) == {
+        "file": 'b "c", d.png',
+        "labels": ["fox", "dog"],
+        "scores": {"fox": 0.75, "dog": 0.5},
+        "probabilities": {"fox": 0.7, "dog": 0.6},
+    }
+    assert json.loads(write_calibrated(tmp_path / "p.jsonl", "all").decode().splitlines()[0])[
+        "probabilities"
+    ] == {"cat": 0.8, "dog": 0.5, "fox": 0}
+    parquet = pytest.importorskip("pyarrow.parquet")
+    write_calibrated(tmp_path / "p.parquet", "all")
+    table = parquet.read_table(tmp_path / "p.parquet")
+    assert table.column_names == ["file", "labels", *CLASSES, *columns]
+    assert table["probability of dog"].to_pylist() == pytest.approx([0.5, 0.6, 0.3])
+    write_calibrated(tmp_path / "p.parquet", "predicted")
+    table = parquet.read_table(tmp_path / "p.parquet")
+    assert table["probabilities"].to_pylist() == [pytest.approx([0.8]), pytest.approx([0.7, 0.6]), []]
+
+
+@pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet"])
+@pytest.mark.parametrize("scores", ["all", "predicted"])
+def test_inferred_labels_carry_the_probability(suffix: str, scores: str, tmp_path: Path) -> None:
+    if suffix == "parquet":
+        pytest.importorskip("pyarrow")
+    records = image_records(tmp_path, np.zeros((3, 3), np.int8), CLASSES)
+    ids = tuple(records.ids)
+    calibrated = replace(PREDICTIONS, ids=ids, probabilities=PROBABILITIES)
+    form = make_format(suffix, CLASSES, scores, calibrated=True)
+    path = tmp_path / f"p.{suffix}"
+    path.with_suffix(".blocks").write_bytes(form.start() + form.block(calibrated))
+    form.complete(path.with_suffix(".blocks"), path)
+    inferred, _ = read_inferred(path, records)
+    assert (inferred.rows.tolist(), inferred.columns.tolist()) == ([0, 1, 1], [0, 1, 2])
+    assert inferred.scores == pytest.approx([0.8, 0.6, 0.7])
 
 
 def test_csv(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 import spml
 from spml.cli.main import main
-from spml.decisions import Target, f1_cuts, fit_calibration, priors_from_shares
+from spml.decisions import Target, calibration_error, f1_cuts, fit_calibration, priors_from_shares
 from spml.errors import InputError
 from spml.labels import ObservedLabels
 from spml.runs.held_out import HeldOut, read_held_out
@@ -243,3 +243,68 @@ def test_thresholds_of_another_run_are_refused(run, features, tmp_path, capsys):
     assert "was decided for another model" in fails(capsys, "predict", run, features, "--thresholds", file)
     shutil.copy(file, run / "thresholds.json")
     assert "was decided for another model" in fails(capsys, "predict", run, features)
+
+
+# -- probabilities ---------------------------------------------------------------------------------------
+
+
+def test_predictions_have_probabilities_where_k_is_known(run, features, tmp_path):
+    with np.load(features) as content:
+        np.savez(tmp_path / "new.npz", X=content["X"][:5])
+    loaded = spml.load(run)
+    found = loaded.predict(tmp_path / "new.npz")
+    knots = loaded.thresholds.calibration
+    logits = np.log(found.scores / (1 - found.scores.astype(np.float64)))
+    expected = np.interp(logits, knots.scores, knots.probabilities)
+    np.testing.assert_allclose(found.probabilities, expected, atol=1e-5)
+    main(["predict", str(run), str(tmp_path / "new.npz"), "--output", str(tmp_path / "p.csv")])
+    header, first = (tmp_path / "p.csv").read_text().splitlines()[:2]
+    assert header.split(",")[6:] == [f"probability of {name}" for name in CLASSES]
+    assert [float(cell) for cell in first.split(",")[6:]] == pytest.approx(found.probabilities[0], rel=1e-5)
+    assert loaded.predict(tmp_path / "new.npz", thresholds="global").probabilities is not None
+    loaded.set_thresholds(mean_labels=1.2)
+    assert loaded.predict(tmp_path / "new.npz").probabilities.sum() < found.probabilities.sum()
+    (run / "thresholds.json").unlink()
+    assert spml.load(run).predict(tmp_path / "new.npz", thresholds="global").probabilities is None
+
+
+def test_there_are_no_probabilities_where_k_is_assumed(features, tmp_path):
+    main(
+        [
+            "train",
+            str(features),
+            *HIDE,
+            "--head",
+            "ridge",
+            "--threads",
+            "1",
+            "--output",
+            str(tmp_path / "run"),
+        ]
+    )
+    loaded = spml.load(tmp_path / "run")
+    assert loaded.predict(features).probabilities is None
+    assert "calibration" not in loaded.evaluate(features, unlisted="negative")
+
+
+def test_evaluation_measures_the_calibration(run, features, capsys, tmp_path):
+    loaded = spml.load(run)
+    found = loaded.evaluate(features, unlisted="negative")["calibration"]
+    with np.load(features) as content:
+        chosen = content["split"] == "test"
+        truth = content["Y"][chosen] == 1
+        np.savez(tmp_path / "test.npz", X=content["X"][chosen])
+    p = loaded.predict(tmp_path / "test.npz").probabilities
+    expected = calibration_error(p, truth)
+    assert found["error"] == pytest.approx(expected.error, abs=1e-6)
+    assert [each["count"] for each in found["bins"]] == expected.counts.tolist()
+    for each, mean in zip(found["bins"], expected.expected, strict=True):
+        assert each.get("expected", math.nan) == pytest.approx(mean, nan_ok=True)
+    folder = tmp_path / "evaluation"
+    main(["evaluate", str(run), str(features), *HIDE[:2], "--output", str(folder)])
+    assert f"calibration error {100 * expected.error:.1f} % of the positives" in capsys.readouterr().out
+    assert (folder / "reliability.png").read_bytes().startswith(b"\x89PNG")
+    assert json.loads((folder / "comparison.json").read_text())["runs"][str(run)]["calibration"] == found
+    (run / "thresholds.json").unlink()
+    main(["evaluate", str(run), str(features), *HIDE[:2], "--output", str(folder), "--thresholds", "global"])
+    assert not (folder / "reliability.png").exists()

@@ -2,6 +2,8 @@
 
 The functions answer three questions about plain arrays, without a run: which labels are missing, which given
 ones are doubtful, and how much is missing in each class and in all. `spml audit` asks them about a run.
+Further functions say which samples to label in full, and what their labels tell (`spml audit sample` and
+`spml audit use`).
 """
 
 from .missing import (
@@ -13,18 +15,25 @@ from .missing import (
     rank_missing_labels,
 )
 from .report import ClassSummary, class_report, health_summary
+from .sampling import Forecast, draw_sample, forecast_audit
+from .selection import Selection, select_by_audit
 from .wrong import WrongLabels, rank_wrong_labels
 
 __all__ = [
     "ClassSummary",
+    "Forecast",
     "HiddenLabels",
     "MissingLabels",
+    "Selection",
     "WrongLabels",
     "Yield",
     "class_report",
+    "draw_sample",
     "expected_yield",
     "find_missing_labels",
+    "forecast_audit",
     "health_summary",
     "rank_missing_labels",
     "rank_wrong_labels",
+    "select_by_audit",
 ]

@@ -9,7 +9,15 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..metrics import Candidate, PairedScore, bootstrap_map, compare_models, compare_paired, paired_resamples
+from ..metrics import (
+    Candidate,
+    PairedScore,
+    bootstrap_map,
+    compare_models,
+    compare_paired,
+    paired_resamples,
+    sample_warnings,
+)
 
 Scores = npt.NDArray[np.floating]
 
@@ -109,7 +117,7 @@ def select_by_audit(
         by_audit=max(contenders, key=lambda name: contenders[name].audited.value),
         best=best,
         lead=lead,
-        warnings=comparison.warnings,
+        warnings=sample_warnings(comparison.samples, comparison.classes, mean_labels),
     )
 
 

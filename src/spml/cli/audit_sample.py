@@ -38,7 +38,7 @@ def add_audit_sample_command(parent: Any) -> None:
         "--mean_labels",
         type=float | None,
         default=None,
-        help="mean labels per sample K, for what the samples would tell; default: as stated in training",
+        help="mean labels per sample K, for what the samples would tell; default: that of the first run",
     )
     parser.add_argument(
         "--output", default="", help=f"table to write (CSV); default: {_SHEET} in the folder of the first run"
@@ -61,12 +61,15 @@ def run_audit_sample(arguments: Namespace) -> None:
 
     settings: dict[str, Any] = arguments.data.as_dict()
     folders, settings["path"] = _runs_and_data(arguments.runs, settings["path"])
+    data = from_dict({"data": settings}).data
+    if not data.path and data != DataConfig():
+        raise InputError("--data options say how data is read: name the data after the runs.")
     sheet = Path(arguments.output) if arguments.output else Path(folders[0]) / _SHEET
     runs = load_runs(folders)
     check_sheet(sheet, overwrite=arguments.overwrite)
     sample = sample_for_audit(
         runs,
-        from_dict({"data": settings}).data if settings["path"] else None,
+        data if data.path else None,
         rows=arguments.rows,
         seed=arguments.seed,
         mean_labels=arguments.mean_labels,

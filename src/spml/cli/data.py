@@ -187,7 +187,16 @@ def _infer(
             "Predict first (spml predict), and pass the file as --predictions."
         )
     predictions = load(source).predict(paths, console=console)
-    scores = [dict(zip(predictions.classes, row, strict=True)) for row in predictions.scores.tolist()]
+    values: Any = predictions.scores
+    expected: tuple[str, ...] = ()
+    if predictions.probabilities is not None:
+        from ..runs.suggestions import make_suggestions
+
+        suggestions = make_suggestions(predictions, records)
+        # A tool that looks for wrong labels wants probabilities that do not know which labels are given.
+        values = predictions.probabilities if all_scores else suggestions.probabilities
+        expected = (suggestions.describe(),) if suggestions.number else ()
+    scores = [dict(zip(predictions.classes, row, strict=True)) for row in values.tolist()]
     guesses = map(predicted, predictions.ids, predictions.labels, scores)
     inferred, notes = match(guesses, records, str(source), all_scores=all_scores)
-    return inferred, (*predictions.notes, *notes)
+    return inferred, (*predictions.notes, *notes, *expected)

@@ -56,6 +56,8 @@ def _print_metrics(result: dict[str, Any]) -> None:
             f"{average:<8} precision {100 * row['precision']:.2f}  recall {100 * row['recall']:.2f}  "
             f"F1 {100 * row['f1']:.2f}"
         )
+    if "calibration" in result:
+        print(f"calibration error {100 * result['calibration']['error']:.1f} % of the positives")
     for metric in metrics().values():
         if metric.name not in ("mAP", "threshold") and isinstance(result[metric.name], int | float):
             print(f"{metric.title} {result[metric.name]:.4f}")
@@ -87,6 +89,10 @@ def _print_table(result: dict[str, Any]) -> None:
         "all runs; precision and recall are micro averages.\n"
         "tie set: the interval of the difference to the best includes 0."
     )
+    for name, run in runs:
+        if "calibration" in run:
+            error = run["calibration"]["error"]
+            print(f"{name}: calibration error {100 * error:.1f} % of the positives")
     for name, run in runs:
         if run["never_predicted"]:
             print(f"{name}: never predicted (no training positive): {', '.join(run['never_predicted'])}")

@@ -90,7 +90,7 @@ def run_predict(arguments: Namespace) -> None:
     from ..runs.prediction_files import make_format
 
     run = load(arguments.run)
-    form = make_format(name, run.classes, arguments.scores)
+    form = make_format(name, run.classes, arguments.scores, calibrated=run.calibration is not None)
     engine = Engine(
         arguments.batch_size, arguments.workers, arguments.device, Console(), cache=arguments.cache
     )
@@ -148,6 +148,7 @@ def _to_file(
         "model": sha256_file(run.folder / "model.json"),  # which names the SHA-256 of the weights
         "samples": _digest(ids, inputs),
         "decision": repr(decision),
+        "calibration": None if run.calibration is None else run.calibration.to_dict(),
         "format": [type(form).__name__, arguments.scores],
         "engine": [engine.batch_size, engine.device],
     }

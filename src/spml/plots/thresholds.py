@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -73,35 +73,34 @@ def _threshold_panel(axes: Any, curve: ThresholdCurve) -> None:
     label_axes(axes, cut(curve.name, 28) + never, "threshold, logit", "estimate, %")
 
 
-def reliability_diagram(
-    path: Path, expected: Floats, observed: Floats, counts: npt.NDArray[np.int64], *, error: float
-) -> None:
+def reliability_diagram(path: Path, runs: Mapping[str, Mapping[str, Any]]) -> None:
     """Draw the share of positives over the mean probability of each bin, and how full the bins are.
 
     Args:
         path: PNG to write.
-        expected: Mean probability of each bin, NaN where it is empty, of shape (B,).
-        observed: Share of positives of each bin, likewise.
-        counts: Number of pairs of sample and class in each bin.
-        error: Calibration error as a share of the positives, for the title.
+        runs: For each run its calibration `error`, as a share of the positives, and `bins`: the number of
+            pairs of sample and class (`count`) and, unless it is 0, their mean probability (`expected`) and
+            share of positives (`observed`).
 
     Raises:
         SpmlError: The file could not be written.
     """
-    figure = new_figure(4.6, 5.2)
+    figure = new_figure(5.4, 5.6)
     above, below = figure.subplots(2, 1, height_ratios=(3, 1), sharex=True)
     style_axes(above, whole=False)
-    used = counts > 0
     above.plot([0, 100], [0, 100], color=GRID, linewidth=1.4)
-    above.plot(
-        100 * expected[used], 100 * observed[used], "o-", color=COLOURS[0], linewidth=1.6, markersize=5
-    )
-    above.set_xlim(0, 100)
-    above.set_ylim(0, 100)
-    label_axes(above, f"calibration error {100 * error:.1f} % of the positives", "", "share of positives, %")
+    for number, (name, run) in enumerate(runs.items()):
+        used = [each for each in run["bins"] if each["count"]]
+        x, y = ([100 * each[key] for each in used] for key in ("expected", "observed"))
+        colour, line = COLOURS[number % len(COLOURS)], ("o-", "s--", "^:")[number // len(COLOURS) % 3]
+        label = f"{name}: error {100 * run['error']:.1f} % of the positives"
+        above.plot(x, y, line, color=colour, linewidth=1.6, markersize=4.5, label=label)
+        below.plot(x, [each["count"] for each in used], line, color=colour, linewidth=1.2, markersize=3.5)
+    above.set_xlim(-2, 102)
+    above.set_ylim(-2, 102)
+    add_legend(above, loc="upper left")
+    label_axes(above, "Calibration: on the diagonal, probabilities are right", "", "share of positives, %")
     style_axes(below, whole=False)
-    width = 100 / len(counts)
-    below.bar(width * (np.arange(len(counts)) + 0.5), counts, 0.9 * width, color=COLOURS[0])
-    below.set_yscale("symlog")
-    label_axes(below, "", "probability, %", "pairs")
+    below.set_yscale("log")
+    label_axes(below, "", "probability, %", "labels per bin")
     save(figure, path)

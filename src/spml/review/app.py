@@ -17,15 +17,13 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from ..data.images import UnreadableImageError
 from ..errors import SpmlError
-from .pictures import Pictures
+from .pictures import Picture, Pictures
 from .progress import LEAST_CHECKS
 from .queue import Selection
 from .session import Card, Review, Show
 from .store import Answer
 
 HOSTS = ("127.0.0.1", "localhost")
-EDGES = {"thumbnail": 192, "photo": 1280}
-"""Longest side in pixels of the pictures in the overview and of the one under review."""
 MOST_CARDS = 200
 """Cards that one request may ask for."""
 STATIC = Path(__file__).parent / "static"
@@ -162,12 +160,19 @@ def _pictures(review: Review, pictures: Pictures) -> APIRouter:
     """Pictures by the number of a sample; no name of a file ever comes from a request."""
     router = APIRouter()
 
-    @router.get("/{kind}/{sample}")
-    def picture(kind: str, sample: int) -> Response:
-        if kind not in EDGES or not pictures.available or not 0 <= sample < len(review.records.ids):
+    @router.get("/photo/{sample}")
+    def photo(sample: int) -> Response:
+        return answer(pictures.photo, sample)
+
+    @router.get("/thumbnail/{sample}")
+    def thumbnail(sample: int) -> Response:
+        return answer(pictures.thumbnail, sample)
+
+    def answer(make: Callable[[int], Picture], sample: int) -> Response:
+        if not pictures.available or not 0 <= sample < len(review.records.ids):
             raise HTTPException(404)
         try:
-            found = pictures.get(sample, EDGES[kind])
+            found = make(sample)
         except UnreadableImageError as error:
             return JSONResponse({"error": f"{review.records.ids[sample]}: {error}"}, 404)
         headers = {"Cache-Control": "private, max-age=3600"}

@@ -17,7 +17,10 @@ from ..data.records import Records
 from ..files import write_bytes
 
 CACHE = "thumbnails"
+THUMBNAIL, PHOTO = 192, 1280
+"""Longest side in pixels of the pictures in the overview, and of the one under review."""
 QUALITY = 85
+JPEG = "image/jpeg"
 
 
 class Picture(NamedTuple):
@@ -28,11 +31,11 @@ class Picture(NamedTuple):
 
 
 class Pictures:
-    """Pictures of the samples of a data set. Those of files are kept in a folder.
+    """Pictures of the samples of a data set.
 
     Args:
         records: The data.
-        folder: Folder for reduced copies of image files, which is made when it is needed.
+        folder: Folder for small pictures of image files, which is made when it is needed.
         max_pixels: Number of pixels of an image above which it is not opened.
     """
 
@@ -44,35 +47,48 @@ class Pictures:
         """Whether the samples are images."""
         return isinstance(self._inputs, tuple) or self._inputs.kind == "image"
 
-    def get(self, sample: int, edge: int) -> Picture:
-        """Picture of a sample, upright, at most `edge` pixels wide and high.
+    def photo(self, sample: int) -> Picture:
+        """Picture of a sample, upright, at most `PHOTO` pixels wide and high.
+
+        Raises:
+            UnreadableImageError: The file is gone or damaged; the message is the reason.
+        """
+        if not isinstance(self._inputs, tuple):
+            return Picture(_array_as_png(self._inputs, sample), "image/png")
+        return Picture(self._reduced(self._inputs[sample], PHOTO), JPEG)
+
+    def thumbnail(self, sample: int) -> Picture:
+        """Small picture of a sample, as `photo`, but at most `THUMBNAIL` pixels wide and high, and kept.
 
         Raises:
             UnreadableImageError: The file is gone or damaged; the message is the reason.
             SpmlError: The picture can't be kept in the folder.
         """
         if not isinstance(self._inputs, tuple):
-            return Picture(_array_as_png(self._inputs, sample), "image/png")
+            return self.photo(sample)
         source = self._inputs[sample]
-        path = self._folder / f"{_key(source, edge)}.jpg"
+        path = self._folder / f"{_key(source)}.jpg"
         try:
             data = path.read_bytes()
         except FileNotFoundError:
-            stream = io.BytesIO()
-            thumbnail(source, edge, self._max_pixels).save(stream, "JPEG", quality=QUALITY)
-            data = stream.getvalue()
+            data = self._reduced(source, THUMBNAIL)
             self._folder.mkdir(exist_ok=True)
             write_bytes(path, data)
-        return Picture(data, "image/jpeg")
+        return Picture(data, JPEG)
+
+    def _reduced(self, source: Path | FilePart, edge: int) -> bytes:
+        stream = io.BytesIO()
+        thumbnail(source, edge, self._max_pixels).save(stream, "JPEG", quality=QUALITY)
+        return stream.getvalue()
 
 
-def _key(source: Path | FilePart, edge: int) -> str:
-    """Name of the reduced copy, another one once the file has been changed."""
+def _key(source: Path | FilePart) -> str:
+    """Name of the small picture, another one once the file has been changed."""
     try:
         file = os.stat(source.file if isinstance(source, FilePart) else source)
     except OSError as error:
         raise UnreadableImageError(f"can't be read: {error.strerror or error}") from error
-    text = f"{source} {file.st_size} {file.st_mtime_ns} {edge} {QUALITY}"
+    text = f"{source} {file.st_size} {file.st_mtime_ns} {THUMBNAIL} {QUALITY}"
     return hashlib.sha256(text.encode(errors="backslashreplace")).hexdigest()[:40]
 
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.stats import binomtest
+from scipy.special import betaincinv
 
 from .answers import STATUSES
 from .queue import Entries, Order
@@ -100,8 +100,10 @@ def _precision(right: int, count: int, *, complete: bool) -> Estimate | None:
         return Estimate(right / count, right / count, right / count)
     if count < LEAST_CHECKS:
         return None
-    interval = binomtest(right, count).proportion_ci(LEVEL, method="exact")
-    return Estimate(right / count, float(interval.low), float(interval.high))
+    tail = (1 - LEVEL) / 2
+    low = betaincinv(right, count - right + 1, tail) if right else 0.0
+    high = betaincinv(right + 1, count - right, 1 - tail) if right < count else 1.0
+    return Estimate(right / count, float(low), float(high))
 
 
 def _expected(

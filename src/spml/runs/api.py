@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from .. import models
 from ..config import Config, DataConfig, from_dict, read_yaml
 from ..data import Inputs, Samples, list_inputs
 from ..data.open import note_unreadable
-from ..decisions import Decision, Policy, read_target
+from ..decisions import Calibration, Decision, Policy, read_target
 from ..engine import make_fabric
 from ..errors import InputError, SpmlError, nearest
 from . import folder as runfolder
@@ -166,18 +167,15 @@ class Run:
         engine = Engine(batch_size, workers, device, console, cache)
         decide = self.decision(**decision)
         ids, inputs = self.list_inputs([str(path) for path in paths])
-        parts: list[Predictions] = []
-        skipped: dict[int, str] = {}
-        for batch in self.stream(inputs, engine):
-            parts.append(self.labelled(ids, batch, decide))
-            skipped |= batch.unreadable
-        return Predictions(
-            tuple(name for part in parts for name in part.ids),
-            self.classes,
-            np.concatenate([part.scores for part in parts]),
-            [labels for part in parts for labels in part.labels],
-            self.notes(ids, skipped),
+        batches = list(self.stream(inputs, engine))
+        skipped = {row: reason for batch in batches for row, reason in batch.unreadable.items()}
+        everything = Batch(
+            len(ids),
+            np.concatenate([batch.rows for batch in batches]),
+            np.concatenate([batch.logits for batch in batches]),
+            skipped,
         )
+        return replace(self.labelled(ids, everything, decide), notes=self.notes(ids, skipped))
 
     def list_inputs(self, paths: Sequence[str], images: str | None = None) -> tuple[tuple[str, ...], Inputs]:
         """Find samples to predict, as `spml.data.list_inputs` does, and prepare them for the backbone.
@@ -224,6 +222,7 @@ class Run:
             self.classes,
             self.probabilities(batch.logits),
             self._labels(batch.logits, decision),
+            probabilities=self.calibrated(batch.logits),
         )
 
     def notes(self, ids: tuple[str, ...], skipped: dict[int, str]) -> tuple[str, ...]:
@@ -342,7 +341,7 @@ class Run:
             mean_labels=mean_labels,
             engine=Engine(batch_size, workers, device, console),
         )
-        self.__dict__["thresholds"] = policy
+        self.__dict__ |= {"thresholds": policy, "calibration": policy.calibrated}
         return policy
 
     def decision(
@@ -420,6 +419,21 @@ class Run:
     def probabilities(self, logits: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
         """Turn what `logits` returned into scores, float32 in [0, 1], as `Predictions` describes them."""
         return models.probabilities(logits, self._classifier.top.scores)
+
+    @cached_property
+    def calibration(self) -> Calibration | None:
+        """Map from logits to probabilities, in thresholds.json; None where K is not known.
+
+        Raises:
+            InputError: The file is damaged, or of another model.
+        """
+        if not (self.folder / runfolder.THRESHOLDS).is_file() or self.thresholds is None:
+            return None
+        return self.thresholds.calibrated
+
+    def calibrated(self, logits: npt.NDArray[np.float32]) -> npt.NDArray[np.float32] | None:
+        """Calibrated probabilities of logits of any shape; None where K is not known."""
+        return None if self.calibration is None else self.calibration(logits).astype(np.float32)
 
     def _labels(self, logits: npt.NDArray[np.float32], decision: Decision) -> list[list[str]]:
         order = np.argsort(-logits, axis=1, kind="stable")

@@ -12,11 +12,10 @@ import numpy.typing as npt
 from ..audit.folder import data_settings, read_observed
 from ..audit.sampling import Forecast, draw_sample, forecast_audit
 from ..audit.sheets import SheetFiles, write_sheet
-from ..config import DataConfig, read_yaml
+from ..config import DataConfig
 from ..data.phrases import counted
 from ..decisions import Priors, fit_calibration, priors_from_shares
 from ..errors import InputError
-from . import folder as run_files
 from .api import Run
 from .common_classes import common_classes
 from .common_scores import CommonScores, read_common_scores
@@ -112,7 +111,7 @@ def sample_for_audit(
         report(f"simulating what {rows:,} fully labelled samples tell")
         forecast = _forecast(common, priors, rows, seed)
     drawn = common.take(chosen)
-    settings = data if data is not None else _data_of(first)
+    settings = data if data is not None else None if first.config is None else first.config.data
     return AuditSample(
         ids=drawn.ids,
         known=tuple(
@@ -126,12 +125,6 @@ def sample_for_audit(
         runs=tuple(str(run.folder) for run in runs.values()),
         data=None if settings is None else data_settings(settings),
     )
-
-
-def _data_of(run: Run) -> DataConfig | None:
-    """Settings of the training data; None if the run does not record them."""
-    path = run.folder / run_files.CONFIG
-    return read_yaml(path).data if path.is_file() else None
 
 
 def _priors(run: Run, common: CommonScores, mean_labels: float | None) -> Priors | None:

@@ -10,13 +10,15 @@ from ..files import write_json, write_rows
 from ..metrics import FEWEST_SHOWN
 
 JSON, CSV, PICTURE = "comparison.json", "comparison.csv", "comparison.png"
+RELIABILITY = "reliability.png"
 
 
 def write_comparison(folder: Path, comparison: dict[str, Any]) -> list[str]:
     """Write a result of `spml.runs.evaluate.evaluate` as JSON, as CSV and as a picture.
 
     By observed labels, the CSV file has a row per run, against full labels a row per run and metric. There is
-    no picture of SP-scores on fewer samples than they are shown for; an earlier one is removed.
+    no picture of SP-scores on fewer samples than they are shown for; an earlier one is removed. A second
+    picture shows the calibration of the runs that have probabilities, where labels are full.
 
     Returns:
         Names of the files.
@@ -25,6 +27,7 @@ def write_comparison(folder: Path, comparison: dict[str, Any]) -> list[str]:
         SpmlError: A file could not be written.
     """
     write_json(folder / JSON, comparison)
+    (folder / RELIABILITY).unlink(missing_ok=True)
     full = comparison["labels"] == "full"
     if not full and comparison["samples_with_a_positive"] < FEWEST_SHOWN:
         _write_candidates(folder / CSV, comparison["candidates"])
@@ -38,6 +41,14 @@ def write_comparison(folder: Path, comparison: dict[str, Any]) -> list[str]:
             for name, of in ((name, result["intervals"]) for name, result in comparison["runs"].items())
         ]
         plots.tie_set(folder / PICTURE, rows, score="mAP", axis="mAP, %, and its 95 % interval")
+        calibrated = {
+            name: result["calibration"]
+            for name, result in comparison["runs"].items()
+            if "calibration" in result
+        }
+        if calibrated:
+            plots.reliability_diagram(folder / RELIABILITY, calibrated)
+            return [JSON, CSV, PICTURE, RELIABILITY]
     else:
         _write_candidates(folder / CSV, comparison["candidates"])
         plots.tie_set(folder / PICTURE, comparison["candidates"])

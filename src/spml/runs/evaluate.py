@@ -54,6 +54,10 @@ class Trained(Protocol):
         """Backbone, and how images are prepared for it."""
         ...
 
+    def calibrated(self, logits: Logits) -> Logits | None:
+        """Calibrated probabilities of logits; None where K is not known."""
+        ...
+
     def decision(
         self,
         *,
@@ -107,9 +111,10 @@ def evaluate(
 
     Returns:
         A dict that can be written as JSON. `labels` is `full`, with the metrics of each run in `runs`, in
-        [0, 1] and over the classes of the data, and, with `intervals`, the `tie_set` of the best by mAP; or
-        `observed only`, with `candidates`, `tie_set` and `cross_checks`, where SP and A exceed 1 if a model
-        does better than K allows for. Both have `left_out`, `warnings` and `notes`.
+        [0, 1] and over the classes of the data, `calibration` where the run has probabilities, and, with
+        `intervals`, the `tie_set` of the best by mAP; or `observed only`, with `candidates`, `tie_set` and
+        `cross_checks`, where SP and A exceed 1 if a model does better than K allows for. Both have
+        `left_out`, `warnings` and `notes`.
 
     Raises:
         InputError: The runs have different classes; or the data can't be read, has no such split, has a class
@@ -170,6 +175,7 @@ def evaluate(
                 partial(logits, name),
                 run.decision(mean_labels=mean_labels, **decision),
                 columns_of(names, run.classes),
+                run.calibrated,
             )
             for name, run in runs.items()
         }

@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..decisions import Decision
+from ..decisions import Decision, calibration_error
 from ..metrics import (
     LabelledScores,
     PairedScore,
@@ -28,11 +28,13 @@ class Measured(NamedTuple):
         logits: Computes its logits, over its own classes.
         decision: How they become labels.
         columns: Columns of these logits that belong to the classes of the labels.
+        calibrated: Turns logits of any shape into probabilities; returns None where K is not known.
     """
 
     logits: Callable[[], Logits]
     decision: Decision
     columns: list[int]
+    calibrated: Callable[[Logits], npt.NDArray[np.float32] | None] = lambda logits: None
 
 
 def measure_runs(
@@ -68,6 +70,7 @@ def measure_runs(
             "top_k_limit": run.decision.top_k,
             "top1_fallback": run.decision.top1_fallback,
             "never_predicted": [classes[column] for column in data.never],
+            **_calibration(run, data),
             **{metric.name: metric.measure(data) for metric in metrics().values()},
         }
         if multiplicity is not None:
@@ -94,6 +97,20 @@ def _scored(
     if isinstance(cut, tuple):
         cut = tuple(cut[column] for column in run.columns)
     return LabelledScores(logits[:, run.columns], truth, classes, cut, empty, decided=decided, never=never)
+
+
+def _calibration(run: Measured, data: LabelledScores) -> dict[str, Any]:
+    """How well probabilities agree with the labels, in bins; empty where there are no probabilities."""
+    p = run.calibrated(data.scores)
+    if p is None:
+        return {}
+    found = calibration_error(p, data.truth == 1)
+    columns = (found.expected, found.observed, found.counts)
+    bins = [
+        {"expected": mean, "observed": share, "count": count} if count else {"count": 0}
+        for mean, share, count in zip(*(column.tolist() for column in columns), strict=True)
+    ]
+    return {"calibration": {"error": found.error, "bins": bins}}
 
 
 def _describe(score: PairedScore) -> dict[str, Any]:

@@ -39,6 +39,7 @@ class Predictions:
             log-probabilities. They rank, but are not calibrated.
         labels: Names of the predicted classes of each sample, the highest score first.
         notes: Remarks on what was left out, one line each.
+        probabilities: Calibrated probabilities, float32 (N, C); None where K is not known.
     """
 
     ids: tuple[str, ...]
@@ -46,6 +47,7 @@ class Predictions:
     scores: npt.NDArray[np.float32]
     labels: list[list[str]]
     notes: tuple[str, ...] = ()
+    probabilities: npt.NDArray[np.float32] | None = None
 
     @cached_property
     def columns(self) -> dict[str, int]:

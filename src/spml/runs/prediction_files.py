@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from ..data.readers.arrow import require_pyarrow
+from ..data.writers.predictions import PROBABILITY
 from ..errors import InputError
 from ..files import write_with
 from .predict import Predictions
@@ -42,23 +44,25 @@ class Format(ABC):
 class Csv(Format):
     """Rows of CSV: file, labels, and a column per class or one with the scores of the predicted labels.
 
+    Probabilities follow in the same way.
+
     Args:
         classes: Class names.
         scores: `all`, `predicted` or `none`.
+        calibrated: Whether there are probabilities.
 
     Raises:
         InputError: A class name contains the character that separates labels.
     """
 
-    def __init__(self, classes: Sequence[str], scores: str) -> None:
+    def __init__(self, classes: Sequence[str], scores: str, calibrated: bool) -> None:
         if with_semicolon := next((name for name in classes if ";" in name), None):
             raise InputError(
                 f"the class {with_semicolon!r} contains `;`, which separates labels in CSV. Use --format "
                 "jsonl."
             )
         self._scores = scores
-        columns = {"all": [*classes], "predicted": ["scores"], "none": []}[scores]
-        self._header = ["file", "labels", *columns]
+        self._header = ["file", "labels", *_columns_of_scores(classes, scores, calibrated)]
 
     def start(self) -> bytes:
         """The header."""
@@ -67,18 +71,19 @@ class Csv(Format):
     def block(self, predictions: Predictions) -> bytes:
         """A row per sample."""
         rows = []
-        for name, labels, row in _samples(predictions):
+        for name, labels, numbers in _samples(predictions):
             cells = [name, ";".join(labels)]
-            if self._scores == "all":
-                cells += [f"{score:.6g}" for score in row]
-            elif self._scores == "predicted":
-                cells.append(";".join(f"{row[column]:.6g}" for column in _columns(labels, predictions)))
+            for row in numbers:
+                if self._scores == "all":
+                    cells += [f"{value:.6g}" for value in row]
+                elif self._scores == "predicted":
+                    cells.append(";".join(f"{row[column]:.6g}" for column in _columns(labels, predictions)))
             rows.append(cells)
         return _csv(rows)
 
 
 class JsonLines(Format):
-    """An object per line: file, labels, and the scores by class.
+    """An object per line: file, labels, and the scores and probabilities by class.
 
     Args:
         scores: `all`, `predicted` or `none`.
@@ -94,13 +99,14 @@ class JsonLines(Format):
     def block(self, predictions: Predictions) -> bytes:
         """A line per sample."""
         lines = []
-        for name, labels, row in _samples(predictions):
+        for name, labels, numbers in _samples(predictions):
             line: dict[str, Any] = {"file": name, "labels": labels}
             if self._scores != "none":
-                columns: Iterable[int] = range(len(row))
+                columns: Iterable[int] = range(len(predictions.classes))
                 if self._scores == "predicted":
                     columns = _columns(labels, predictions)
-                line["scores"] = {predictions.classes[k]: float(f"{row[k]:.6g}") for k in columns}
+                for key, row in zip(("scores", "probabilities"), numbers, strict=False):
+                    line[key] = {predictions.classes[k]: float(f"{row[k]:.6g}") for k in columns}
             lines.append(json.dumps(line, ensure_ascii=False) + "\n")
         return "".join(lines).encode(errors="backslashreplace")
 
@@ -113,12 +119,13 @@ class Parquet(Format):
     Args:
         classes: Class names.
         scores: `all`, `predicted` or `none`.
+        calibrated: Whether there are probabilities.
 
     Raises:
         InputError: pyarrow is not installed, or a class would have the name of another column.
     """
 
-    def __init__(self, classes: Sequence[str], scores: str) -> None:
+    def __init__(self, classes: Sequence[str], scores: str, calibrated: bool) -> None:
         pyarrow = require_pyarrow(Path("--format parquet"))
         taken = next((name for name in classes if name in ("file", "labels")), None)
         if scores == "all" and taken:
@@ -128,10 +135,8 @@ class Parquet(Format):
             )
         self._scores = scores
         fields = [("file", pyarrow.string()), ("labels", pyarrow.list_(pyarrow.string()))]
-        if scores == "all":
-            fields += [(name, pyarrow.float32()) for name in classes]
-        elif scores == "predicted":
-            fields.append(("scores", pyarrow.list_(pyarrow.float32())))
+        kind = pyarrow.float32() if scores == "all" else pyarrow.list_(pyarrow.float32())
+        fields += [(name, kind) for name in _columns_of_scores(classes, scores, calibrated)]
         self._schema = pyarrow.schema(fields)
 
     def start(self) -> bytes:
@@ -147,12 +152,12 @@ class Parquet(Format):
             return b""
         names = [name.encode(errors="backslashreplace").decode() for name in predictions.ids]
         columns: list[Any] = [names, predictions.labels]
-        if self._scores == "all":
-            columns += [*np.ascontiguousarray(predictions.scores.T)]
-        elif self._scores == "predicted":
-            columns.append(
-                [[row[k] for k in _columns(labels, predictions)] for _, labels, row in _samples(predictions)]
-            )
+        for array in _arrays(predictions):
+            if self._scores == "all":
+                columns += [*np.ascontiguousarray(array.T)]
+            elif self._scores == "predicted":
+                pairs = zip(predictions.labels, array.tolist(), strict=True)
+                columns.append([[row[k] for k in _columns(labels, predictions)] for labels, row in pairs])
         arrays = [
             pyarrow.array(column, field.type) for column, field in zip(columns, self._schema, strict=True)
         ]
@@ -185,7 +190,7 @@ class Parquet(Format):
         write_with(output, write)
 
 
-def make_format(name: str, classes: Sequence[str], scores: Scores) -> Format:
+def make_format(name: str, classes: Sequence[str], scores: Scores, *, calibrated: bool = False) -> Format:
     """Make a format by its name.
 
     Args:
@@ -193,6 +198,7 @@ def make_format(name: str, classes: Sequence[str], scores: Scores) -> Format:
         classes: Class names.
         scores: Scores to write: of `all` classes, of the `predicted` labels or `none`; `auto` = `all` up to
             100 classes, otherwise `predicted`.
+        calibrated: Whether there are probabilities, which are written for the same classes.
 
     Raises:
         InputError: The format can't hold these classes, or needs a package that is not installed.
@@ -200,12 +206,29 @@ def make_format(name: str, classes: Sequence[str], scores: Scores) -> Format:
     if scores == "auto":
         scores = "predicted" if len(classes) > MANY_CLASSES else "all"
     if name == "csv":
-        return Csv(classes, scores)
-    return JsonLines(scores) if name == "jsonl" else Parquet(classes, scores)
+        return Csv(classes, scores, calibrated)
+    return JsonLines(scores) if name == "jsonl" else Parquet(classes, scores, calibrated)
 
 
-def _samples(predictions: Predictions) -> Iterable[tuple[str, list[str], list[float]]]:
-    return zip(predictions.ids, predictions.labels, predictions.scores.tolist(), strict=True)
+def _columns_of_scores(classes: Sequence[str], scores: str, calibrated: bool) -> list[str]:
+    """Names of the columns of scores, followed by those of probabilities."""
+    if scores == "none":
+        return []
+    if scores == "predicted":
+        return ["scores", *(["probabilities"] if calibrated else [])]
+    return [*classes, *((PROBABILITY + name for name in classes) if calibrated else ())]
+
+
+def _arrays(predictions: Predictions) -> list[npt.NDArray[np.float32]]:
+    """Scores and, where there are some, probabilities."""
+    given = (predictions.scores, predictions.probabilities)
+    return [array for array in given if array is not None]
+
+
+def _samples(predictions: Predictions) -> Iterable[tuple[str, list[str], tuple[list[float], ...]]]:
+    """Name, labels, and one row of each of `_arrays`."""
+    rows = zip(*(array.tolist() for array in _arrays(predictions)), strict=True)
+    return zip(predictions.ids, predictions.labels, rows, strict=True)
 
 
 def _columns(labels: Sequence[str], predictions: Predictions) -> list[int]:

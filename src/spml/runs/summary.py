@@ -121,9 +121,10 @@ def write_results(folder: Path, finished: Finished) -> str:
         ),
         "versions": versions(),
     }
+    # Before the summary, which says that the run has finished.
+    write_thresholds(folder, policy, finished.held_out)
     write_json(folder / run_files.SUMMARY, summary)
     _draw_curves(folder, finished)
-    write_thresholds(folder, policy, finished.held_out)
     if data.kind == "image":
         never = tuple(data.classes.index(name) for name in card["without_positives"])
         _draw_examples(folder, finished, Decision(policy.thresholds, never=never))

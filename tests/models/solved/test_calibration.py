@@ -167,18 +167,20 @@ def test_members_are_centred_as_they_are_solved_in_the_end():
 
 
 @pytest.mark.parametrize("cross_validate", [False, True])
-def test_new_samples_have_as_many_labels_as_held_out_ones(cross_validate):
+@pytest.mark.parametrize("width", [60, 280])
+def test_new_samples_have_as_many_labels_as_held_out_ones(cross_validate, width):
     generator = np.random.default_rng(0)
-    centres = generator.normal(size=(4, 60))
+    centres = generator.normal(size=(4, width))
     index = generator.integers(0, 4, 1500)
-    features = (centres[index] + 4 * generator.normal(size=(1500, 60))).astype(np.float32)
+    # With nearly as many features as samples, LDA is much surer of the samples that it was solved on.
+    features = (centres[index] + 4 * generator.normal(size=(1500, width))).astype(np.float32)
     parts = [
         Samples(
             tuple(map(str, range(len(rows)))),
             FeatureMatrix(features[rows]),
             ObservedLabels.from_index(index[rows], 4),
         )
-        for rows in (np.arange(300), np.arange(300, 500))
+        for rows in (np.arange(300), np.arange(300, 400))
     ]
     result = fit_auto(
         *parts,
@@ -187,9 +189,8 @@ def test_new_samples_have_as_many_labels_as_held_out_ones(cross_validate):
         mean_labels=K,
     )
     assert any(member.head == LDA for member in result.head.settings.members)
-    logits = result.head(torch.from_numpy(features[500:]))
-    assert float(logits.mean()) == pytest.approx(float(result.held_out.mean()), abs=0.1)
-    assert float(logits.sigmoid().sum(1).mean()) == pytest.approx(K, rel=0.04)
+    logits = result.head(torch.from_numpy(features[400:]))
+    assert float(logits.sigmoid().sum(1).mean()) == pytest.approx(K, rel=0.05)
 
 
 def test_no_positives_at_all_give_finite_logits():

@@ -19,7 +19,8 @@ class Inferred(NamedTuple):
         rows: Sample of each label, int64 (M,).
         columns: Class of each label, int64 (M,).
         values: 1 for positive and -1 for negative, int8 (M,).
-        scores: Probability of being positive, float64 (M,); NaN where it is not known.
+        scores: Probability of being positive, float64 (M,): calibrated where the model is, otherwise its
+            score; NaN where it is not known.
         all_scores: Score of every class for each of the N samples, whether predicted or not, float32 (N, C),
             NaN where it is not known; None unless it was asked for.
     """

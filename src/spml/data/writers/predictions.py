@@ -25,14 +25,17 @@ from ..safe import quote
 from .inferred import Inferred
 from .names import image_files
 
+PROBABILITY = "probability of "
+"""Start of the name of a column of probabilities of one class; the rest is its name."""
+
 
 class Guess(NamedTuple):
     """Inferred labels of one sample.
 
     Attributes:
         name: Name or file of the sample.
-        labels: (class, 1 or -1, score or NaN).
-        scores: Score of each class whose score is known, predicted or not.
+        labels: (class, 1 or -1, probability or, without one, score; NaN if neither is known).
+        scores: Probability or score of each class for which it is known, predicted or not.
     """
 
     name: str
@@ -46,8 +49,9 @@ def read_inferred(
     """Read labels that a model inferred of the samples of a data set.
 
     Args:
-        path: CSV, JSON lines or Parquet file of `spml predict`, whose `labels` are inferred positives, or
-            .npz file of pseudo-labels with `ids`, `classes` and `labels` in {-1, 0, +1}.
+        path: CSV, JSON lines or Parquet file of `spml predict`, whose `labels` are inferred positives, with
+            their probabilities where it holds some, otherwise with their scores; or .npz file of
+            pseudo-labels with `ids`, `classes` and `labels` in {-1, 0, +1}.
         records: The data. A sample is found by its name or by its file.
         all_scores: Whether to keep the scores of all classes, which takes 4 N C bytes of memory.
 
@@ -90,7 +94,7 @@ def match(
     Raises:
         InputError: An unknown class, a sample that occurs twice, or no sample in common.
     """
-    rows = _rows_by_name(records)
+    rows = rows_by_name(records)
     columns = {name: column for column, name in enumerate(records.classes)}
     entries: list[tuple[int, int, int, float]] = []
     seen: set[int] = set()
@@ -146,8 +150,8 @@ def predicted(name: str, labels: Sequence[str], scores: Mapping[str, float], whe
     return Guess(name, [(label, 1, scores[label]) for label in dict.fromkeys(labels)], scores)
 
 
-def _rows_by_name(records: Records) -> dict[str, int]:
-    """Row of each sample, by its name and by its file."""
+def rows_by_name(records: Records) -> dict[str, int]:
+    """Row of each sample of data, by its name and by the absolute path of its file."""
     rows = {os.path.abspath(path): row for row, path in enumerate(image_files(records) or ())}
     return rows | {name: row for row, name in enumerate(records.ids)}
 
@@ -193,7 +197,8 @@ def _from_parquet(path: Path) -> Iterator[Guess]:
         where = table.where(number)
         if not isinstance(name, str) or not isinstance(labels, list):
             raise InputError(f"{where}: expected a name and a list of labels, as `spml predict` writes them.")
-        scores = rest[0] if rest and isinstance(rest[0], list) else rest
+        lists = [cell for cell in rest if isinstance(cell, list)]
+        scores = [*itertools.chain.from_iterable(lists)] if lists else rest
         yield _guess(name, [str(label) for label in labels], classes, scores, table.names, where)
 
 
@@ -204,7 +209,19 @@ def _classes(path: Path, columns: Sequence[str]) -> Sequence[str]:
             f"{path}: expected the columns file, labels, and scores or one per class, as `spml predict` "
             f"writes them; found {quote(','.join(columns))}."
         )
-    return () if tuple(columns[2:]) == ("scores",) else columns[2:]
+    rest = columns[2:]
+    if tuple(rest) in (("scores",), ("scores", "probabilities")):
+        return ()
+    return rest[: len(rest) // 2] if _are_calibrated(columns) else rest
+
+
+def _are_calibrated(columns: Sequence[str]) -> bool:
+    """Whether the columns of scores are followed by as many of probabilities."""
+    half, odd = divmod(len(columns) - 2, 2)
+    scores, probabilities = columns[2 : 2 + half], columns[2 + half :]
+    if tuple(scores) == ("scores",):
+        return tuple(probabilities) == ("probabilities",)
+    return bool(half) and not odd and list(probabilities) == [PROBABILITY + name for name in scores]
 
 
 def _guess(
@@ -219,6 +236,8 @@ def _guess(
     if len(columns) == 2:
         return Guess(name, [(label, 1, math.nan) for label in dict.fromkeys(labels)])
     known = classes or labels
+    if _are_calibrated(columns) and len(scores) == 2 * len(known):
+        scores = scores[len(known) :]
     if len(scores) != len(known):
         raise InputError(f"{where} has {counted(len(scores), 'score')}, but {counted(len(known), 'label')}.")
     return predicted(
@@ -236,12 +255,16 @@ def _score(value: object, where: str) -> float:
     return score
 
 
+_Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
+
+
 class _Line(msgspec.Struct):
     """One line of `spml predict --format jsonl`."""
 
     file: str
     labels: list[str]
-    scores: dict[str, Annotated[float, msgspec.Meta(ge=0, le=1)]] | None = None
+    scores: dict[str, _Share] | None = None
+    probabilities: dict[str, _Share] | None = None
 
 
 def _from_json_lines(path: Path) -> Iterator[Guess]:
@@ -255,10 +278,11 @@ def _from_json_lines(path: Path) -> Iterator[Guess]:
                 f"{where}: expected an object with file, labels and scores, as `spml predict` writes it: "
                 f"{error}."
             ) from error
-        if line.scores is None:
+        values = line.scores if line.probabilities is None else line.probabilities
+        if values is None:
             yield Guess(line.file, [(label, 1, math.nan) for label in dict.fromkeys(line.labels)])
         else:
-            yield predicted(line.file, line.labels, line.scores, where)
+            yield predicted(line.file, line.labels, values, where)
 
 
 def _from_pseudo_labels(path: Path) -> Iterator[Guess]:

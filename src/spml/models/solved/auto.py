@@ -101,7 +101,9 @@ def fit_auto(
     sum_of = _Sum(np.asarray([weight for _, weight in members]), scores)
     total = sum_of(scores)
     every_row, every_total = rows, total
+    gap = np.zeros(len(members))
     if cross_validate:
+        gap = _gap(fitted, [candidate for candidate, _ in members], *folds[-1])
         fitted = {}
         for scaling in dict.fromkeys(candidate.scaling for candidate, _ in members):
             own = tuple(dict.fromkeys(c.width for c, _ in members if c.scaling == scaling))
@@ -123,7 +125,7 @@ def fit_auto(
     offset, scale = class_logits(torch.from_numpy(total[order]), labels, mean_labels)
     head.offset.copy_(offset)
     head.scale.copy_(scale)
-    _centre(head, pool, rows[order], unseen)
+    _centre(head, pool, rows[order], unseen, gap)
     return AutoHead(head, head.offset.numpy() + head.scale.numpy() * every_total, every_row, tried)
 
 
@@ -266,24 +268,37 @@ def _assemble(
     return head
 
 
-def _centre(head: Ensemble, pool: Pool, rows: Rows, unseen: Tensor) -> None:
+def _centre(head: Ensemble, pool: Pool, rows: Rows, unseen: Tensor, gap: npt.NDArray[np.float64]) -> None:
     """Centre each member as it is solved now. The final solution moves all scores of a class by the change of
     its share, which is many deviations where the penalty is large.
-
-    The log-probabilities of LDA are also lower in all classes alike for samples that it was solved on than
-    for others, since it is surer of them. That part of the move is left out, as it would raise the scores of
-    new samples.
 
     Args:
         head: The head.
         pool: Labelled samples.
-        rows: Samples to centre on, ascending.
+        rows: Samples to centre on, ascending, which members were solved on in the end.
         unseen: Classes without a positive among the samples of the selection, bool (C,), whose scores there
             say nothing about their deviation.
+        gap: Mean score of new samples less that of samples that a member was solved on, (M,).
     """
     scores = torch.cat([head.member_scores(pool.features(batch)) for batch in pool.batches(rows)], 1)
     spread, centre = torch.std_mean(scores.double(), 1, correction=0)
-    alike = (centre - head.centre)[:, ~unseen].mean(1, keepdim=True)
-    of_lda = torch.tensor([member.head == LDA for member in head.settings.members])[:, None]
-    head.centre.copy_(torch.where(of_lda, centre - alike, centre))
+    head.centre.copy_(centre + torch.from_numpy(gap)[:, None])
     head.spread.copy_(torch.where(unseen, spread.clamp_min(_SMALLEST_SPREAD), head.spread))
+
+
+def _gap(
+    fitted: dict[str, Spaces], members: list[Candidate], solved_on: Rows, held_out: Rows
+) -> npt.NDArray[np.float64]:
+    """Mean score of held-out samples less that of as many samples that members were solved on, (M,).
+
+    LDA is surer of samples that it was solved on, so their log-probabilities are lower in nearly all classes.
+    Least-squares estimates have the same mean for both. Validation samples that are added in the end are no
+    landmarks and have hardly any gap.
+    """
+    chosen = np.sort(permutation(len(solved_on), "gap", 0)[: len(held_out)])
+    inside, outside = (
+        _score_members(fitted, members, rows).mean((1, 2), dtype=np.float64)
+        for rows in (solved_on[chosen], held_out)
+    )
+    of_lda = np.asarray([member.head == LDA for member in members])
+    return np.where(of_lda, outside - inside, 0.0)

@@ -2,7 +2,7 @@
 
 const CELL = 88; // pixels, with the gap
 const SPARE_ROWS = 3; // rows above and below the visible ones
-const PAUSE = 60; // milliseconds without scrolling after which the details of cells are asked for
+const PAUSE = 80; // milliseconds after which pictures and details of a sample in sight are asked for
 
 export class Film {
   // `describe(index)` gives {picture, text, label, state} of a sample; `need(first, last)` asks for the details of
@@ -14,7 +14,7 @@ export class Film {
     this.space.setAttribute("role", "presentation");
     box.append(this.space);
     box.addEventListener("scroll", () => this.later());
-    new ResizeObserver(() => this.later()).observe(box);
+    new ResizeObserver(() => this.clear()).observe(box); // other columns
     box.addEventListener("click", (event) => {
       const cell = event.target.closest("[role=option]");
       if (cell) select(Number(cell.dataset.index));
@@ -35,9 +35,12 @@ export class Film {
   // Start again with other samples.
   reset(count) {
     this.count = count;
-    for (const cell of this.cells.values()) cell.remove();
-    this.cells.clear();
     this.box.scrollTop = 0;
+    this.clear();
+  }
+
+  clear() {
+    for (const index of this.cells.keys()) this.drop(index);
     this.draw();
   }
 
@@ -66,45 +69,63 @@ export class Film {
     const { scrollTop, clientHeight } = this.box;
     const first = Math.max(0, (Math.floor(scrollTop / CELL) - SPARE_ROWS) * columns);
     const last = Math.min(this.count, (Math.ceil((scrollTop + clientHeight) / CELL) + SPARE_ROWS) * columns);
-    for (const [index, cell] of this.cells) {
-      if (index >= first && index < last) continue;
-      cell.remove();
-      this.cells.delete(index);
+    for (const index of this.cells.keys()) {
+      if (index < first || index >= last) this.drop(index);
     }
-    for (let index = first; index < last; index++) this.update(index, columns);
-    this.box.setAttribute("aria-activedescendant", this.cells.has(this.current) ? `cell-${this.current}` : "");
+    for (let index = first; index < last; index++) {
+      if (!this.cells.has(index)) this.add(index, columns);
+    }
+    this.mark();
     clearTimeout(this.asking);
     if (last > first) this.asking = setTimeout(() => this.need(first, last), PAUSE);
   }
 
-  update(index, columns) {
+  // Write what is known by now about the visible samples.
+  refresh() {
+    for (const [index, cell] of this.cells) {
+      const { picture, text, label, state } = this.describe(index);
+      if (!picture) cell.textContent = text;
+      cell.setAttribute("aria-label", label);
+      cell.dataset.state = state;
+    }
+  }
+
+  mark() {
+    for (const [index, cell] of this.cells) cell.setAttribute("aria-selected", index === this.current);
+    this.box.setAttribute("aria-activedescendant", this.cells.has(this.current) ? `cell-${this.current}` : "");
+  }
+
+  drop(index) {
+    const cell = this.cells.get(index);
+    cell.querySelector("img")?.removeAttribute("src"); // a picture that nobody waits for must not be loaded
+    cell.remove();
+    this.cells.delete(index);
+  }
+
+  add(index, columns) {
     const { picture, text, label, state } = this.describe(index);
-    let cell = this.cells.get(index);
-    if (!cell) {
-      cell = document.createElement("div");
-      cell.id = `cell-${index}`;
-      cell.dataset.index = index;
-      cell.setAttribute("role", "option");
-      cell.setAttribute("aria-posinset", index + 1);
-      cell.setAttribute("aria-setsize", this.count);
-      if (picture) {
-        const image = document.createElement("img");
-        image.alt = "";
-        image.decoding = "async";
-        image.addEventListener("error", () => cell.classList.add("missing"));
-        image.src = picture;
-        cell.append(image);
-      } else {
-        cell.append(text);
-      }
-      this.cells.set(index, cell);
-      this.space.append(cell);
+    const cell = document.createElement("div");
+    cell.id = `cell-${index}`;
+    cell.dataset.index = index;
+    cell.dataset.state = state;
+    cell.setAttribute("role", "option");
+    cell.setAttribute("aria-label", label);
+    cell.setAttribute("aria-posinset", index + 1);
+    cell.setAttribute("aria-setsize", this.count);
+    if (picture) {
+      const image = document.createElement("img");
+      image.alt = "";
+      image.decoding = "async";
+      image.addEventListener("error", () => cell.classList.add("missing"));
+      cell.append(image);
+      // While somebody scrolls past thousands of samples, none of their pictures is loaded.
+      setTimeout(() => cell.isConnected && (image.src = picture), PAUSE);
+    } else {
+      cell.append(text);
     }
     const left = (index % columns) * CELL + (this.box.clientWidth - columns * CELL) / 2;
-    const top = Math.floor(index / columns) * CELL;
-    cell.style.transform = `translate(${left}px, ${top}px)`;
-    cell.setAttribute("aria-label", label);
-    cell.setAttribute("aria-selected", index === this.current);
-    cell.dataset.state = state;
+    cell.style.transform = `translate(${left}px, ${Math.floor(index / columns) * CELL}px)`;
+    this.cells.set(index, cell);
+    this.space.append(cell);
   }
 }

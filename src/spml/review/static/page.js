@@ -54,12 +54,12 @@ async function load(wanted) {
     const part = await api.cards(missing.slice(start, start + BATCH), selection());
     for (const card of part) into.set(card.sample, card);
   }
-  return missing.length > 0;
 }
 
 async function loadAround(first, last) {
   try {
-    if (await load(samples.slice(first, last))) film.later();
+    await load(samples.slice(first, last));
+    film.refresh();
   } catch (error) {
     complain(error);
   }
@@ -117,6 +117,7 @@ async function go(to, question) {
   const waiting = suggestions.findIndex((each) => each.status === "undecided");
   current = question ?? Math.max(0, waiting);
   film.show(position);
+  film.refresh();
   showSample();
   showNumbers(progress);
 }
