@@ -93,7 +93,7 @@ def test_ridge_is_solved_on_the_other_samples_with_the_penalty_of_the_run(train)
     summary["selected"]["penalty"] = penalty
     (trained.folder / "summary.json").write_text(json.dumps(summary))
     held = np.arange(160) % 5 == 2
-    found = solved_head(trained, data).score(held)
+    found = solved_head(trained, data).score_part(held)
     samples = data.splits["train"]
     matrix, labels = samples.inputs.dense(range(160)).astype(np.float64), samples.observed.to_multi_hot()
     rest, shown = matrix[~held], labels[~held].astype(np.float64)
@@ -115,7 +115,10 @@ def test_the_validation_samples_are_scored_as_in_training(train):
         kept = read_held_out(trained.folder)
         row = {name: number for number, name in enumerate(kept.ids)}
         expected = kept.scores[[row[name] for name in data.splits["val"].ids]]
-        np.testing.assert_allclose(solved_head(trained, data).score(), expected, atol=1e-4)
+        scores = solved_head(trained, data).score_others()
+        np.testing.assert_allclose(scores["val"], expected, atol=1e-4)
+        predicted = trained.run.logits(data.splits["test"], Engine())
+        np.testing.assert_allclose(scores["test"], predicted, atol=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -124,13 +127,13 @@ def test_the_validation_samples_are_scored_as_in_training(train):
 def test_the_labels_of_the_part_change_nothing(train, settings):
     trained, data = train(**settings)
     held = np.arange(160) < 32
-    before = solved_head(trained, data).score(held)
+    before = solved_head(trained, data).score_part(held)
     train_part = data.splits["train"]
     other = train_part.observed.index.copy()
     other[:32] = (other[:32] + 1) % 4
     changed = replace(train_part, observed=ObservedLabels.from_index(other, 4))
     data = replace(data, splits={**data.splits, "train": changed})
-    np.testing.assert_allclose(solved_head(trained, data).score(held), before, atol=1e-5)
+    np.testing.assert_allclose(solved_head(trained, data).score_part(held), before, atol=1e-5)
 
 
 def fold_scores(trained, data, folder, parts, overwrite=False, **changes):
@@ -189,7 +192,7 @@ def test_a_training_with_other_settings_is_replaced_on_request_only(train, tmp_p
     trained, data = train(method="gr", epochs=1, batch_size=32)
     parts = np.arange(160) % 2
     fold_scores(trained, data, tmp_path, parts)
-    with pytest.raises(InputError, match="already holds a run"):
+    with pytest.raises(InputError, match="other settings or data"):
         fold_scores(trained, data, tmp_path, parts, epochs=2)
     fold_scores(trained, data, tmp_path, parts, epochs=2, overwrite=True)
     assert len((tmp_path / "fold-2-of-2" / "metrics.jsonl").read_text().splitlines()) == 2

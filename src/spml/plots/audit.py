@@ -93,7 +93,6 @@ def _draw_precision(axes: Any, precision: npt.NDArray[np.float64], listed: int) 
     axes.set_xlim(0, len(precision) * 1.02)
     if listed:
         axes.axvline(listed, color=MISSED, linewidth=1.2, linestyle=(0, (4, 2)))
-        about = f"listed: {counted(listed, 'label')}, {100 * precision[listed - 1]:.0f} % expected right"
-        side = "right" if listed > 0.6 * len(precision) else "left"
-        gap = -4 if side == "right" else 4
-        axes.annotate(about, (listed, 4), (gap, 0), textcoords="offset points", ha=side, fontsize=8.5)
+        about = f"- - listed: {counted(listed, 'label')}, {100 * precision[listed - 1]:.0f} % expected right"
+        white = {"facecolor": "white", "edgecolor": "none", "pad": 2}
+        axes.text(0.98, 0.03, about, transform=axes.transAxes, ha="right", fontsize=8.5, bbox=white)

@@ -172,18 +172,18 @@ class _Scorer:
         if not missing:
             return f"held-out scores of {self._trained.folder}"
         if not folds:
-            self._warn_in_sample([name for name in missing if name == "train" or not self._same])
+            self._warn_in_sample(["train"] if self._same else list(self._data.splits))
             return f"scores of the model in {self._trained.folder}"
         head = SolvedHead(run, self._trained.folder, self._trained.model.backbone, self._console)
         if "val" in missing:
-            self._scores["val"] = head.score()
+            self._scores |= head.score_others()
         if "train" in missing:
             train = self._data.splits["train"]
             parts = _parts(train, folds, run.config)
             self._scores["train"] = np.empty((len(train), len(self._data.classes)), np.float32)
             with self._console.progress(folds, "solving the head without each part") as advance:
                 for number in range(folds):
-                    self._scores["train"][parts == number] = head.score(parts == number)
+                    self._scores["train"][parts == number] = head.score_part(parts == number)
                     advance(1)
         name = run.config.method or run.config.model.head
         return f"{folds} solutions of {name}, each without a part of the training samples, which it scores"
@@ -194,10 +194,10 @@ class _Scorer:
         if "train" in self._scores:
             return f"held-out scores of {self._trained.folder}"
         if not folds:
-            self._warn_in_sample(["train"] if self._same else ["train", "val"])
+            self._warn_in_sample(["train"] if self._same else list(self._data.splits))
             return f"scores of the model in {self._trained.folder}"
         if not self._same:
-            self._warn_in_sample(["val"])
+            self._warn_in_sample([name for name in self._data.splits if name != "train"])
         train = self._data.splits["train"]
         if run.config.init_from:
             self._warnings.append(

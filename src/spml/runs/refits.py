@@ -88,28 +88,40 @@ class SolvedHead:
         self._data = run.data
         self._backbone = None if run.frozen else make_backbone(run, console.line)
         if run.frozen:
-            seen = {name: run.data.splits[name] for name in ("train", "val")}
             self._data = frozen_features(
                 run,
-                replace(run.data, splits=seen),
+                run.data,
                 backbone.to(self._fabric.device),
                 Path(run.config.data.cache or folder / run_files.FEATURES),
                 report=console.line,
                 progress=lambda label, total: console.progress(total, label),
             )
 
-    def score(self, held: npt.NDArray[np.bool_] | None = None) -> Scores:
+    def score_part(self, held: npt.NDArray[np.bool_]) -> Scores:
         """Solve the head without some training samples, and score these.
 
         A linear head has the penalty that the run chose, so that the scores of all parts are of one scale.
 
         Args:
-            held: Training samples to leave out, bool (N,); None = score the validation samples.
+            held: Training samples to leave out, bool (N,).
 
         Returns:
             Logits (H, C), in the order of the samples.
         """
-        data = self._data if held is None else without(self._data, held)
+        return self._solve(without(self._data, held))[1]
+
+    def score_others(self) -> dict[str, Scores]:
+        """Solve the head on all training samples, and score those of the other splits.
+
+        Returns:
+            Logits (N, C) of `val` and, if the data has one, `test`.
+        """
+        build, scores = self._solve(self._data)
+        others = {name: build.predict(name) for name in self._data.splits if name not in ("train", "val")}
+        return {"val": scores, **others}
+
+    def _solve(self, data: Dataset) -> tuple[Build, Scores]:
+        """The solved head, and the scores of the validation samples by one that was not solved on them."""
         config, val = self._run.config, data.splits["val"]
         judge: Judging = (
             Judge(val, None, "observed", config.mean_labels)
@@ -119,8 +131,8 @@ class SolvedHead:
         build = Build(self._run, data, start_objective(self._run, data), self._backbone, self._fabric)
         fitted = build.fit(judge)
         if fitted.held_out is None:
-            return build.predict("val")
-        return fitted.held_out.of_validation(len(data.splits["train"]))
+            return build, build.predict("val")
+        return build, fitted.held_out.of_validation(len(data.splits["train"]))
 
 
 class _ChoosesPosition:
@@ -178,16 +190,19 @@ def train_folds(
         own_config = replace(config, output=str(own), record="none", devices=1)
         console.line(f"{own}: training without {counted(int(held.sum()), 'sample')}")
         if not _finished(own, own_config, part.fingerprint()):
-            goes_on = run_files.holds_run(own) and not (own / run_files.SUMMARY).is_file()
-            open_part = _opener(part, spec)
-            if goes_on and overwrite and _changed(own, own_config):
-                goes_on = False
+            started = run_files.holds_run(own)
+            stale = started and ((own / run_files.SUMMARY).is_file() or bool(_changed(own, own_config)))
+            if stale and not overwrite:
+                raise InputError(
+                    f"{own}: holds a training with other settings or data. Replace it (--overwrite), or name "
+                    "another --output."
+                )
             run_training(
                 own_config,
-                resume=goes_on,
-                overwrite=overwrite and not goes_on,
+                resume=started and not stale,
+                overwrite=stale,
                 console=console,
-                open_data=open_part,
+                open_data=_opener(part, spec),
             )
         yield held, _scores_of_part(own / within, part)
 
