@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -65,7 +66,7 @@ def run_audit_sample(arguments: Namespace) -> None:
     if not data.path and data != DataConfig():
         raise InputError("--data options say how data is read: name the data after the runs.")
     sheet = Path(arguments.output) if arguments.output else Path(folders[0]) / _SHEET
-    runs = load_runs(folders)
+    runs = _load_runs(folders)
     check_sheet(sheet, overwrite=arguments.overwrite)
     sample = sample_for_audit(
         runs,
@@ -87,7 +88,7 @@ def run_audit_sample(arguments: Namespace) -> None:
     )
     for line in worth(sample):
         print(line)
-    print(f"Afterwards: spml audit use {sheet} {' '.join(folders)}")
+    print(f"Afterwards: spml audit use {shlex.join([str(sheet), *folders])}")
 
 
 def add_audit_use_command(parent: Any) -> None:
@@ -136,7 +137,7 @@ def run_audit_use(arguments: Namespace) -> None:
     if arguments.per_class and not arguments.target:
         raise InputError("--per_class belongs to --target: pass both.")
     target = read_target(arguments.target, per_class=arguments.per_class) if arguments.target else None
-    runs = load_runs(arguments.runs)
+    runs = _load_runs(arguments.runs)
     used = use_audit(
         arguments.file,
         runs,
@@ -155,7 +156,7 @@ def run_audit_use(arguments: Namespace) -> None:
         )
 
 
-def load_runs(folders: Sequence[str]) -> dict[str, Run]:
+def _load_runs(folders: Sequence[str]) -> dict[str, Run]:
     """Load runs, each named by its folder.
 
     Raises:
