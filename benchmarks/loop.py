@@ -1,0 +1,334 @@
+"""Measure what reviewed labels are worth, by how they were chosen and by what learns from them.
+
+    python benchmarks/loop.py run DIR FOLDER [SEEDS [SET...]]
+    python benchmarks/loop.py collect FOLDER
+
+DIR holds the folder `features` of the spec `features`. One label of each sample is known. A simulated
+reviewer answers for n further pairs of a training sample and a class, from the truth: yes makes a known
+positive of the pair, no a known negative. The pairs are
+
+- `list`: those most probably missing, by the scores of the auto head in cross-validation;
+- `by class`: the same, as many of each class;
+- `uncertain`: those that are missing with a probability nearest 1/2;
+- `random`: drawn at random;
+- `rows`: all pairs of samples drawn at random.
+
+Then the auto head is solved again, with the answers, and GR is trained by SGD. `run` keeps every result in
+FOLDER and goes on where it was interrupted; `collect` writes benchmarks/results/loop.json, .md and .png.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from loop_page import AUTO, CORRECTED, GR, ORDERS, write_results
+
+from spml.bench.read_spec import find_spec
+from spml.config import from_dict
+from spml.data.draws import permutation
+from spml.decisions import Judge
+from spml.decisions.calibration import fit_calibration
+from spml.decisions.cuts import f1_cuts
+from spml.decisions.hidden import hidden_probabilities
+from spml.decisions.priors import priors_from_shares
+from spml.engine import make_fabric
+from spml.files import write_text
+from spml.labels import ObservedLabels
+from spml.metrics import mean_average_precision, precision_recall_f1, sp_score
+from spml.models.scaling import SQRT_L2, STANDARD, TFIDF
+from spml.models.solved import auto, search
+from spml.models.solved.calibration import class_logits
+from spml.models.solved.ensemble import head_scores
+from spml.models.solved.linear import FINITE_PENALTIES, LDA, PENALTIES, RIDGE, LdaStart
+from spml.models.solved.spaces import Pool, Spaces
+from spml.runs.build import Build, make_backbone, start_objective
+from spml.runs.resolve import open_for_backbone, resolve
+
+SETS = ("animals 224", "yeast", "enron")
+BUDGETS = (0.3, 1.0, 3.0)  # answers per training sample
+ROUNDS, IN_ROUNDS = 4, 1.0  # answers per training sample that are given in several rounds
+RATES = (1.2e-3, 5e-3, 2e-2)  # learning rates from which the SP-score chooses that of GR
+
+
+class Axes:
+    """Features of all samples along the principal axes of one space, which is fitted on some of them.
+
+    Labels change nothing here, so that a head is solved again in a moment.
+    """
+
+    def __init__(self, solver, inputs, rows):
+        self.solver, self.along, self.rows = solver, solver.centred(inputs), torch.from_numpy(rows)
+
+    def solve(self, targets, positives):
+        """Take these targets and known positives (N, C) of the samples that the space was fitted on."""
+        own, share = targets[self.rows].double(), positives[self.rows].double().mean(0)
+        solver, count = self.solver, len(own)
+        solver.share = own.mean(0)
+        solver._cross = (self.along[self.rows].T @ (own - solver.share).float()).double() / count
+        # Divided by the share of positives: negative targets repel, and no class mean is divided by nearly 0.
+        means = torch.where(share > 0, solver._cross / share, 0.0)
+        solver._lda = LdaStart(means, ((share * count + 0.5) / count).log())
+
+    def scores(self, head, penalty, rows):
+        """Scores of samples, float32 of shape (B, C)."""
+        weights, bias = self.solver.along(head, penalty)
+        outputs = torch.addmm(bias.float(), self.along[rows], weights.float())
+        return head_scores(head, outputs).numpy()
+
+
+class AutoHead:
+    """The auto head of `fit_auto` with cross-validation, for one data set and many label matrices."""
+
+    def __init__(self, data, mean_labels, seed):
+        train, val, test = (data.splits[name] for name in ("train", "val", "test"))
+        pool, self.mean_labels = Pool(train, val, test), mean_labels
+        everything = np.arange(len(pool))
+        self.count, self.labelled = len(train), everything[: len(train) + len(val)]
+        self.test = everything[len(self.labelled) :]
+        order = permutation(len(self.labelled), "folds", seed)
+        self.held = [np.sort(order[first :: auto.FOLDS]) for first in range(auto.FOLDS)]
+        sparse = search.is_sparse(Pool(train, val), self.labelled)
+        widths = (0.0, *(search.SPARSE_WIDTHS if sparse else search.DENSE_WIDTHS))
+        fitted_on = [np.setdiff1d(self.labelled, held) for held in self.held] + [self.labelled]
+        self.axes = {}
+        for scaling in (STANDARD, SQRT_L2, *([TFIDF] if sparse else [])):
+            for fold, rows in enumerate(fitted_on):
+                spaces = Spaces(pool, rows, scaling, widths, seed)
+                parts = [list(spaces.inputs(batch)) for batch in pool.batches(everything)]
+                for position, width in enumerate(widths):
+                    inputs = torch.cat([part[position] for part in parts])
+                    self.axes[scaling, width, fold] = Axes(spaces.solvers[position], inputs, rows)
+
+    def fit(self, targets, known):
+        """Solve the head.
+
+        Args:
+            targets: Targets of the least squares, and weights of the samples in the class means of LDA.
+            known: Known labels in {-1, 0, +1}, for the SP-score and for the scale of the logits.
+
+        Returns:
+            Logits of the labelled samples by members that were not solved on them, and of the test samples.
+        """
+        targets = torch.as_tensor(np.asarray(targets, np.float32))
+        positives = torch.from_numpy(known == 1)
+        for axes in self.axes.values():
+            axes.solve(targets, positives)
+        rows = np.concatenate(self.held)
+        score = lambda scores, rows: sp_score(scores, known[rows], self.mean_labels).score  # noqa: E731
+        candidates = []
+        for scaling, width in dict.fromkeys(key[:2] for key in self.axes):
+            path = {
+                (head, penalty): [
+                    self.axes[scaling, width, fold].scores(head, penalty, held)
+                    for fold, held in enumerate(self.held)
+                ]
+                for head, penalties in ((RIDGE, PENALTIES), (LDA, FINITE_PENALTIES))
+                for penalty in penalties
+            }
+            candidates += search.best_of(path, scaling, width, rows, score)[0]
+        members = auto._weigh(candidates)
+        held_out = np.stack([member.scores for member, _ in members])
+        sum_of = auto._Sum(np.asarray([weight for _, weight in members]), held_out)
+        total, order = sum_of(held_out), np.argsort(rows)
+        final = [self.axes[m.scaling, m.width, auto.FOLDS] for m, _ in members]
+        unseen = ~(known == 1).any(0)
+        labels = positives.long()
+        offset, scale = (
+            part.float().numpy()
+            for part in class_logits(torch.from_numpy(total[order]), labels, self.mean_labels)
+        )
+        refitted = [
+            np.stack(
+                [axes.scores(m.head, m.penalty, part) for (m, _), axes in zip(members, final, strict=True)]
+            )
+            for part in (self.labelled, self.test)
+        ]
+        sum_of.centre = refitted[0].mean(1, dtype=np.float64).astype(np.float32)
+        own = np.maximum(refitted[0].std(1, dtype=np.float64), auto._SMALLEST_SPREAD).astype(np.float32)
+        sum_of.spread = np.where(unseen, own, sum_of.spread)
+        return offset + scale * total[order], offset + scale * sum_of(refitted[1])
+
+
+class Problem:
+    """One data set with one known label per sample, and the simulated reviewer of its training samples.
+
+    Attributes:
+        shown: Known labels of the training, then validation samples, int8 (L, C) in {-1, 0, +1}.
+        scores: Scores of these samples by the auto head in cross-validation, before any answer.
+        hidden: Probability that a label is a hidden positive, before any answer.
+    """
+
+    def __init__(self, data, spec, config):
+        self.data, self.spec, self.config = data, spec, config
+        train, val = data.splits["train"], data.splits["val"]
+        self.count, self.classes = len(train), len(data.classes)
+        self.shown = np.concatenate([train.observed.to_ternary(), val.observed.to_ternary()])
+        self._answers = data.truth["train"].to_ternary()
+        self.priors = priors_from_shares((self.shown == 1).sum(0), config.mean_labels)
+        self._order = np.random.default_rng(config.seed).permutation(self._answers.size)
+        self.head = AutoHead(data, config.mean_labels, config.seed)
+        self._last = None, None
+        self.scores, _ = self.learn_auto(AUTO, self.shown)
+        self.hidden = self.hidden_by(self.scores, self.shown)
+        self.rate = None
+
+    def hidden_by(self, scores, labels):
+        """Probability that a label is a hidden positive; 0 where it is known."""
+        p = fit_calibration(scores, self.shown, self.priors)(scores)
+        return hidden_probabilities(p, self.shown) * (labels == 0)
+
+    def choose(self, order, number, labels, scores, hidden):
+        """The pairs that are asked for next, as positions in the flat matrix of the training samples."""
+        if order == "random":
+            ranked = self._order
+        elif order == "rows":
+            rows = self._order[self._order < self.count]
+            ranked = (rows[:, None] * self.classes + np.arange(self.classes)).ravel()
+        elif order == "list":
+            ranked = np.argsort(-scores[: self.count].ravel(), kind="stable")
+        elif order == "by class":
+            known = labels[: self.count] != 0
+            rank = np.argsort(np.argsort(np.where(known, np.inf, -scores[: self.count]), 0), 0)
+            ranked = np.argsort(rank.ravel(), kind="stable")
+        else:
+            ranked = np.argsort(np.abs(hidden[: self.count].ravel() - 0.5), kind="stable")
+        return ranked[labels.ravel()[ranked] == 0][:number]
+
+    def review(self, order, number, rounds):
+        """Labels with the reviewer's answers, and the pairs that were asked for."""
+        labels, scores, hidden, asked = self.shown, self.scores, self.hidden, []
+        for part in range(1, rounds + 1):
+            if part > 1:
+                scores, _ = self.learn_auto(AUTO, labels)
+                hidden = self.hidden_by(scores, labels)
+            number_now = round(number * part / rounds) - len(asked)
+            pairs = self.choose(order, number_now, labels, scores, hidden)
+            asked += pairs.tolist()
+            labels = labels.copy()
+            labels.reshape(-1)[pairs] = self._answers.reshape(-1)[pairs]
+        return labels, np.asarray(asked, np.int64)
+
+    def learn_auto(self, model, labels):
+        """Out-of-fold scores of the labelled samples, and scores of the test samples."""
+        positive = (labels == 1).astype(np.float32)
+        if self._last[0] is not labels:
+            self._last = labels, self.head.fit(positive, labels)
+        held_out, logits = self._last[1]
+        if model == AUTO:
+            return held_out, logits
+        hidden = (1 - 1 / self.config.mean_labels) / (1 + np.exp(-held_out))
+        return self.head.fit(positive - hidden * (labels == -1), labels)
+
+    def learn_gr(self, labels):
+        """Scores of the validation and of the test samples by GR, trained with these training labels."""
+        if self.rate is None:
+            first = {rate: train_gr(self, self.shown, rate) for rate in RATES}
+            self.rate = max(RATES, key=lambda rate: first[rate][2])
+            if labels is self.shown:
+                return first[self.rate][:2]
+        return train_gr(self, labels, self.rate)[:2]
+
+    def measure(self, model, labels):
+        """Test metrics of a model that learns from these labels."""
+        first = self.count if model == GR else 0
+        held_out, logits = self.learn_gr(labels) if model == GR else self.learn_auto(model, labels)
+        test, row = self.data.truth["test"].to_ternary(), {}
+        for prefix, known in (("", self.shown), ("all ", labels)):
+            cuts = f1_cuts(held_out, known[first:], self.priors).thresholds
+            for average in ("macro", "micro"):
+                row[f"{prefix}{average} F1"] = precision_recall_f1(logits, test, cuts, average).f1
+        return {"mAP": float(mean_average_precision(logits, test, self.data.empty)), **row}
+
+
+def train_gr(problem, labels, rate):
+    """Train GR by SGD: scores of validation and test samples, and the SP-score of the epoch that is kept."""
+    data, config = problem.data, problem.config
+    train = replace(data.splits["train"], observed=ObservedLabels.from_ternary(labels[: problem.count]))
+    opened = replace(data, splits={**data.splits, "train": train})
+    config = replace(config, optim=replace(config.optim, lr=rate))
+    run = resolve(config, lambda *_: (opened, problem.spec))
+    objective, backbone = start_objective(run, opened), make_backbone(run, lambda line: None)
+    made = Build(run, opened, objective, backbone, make_fabric("cpu", 1, "32-true"))
+    judge = Judge(data.splits["val"], None, "observed", config.mean_labels, data.empty)
+    fitted = made.fit(judge)
+    return made.predict("val"), made.predict("test"), fitted.history[fitted.best][judge.metric]
+
+
+def cases():
+    """Order, answers per training sample, rounds and model of every result."""
+    for model in (AUTO, GR):
+        yield "none", 0.0, 1, model
+    for model in (AUTO, CORRECTED, GR):
+        yield "all", 0.0, 1, model
+    for budget in BUDGETS:
+        for order in ORDERS:
+            yield order, budget, 1, AUTO
+            if budget >= 1:
+                yield order, budget, 1, CORRECTED
+            if budget == 1 and order in ("list", "random"):
+                yield order, budget, 1, GR
+    for model in (AUTO, CORRECTED):
+        yield "list", IN_ROUNDS, ROUNDS, model
+
+
+def run(root, folder, seeds, names):
+    """Measure everything that is not in the folder yet."""
+    torch.set_num_threads(1)
+    Path(folder).mkdir(exist_ok=True)
+    described = {data.name: data for data in find_spec("features").data}
+    common = {"method": "gr", "epochs": 20, "model": {"scaling": "standard"}, "threads": 1, "output": "run"}
+    for seed in range(int(seeds)):
+        for name in names or SETS:
+            path = Path(folder, f"{name}-{seed}.json")
+            rows = json.loads(path.read_text()) if path.exists() else []
+            done = {(row["order"], row["budget"], row["rounds"], row["model"]) for row in rows}
+            left = [case for case in cases() if case not in done]
+            if not left:
+                continue
+            about = described[name]
+            data = {**about.settings, "path": str(Path(root, about.settings["path"])), "workers": 0}
+            data |= {"observe": "single", "observe_seed": seed, "split_seed": seed}
+            stated = {"data": data, "seed": seed, "mean_labels": about.mean_labels, **about.train}
+            config = from_dict({**common, **stated})
+            problem = Problem(*open_for_backbone(config), config)
+            reviewed = None, None
+            for order, budget, rounds, model in left:
+                if reviewed[0] != (order, budget, rounds):
+                    number = problem.shown.size if order == "all" else round(budget * problem.count)
+                    reviewed = (order, budget, rounds), problem.review(order, number, rounds)
+                labels, asked = reviewed[1]
+                row = {"data": name, "seed": seed, "order": order, "budget": budget, "rounds": rounds}
+                row |= {"model": model, "samples": problem.count, "classes": problem.classes}
+                row |= {"answers": len(asked), **problem.measure(model, labels)}
+                if len(asked):
+                    row["yes"] = float((labels.ravel()[asked] == 1).mean())
+                    row["expected yes"] = float(problem.hidden.ravel()[asked].mean())
+                rows.append(row)
+                write_text(path, json.dumps(rows))
+            print(name, seed, time.strftime("%H:%M:%S"), flush=True)
+
+
+def collect(folder):
+    """Write the results of all data sets and seeds that are complete."""
+    wanted, rows = list(cases()), []
+    for name in SETS:
+        for path in sorted(Path(folder).glob(f"{name}-*.json")):
+            found = json.loads(path.read_text())
+            by_case = {(row["order"], row["budget"], row["rounds"], row["model"]): row for row in found}
+            if all(case in by_case for case in wanted):
+                rows += [by_case[case] for case in wanted]
+    write_results(rows, {"threads": 1, "rates of GR": RATES})
+
+
+if __name__ == "__main__":
+    command, *arguments = sys.argv[1:]
+    if command == "run":
+        run(*arguments[:2], *(arguments[2:3] or [5]), arguments[3:])
+    else:
+        collect(*arguments)
