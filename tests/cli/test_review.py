@@ -46,10 +46,9 @@ def served(monkeypatch):
     return calls
 
 
-@pytest.mark.parametrize("words", [["review"], ["review", "serve"]])
-def test_the_page_is_the_default(words, audit, served, capsys):
+def test_the_page_is_served(audit, served, capsys):
     options = ["--port", "8765", "--reviewer", " ann ", "--open"]
-    assert run(capsys, *words, audit, *options)[0] == 0
+    assert run(capsys, "review", audit, *options)[0] == 0
     folder, reviewer, given = served[0]
     assert (folder, reviewer) == (audit, "ann")
     assert (given["port"], given["browser"], given["data"]) == (8765, True, "")
@@ -64,8 +63,8 @@ def test_an_option_may_come_first(audit, served, capsys):
 def test_the_help_names_both_commands(capsys):
     code, out, _ = run(capsys, "review", "--help")
     assert code == 0
-    assert "serve" in out
-    assert "export" in out
+    assert "--port" in out
+    assert "spml review export" in out
 
 
 @pytest.mark.parametrize("package", ["fastapi", "uvicorn"])
@@ -75,8 +74,7 @@ def test_a_missing_extra_is_named(package, audit, served, capsys, monkeypatch):
     code, _, err = run(capsys, "review", audit)
     assert (code, served) == (2, [])
     assert err == (
-        f"spml review serve: The package {package} is not installed. "
-        "Install it: pip install 'spml[review]'.\n"
+        f"spml review: The package {package} is not installed. Install it: pip install 'spml[review]'.\n"
     )
 
 
@@ -106,7 +104,7 @@ def test_a_port_in_use_is_named(audit, capsys):
         code, _, err = run(capsys, "review", audit, "--port", port)
     assert code == 2
     assert err == (
-        f"spml review serve: port {port} can't be used (Address already in use). Pass another --port, or "
+        f"spml review: port {port} can't be used (Address already in use). Pass another --port, or "
         "leave it out for a free one.\n"
     )
 

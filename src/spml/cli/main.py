@@ -25,7 +25,7 @@ from .demo import add_demo_command, run_demo_command
 from .evaluate import add_evaluate_command, run_evaluate
 from .methods import add_methods_command, run_methods
 from .predict import add_predict_command, run_predict
-from .review import add_review_command, run_review, with_default_command
+from .review import add_review_command, add_review_export_command, run_review, run_review_export
 from .thresholds import add_thresholds_command, run_thresholds
 from .train import add_train_command, run_train
 
@@ -42,6 +42,7 @@ _COMMANDS: dict[str, Callable[[Namespace], None]] = {
     "methods": run_methods,
     "predict": run_predict,
     "review": run_review,
+    "review-export": run_review_export,
     "thresholds": run_thresholds,
     "train": run_train,
 }
@@ -49,7 +50,7 @@ _COMMANDS: dict[str, Callable[[Namespace], None]] = {
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run one command. Exit code 0, or 2 for wrong usage or input, 1 for a failure, 130 when interrupted."""
-    arguments = with_default_command(sys.argv[1:] if arguments is None else arguments)
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
     parser = make_parser(with_figures=arguments[:1] == ["analyse"])
     if not arguments:
         parser.print_help()
@@ -93,6 +94,7 @@ def make_parser(*, with_figures: bool = True) -> ArgumentParser:
     add_audit_use_command(commands)
     add_data_commands(commands)
     add_review_command(commands)
+    add_review_export_command(commands)
     add_analyse_command(commands, with_figures=with_figures)
     add_bench_commands(commands)
     add_methods_command(commands)
