@@ -85,7 +85,7 @@ def test_k_priors_thresholds_and_probabilities_follow_from_the_labels(runs, shee
     for name, run in runs.items():
         held_out, rows, labels = audited(sheet, run, truth)
         observed = held_out.labels.to_ternary()
-        priors = priors_from_audit((observed == 1).sum(0), labels)
+        priors = priors_from_audit(held_out.positives, labels)
         fitted = fit_calibration(held_out.scores, observed, priors)
         calibration = refine_calibration(fitted, held_out.scores[rows], labels)
         policy = used.thresholds[name]
@@ -105,9 +105,8 @@ def test_k_priors_thresholds_and_probabilities_follow_from_the_labels(runs, shee
 def test_the_classes_whose_share_moved_most_come_first(runs, sheet, truth):
     used = use_audit(sheet, {"ridge": runs["ridge"]})
     held_out, _, labels = audited(sheet, runs["ridge"], truth)
-    counts = (held_out.labels.to_ternary() == 1).sum(0)
-    priors = priors_from_audit(counts, labels)
-    before = priors_from_shares(counts, labels.sum(1).mean()).shares
+    priors = priors_from_audit(held_out.positives, labels)
+    before = priors_from_shares(held_out.positives, labels.sum(1).mean()).shares
     expected = sorted(
         zip(CLASSES, before, priors.shares, strict=True), key=lambda moved: -abs(moved[1] - moved[2])
     )

@@ -41,6 +41,11 @@ def test_scores_are_kept_with_names_and_labels(toy, tmp_path):
     assert read.scores.dtype == np.float32
     assert (read.labels.to_ternary() == labels[rows]).all()
     assert read.learned == {"t1.png", "t2.png", "t4.png", "t5.png", "v0.png"}
+    assert read.positives.tolist() == (labels == 1).sum(0).tolist()  # of all samples, not of these four
+    full = HeldOut(
+        ("a",), scores[:1], ObservedLabels.from_ternary([[1, -1, -1]]), frozenset("b"), np.ones(3, int)
+    )
+    assert full.positives.tolist() == [1, 0, 0]
 
 
 @pytest.mark.parametrize("labels", [ObservedLabels.from_index([1, 0], 2), ObservedLabels.from_names(

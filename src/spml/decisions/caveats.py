@@ -11,7 +11,7 @@ from ..data.phrases import counted, first_few
 from .priors import BIASED_GAMMA, Priors
 
 FEW_POSITIVES = 10
-"""Known positives below which F1 of a class stays at 10 % or below under every rule."""
+"""Known positives below which F1 of a class was 10 % or less under every rule, in the mean."""
 
 FEW_ROWS = 100
 """Samples below which probabilities are off by 10 to 20 points."""
@@ -37,7 +37,7 @@ def caveats(
     Args:
         priors: Class priors.
         names: Names of the classes.
-        positives: Number of known positives of each class among the rows that decide, int64 (C,).
+        positives: Number of known positives of each class int64 (C,).
         rows: Number of these rows.
         full: Whether all their labels are known.
         calibrated: Whether there are probabilities.
@@ -66,8 +66,8 @@ def caveats(
     few = [name for name, count in zip(names, positives.tolist(), strict=True) if 0 < count < FEW_POSITIVES]
     if few:
         lines.append(
-            f"{counted(len(few), 'class', 'classes')} with fewer than {FEW_POSITIVES} known positives: F1 of "
-            f"at most 10 % under every rule ({first_few(few, 5)})."
+            f"{counted(len(few), 'class', 'classes')} with fewer than {FEW_POSITIVES} known positives: in "
+            f"our measurements F1 of such classes was 10 % or less ({first_few(few, 5)})."
         )
     without = [name for name, count in zip(names, positives.tolist(), strict=True) if not count]
     if without:

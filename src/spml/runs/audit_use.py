@@ -174,7 +174,7 @@ def use_audit(
         mean_labels=interval,
         gamma=priors.gamma,
         looks_biased=priors.looks_biased,
-        moved=_moved(runs[first].classes, held_out[first].labels.positives_per_class(), priors),
+        moved=_moved(runs[first].classes, held_out[first].positives, priors),
         thresholds=thresholds,
         held_out=held_out,
         selection=selection,

@@ -36,12 +36,24 @@ class HeldOut(NamedTuple):
         scores: Logits, float32 (H, C).
         labels: Their observed labels.
         learned: Names of the other samples that the model has learned from.
+        learned_positives: Number of known positives of each class among those, int64 (C,); None = none.
     """
 
     ids: tuple[str, ...]
     scores: npt.NDArray[np.float32]
     labels: ObservedLabels
     learned: frozenset[str] = frozenset()
+    learned_positives: npt.NDArray[np.int64] | None = None
+
+    @property
+    def positives(self) -> npt.NDArray[np.int64]:
+        """Number of known positives of each class (C,), from which the shares of classes are estimated.
+
+        Those of all samples that the model knows, which are more than the few that decide; but of these alone
+        where all their labels are known, since then nothing is left to estimate.
+        """
+        own = self.labels.positives_per_class()
+        return own if self.labels.full or self.learned_positives is None else own + self.learned_positives
 
 
 def gather_held_out(
@@ -67,7 +79,14 @@ def gather_held_out(
     count = len(train)
     ids = tuple(train.ids[row] if row < count else val.ids[row - count] for row in rows.tolist())
     labels = ObservedLabels.from_ternary(KnownLabels(train, val).of(rows))
-    return HeldOut(ids, scores, labels, frozenset(train.ids).union(val.ids).difference(ids))
+    positives = train.observed.positives_per_class() + val.observed.positives_per_class()
+    return HeldOut(
+        ids,
+        scores,
+        labels,
+        frozenset(train.ids).union(val.ids).difference(ids),
+        positives - labels.positives_per_class(),
+    )
 
 
 def write_held_out(folder: Path, held_out: HeldOut, classes: tuple[str, ...]) -> None:
@@ -83,6 +102,8 @@ def write_held_out(folder: Path, held_out: HeldOut, classes: tuple[str, ...]) ->
         "labels": held_out.labels.to_ternary(),
         **{key: np.frombuffer(json.dumps(of_key).encode(), np.uint8) for key, of_key in names.items()},
     }
+    if held_out.learned_positives is not None:
+        arrays["learned_positives"] = held_out.learned_positives
     tensors = {name: torch.from_numpy(np.array(array)) for name, array in arrays.items()}
     write_bytes(folder / run_files.HELD_OUT, encode(tensors, classes=classes))
 
@@ -115,7 +136,15 @@ def read_held_out(folder: Path, classes: tuple[str, ...] | None = None) -> HeldO
         scores, labels = (stored.get_tensor(name).numpy().copy() for name in ("scores", "labels"))
         if not ids or not np.isfinite(scores).all():
             raise ValueError("it holds no scores, or some that are not finite")
-        held_out = HeldOut(tuple(ids), scores, ObservedLabels.from_ternary(labels), frozenset(learned))
+        positives = None
+        if "learned_positives" in set(stored.keys()):
+            check_tensor(stored, "learned_positives", "I64", (len(names),))
+            positives = stored.get_tensor("learned_positives").numpy().copy()
+            if positives.min() < 0:
+                raise ValueError("it counts a negative number of labels")
+        held_out = HeldOut(
+            tuple(ids), scores, ObservedLabels.from_ternary(labels), frozenset(learned), positives
+        )
     if classes is not None and tuple(names) != classes:
         raise InputError(f"{path}: has scores of other classes than the model of this run. Train it again.")
     return held_out

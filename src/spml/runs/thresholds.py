@@ -74,7 +74,7 @@ def evidence_from_shares(held_out: HeldOut, mean_labels: float, source: Source) 
     Raises:
         InputError: K is out of its domain, or no label is a known positive.
     """
-    priors = priors_from_shares(held_out.labels.positives_per_class(), mean_labels, source)
+    priors = priors_from_shares(held_out.positives, mean_labels, source)
     if source == "default":
         return Evidence(priors, None)
     return Evidence(priors, fit_calibration(held_out.scores, held_out.labels.to_ternary(), priors))
@@ -93,7 +93,7 @@ def evidence_from_audit(
     Raises:
         InputError: Fewer than 20 samples were audited, they have no label, or no label is a known positive.
     """
-    priors = priors_from_audit(held_out.labels.positives_per_class(), truth)
+    priors = priors_from_audit(held_out.positives, truth)
     calibration = fit_calibration(held_out.scores, held_out.labels.to_ternary(), priors)
     refined = refine_calibration(calibration, scores, truth)
     return Evidence(priors, refined, mean_labels_interval(truth), len(truth))
@@ -131,7 +131,7 @@ def decide_thresholds(
     priors, calibration, interval, audited = evidence
     scores, labels = held_out.scores, held_out.labels
     cuts = decide_cuts(target, scores, labels.to_ternary(), priors, calibration)
-    positives = labels.positives_per_class()
+    positives = held_out.positives
     warnings = caveats(
         priors, classes, positives, len(scores), full=labels.full, calibrated=calibration is not None
     )
