@@ -67,6 +67,11 @@ class Page:
         self.page.keyboard.press(key)
         self.wait("status", status)
 
+    def close_help(self):
+        """Close the help by keyboard; the browser takes a moment."""
+        self.page.keyboard.press("Escape")
+        self.page.wait_for_selector("#help", state="hidden")
+
     def answers(self):
         """Pressed buttons of the sample that is shown, by label."""
         return self.page.evaluate(
@@ -121,8 +126,7 @@ def test_everything_by_keyboard(page, audit):
     page.page.keyboard.press("?")
     assert page.page.is_visible("#help")
     page.page.keyboard.press("y")  # no answer while the help is open
-    page.page.keyboard.press("Escape")
-    assert not page.page.is_visible("#help")
+    page.close_help()
     assert page.text("decided") == "4 of 8"
     assert reviewed(audit).records.labels.to_ternary()[:3].tolist() == [[-1, 1, 1], [0, 0, 1], [1, 0, 1]]
 
@@ -357,7 +361,7 @@ def test_all_controls_are_reached_by_tab(page):
 def test_single_keys_can_be_turned_off(page):
     page.page.keyboard.press("?")
     page.page.uncheck("#keys")
-    page.page.keyboard.press("Escape")
+    page.close_help()
     page.page.keyboard.press("y")
     page.page.keyboard.press("ArrowRight")
     page.wait("file", "b.png")
