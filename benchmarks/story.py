@@ -31,6 +31,7 @@ from spml.runs.summary import versions
 
 RESULT = Path(__file__).parent / "results" / "story.json"
 SEED, REVIEWED, MEAN_LABELS = 0, 500, 1.4
+METRICS = ("samples", "mAP", "thresholded", "calibration")
 
 
 def lay_out(source, folder):

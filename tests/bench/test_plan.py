@@ -18,22 +18,22 @@ from tests.bench.toys import TOY, save_spec
 PACKAGE = Path(spml.__file__).parent
 
 NO_NUMBERS = {
-    "__init__.py", "audit/__init__.py", "audit/missing.py", "audit/report.py", "audit/sampling.py",
-    "audit/selection.py", "audit/wrong.py", "config.py",
-    "errors.py", "files.py", "plugins.py", "version.py", "bench/features.py",
-    "bench/plan.py", "bench/rows.py", "bench/space.py", "bench/spec.py", "data/__init__.py",
-    "data/cache.py", "data/dataset.py", "data/feature_store.py", "data/locks.py", "data/open.py",
-    "data/phrases.py", "data/safe.py", "data/subset.py", "runs/__init__.py", "runs/api.py",
-    "runs/common_classes.py", "runs/compare.py", "runs/console.py", "runs/divergence.py",
-    "runs/evaluate.py", "runs/fine_tune.py", "runs/folder.py", "runs/full_labels.py", "runs/held_out.py",
-    "runs/predict.py", "runs/recording.py", "runs/solver_checks.py", "runs/summary.py",
-    "runs/tensor_files.py", "runs/thresholds.py", "runs/train.py",
-    "audit/folder.py", "audit/sheets.py", "runs/audited.py", "runs/choose_cut.py", "runs/set_thresholds.py",
+    "__init__.py", "bench/features.py", "bench/plan.py", "bench/rows.py", "bench/space.py",
+    "bench/spec.py", "config.py", "data/__init__.py", "data/cache.py", "data/dataset.py",
+    "data/feature_store.py", "data/locks.py", "data/open.py", "data/phrases.py", "data/safe.py",
+    "data/subset.py", "errors.py", "files.py", "plugins.py", "runs/__init__.py", "runs/api.py",
+    "runs/choose_cut.py", "runs/common_classes.py", "runs/compare.py", "runs/console.py",
+    "runs/divergence.py", "runs/evaluate.py", "runs/fine_tune.py", "runs/folder.py",
+    "runs/full_labels.py", "runs/held_out.py", "runs/predict.py", "runs/recording.py",
+    "runs/set_thresholds.py", "runs/solver_checks.py", "runs/summary.py", "runs/tensor_files.py",
+    "runs/thresholds.py", "runs/train.py", "version.py",
 }  # fmt: skip
 """Modules that `bench/run.py` reaches and that change no number of a run. Settings and the content of the
 data, whichever reader delivers it, belong to the key of a run anyway."""
 
-NO_NUMBERS_IN = ("data/inspection/", "data/readers/", "plots/", "runs/recipes/", "testing/")
+NO_NUMBERS_IN = (
+    "audit/", "data/inspection/", "data/readers/", "plots/", "runs/audits/", "runs/recipes/", "testing/",
+)  # fmt: skip
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 from spml.audit.folder import read_audit
 from spml.cli.main import main
 from spml.engine import Interrupted
-from spml.runs import audit as auditing
+from spml.runs.audits import find as auditing
 from tests.faults.test_bad_input import fails
 from tests.runs.test_closed_form_runs import HIDE, make_features
 

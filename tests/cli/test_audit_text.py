@@ -11,7 +11,7 @@ from spml.audit.selection import Contender, Selection
 from spml.cli.audit_text import learned
 from spml.decisions import Interval
 from spml.metrics import PairedScore
-from spml.runs.audit_use import MovedClass, UsedAudit
+from spml.runs.audits.use import MovedClass, UsedAudit
 
 
 def used(**changes):

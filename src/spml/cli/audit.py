@@ -77,7 +77,7 @@ def run_audit_command(arguments: Namespace) -> None:
     """
     from ..engine import Interrupted
     from ..errors import InputError
-    from ..runs.audit import Limits, run_audit
+    from ..runs.audits.find import Limits, run_audit
     from ..runs.console import Console
     from ..runs.predict import Engine
 

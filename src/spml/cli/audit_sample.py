@@ -56,7 +56,7 @@ def run_audit_sample(arguments: Namespace) -> None:
     """
     from ..audit.sheets import check_sheet
     from ..data.phrases import counted
-    from ..runs.audit_sample import sample_for_audit
+    from ..runs.audits.sample import sample_for_audit
     from ..runs.console import Console
     from .audit_text import worth
 
@@ -127,7 +127,7 @@ def run_audit_use(arguments: Namespace) -> None:
     """
     from ..decisions import read_target
     from ..metrics import MIN_DRAWS
-    from ..runs.audit_use import use_audit
+    from ..runs.audits.use import use_audit
     from ..runs.console import Console
     from ..runs.predict import Engine
     from .audit_text import learned

@@ -7,8 +7,8 @@ from ..audit.selection import Selection
 from ..data.phrases import counted, first_few
 from ..decisions.priors import BIASED_GAMMA
 from ..metrics import shown_score
-from ..runs.audit_sample import AuditSample
-from ..runs.audit_use import UsedAudit
+from ..runs.audits.sample import AuditSample
+from ..runs.audits.use import UsedAudit
 
 _MOST_NAMED = 5
 """Classes that a line names."""

@@ -13,7 +13,7 @@ from ..decisions import HOW_TO_KNOW_K, Policy, Target
 from ..errors import InputError
 from ..labels import ObservedLabels
 from . import folder as run_files
-from .audited import audited_scores, read_audited
+from .audits.answers import audited_scores, read_audited
 from .common_classes import common_classes
 from .console import Console
 from .held_out import HeldOut, read_held_out

@@ -21,11 +21,11 @@ from spml.decisions import (
     priors_from_shares,
     refine_calibration,
 )
-from spml.runs.audit_use import use_audit
+from spml.runs.audits.use import use_audit
 from spml.runs.folder import clear
 from spml.runs.held_out import read_held_out, write_held_out
 from tests.faults.test_bad_input import fails
-from tests.runs.test_audit_sample import CLASSES, read_sheet, train_runs
+from tests.runs.audits.test_sample import CLASSES, read_sheet, train_runs
 
 
 @pytest.fixture(scope="module")

@@ -9,17 +9,17 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..audit.folder import data_settings, read_observed
-from ..audit.sampling import Forecast, draw_sample, forecast_audit
-from ..audit.sheets import SheetFiles, write_sheet
-from ..config import DataConfig
-from ..data.phrases import counted
-from ..decisions import Priors, fit_calibration, priors_from_shares
-from ..errors import InputError
-from .api import Run
-from .common_classes import common_classes
+from ...audit.folder import data_settings, read_observed
+from ...audit.sampling import Forecast, draw_sample, forecast_audit
+from ...audit.sheets import SheetFiles, write_sheet
+from ...config import DataConfig
+from ...data.phrases import counted
+from ...decisions import Priors, fit_calibration, priors_from_shares
+from ...errors import InputError
+from ..api import Run
+from ..common_classes import common_classes
+from ..resolve import check_mean_labels
 from .common_scores import CommonScores, read_common_scores
-from .resolve import check_mean_labels
 
 
 class AuditSample(NamedTuple):

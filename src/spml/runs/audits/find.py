@@ -10,8 +10,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from .. import plots
-from ..audit.folder import (
+from ... import plots
+from ...audit.folder import (
     ABOUT,
     BETWEEN_NAMES,
     About,
@@ -23,18 +23,18 @@ from ..audit.folder import (
     read_observed,
     write_audit,
 )
-from ..audit.lists import check_format, write_list
-from ..audit.missing import HiddenLabels, MissingLabels, check_limits
-from ..audit.report import ClassSummary, summarise_classes, summarise_health
-from ..audit.wrong import doubtful_labels
-from ..config import from_dict
-from ..data import Dataset
-from ..decisions import priors_from_shares
-from ..errors import InputError
-from ..files import check_folder
+from ...audit.lists import check_format, write_list
+from ...audit.missing import HiddenLabels, MissingLabels, check_limits
+from ...audit.report import ClassSummary, summarise_classes, summarise_health
+from ...audit.wrong import doubtful_labels
+from ...config import from_dict
+from ...data import Dataset
+from ...decisions import priors_from_shares
+from ...errors import InputError
+from ...files import check_folder
+from ..predict import Engine
+from ..resolve import check_mean_labels
 from .out_of_fold import Scored, TrainedRun, score_samples
-from .predict import Engine
-from .resolve import check_mean_labels
 
 PICTURE, LIST = "audit.png", "missing"
 MOST_WRONG = 100

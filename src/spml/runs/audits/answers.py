@@ -11,22 +11,22 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..audit.sheets import read_answers
-from ..config import DataConfig
-from ..data import Inputs, Samples
-from ..data.matrix import FeatureMatrix
-from ..data.phrases import counted
-from ..data.readers import read
-from ..data.readers.delimited import open_delimited
-from ..data.safe import quote
-from ..decisions.priors import FEWEST_AUDITED
-from ..errors import InputError, nearest
-from ..labels import ObservedLabels
-from .held_out import HeldOut
+from ...audit.sheets import read_answers
+from ...config import DataConfig
+from ...data import Inputs, Samples
+from ...data.matrix import FeatureMatrix
+from ...data.phrases import counted
+from ...data.readers import read
+from ...data.readers.delimited import open_delimited
+from ...data.safe import quote
+from ...decisions.priors import FEWEST_AUDITED
+from ...errors import InputError, nearest
+from ...labels import ObservedLabels
+from ..held_out import HeldOut
 
 if TYPE_CHECKING:
-    from .api import Run
-    from .predict import Engine
+    from ..api import Run
+    from ..predict import Engine
 
 
 class Audited(NamedTuple):

@@ -11,21 +11,21 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from .. import models
-from ..config import Config, DataConfig, read_yaml
-from ..data import Dataset, Inputs, Samples, start_opening
-from ..data.dataset import ImageInputs
-from ..data.phrases import counted
-from ..errors import InputError, SpmlError
-from ..labels import ObservedLabels
-from . import folder as run_files
-from .api import Run
-from .console import Console
-from .fine_tune import HEAD, TUNED
-from .held_out import read_held_out
-from .predict import Engine, check_kind
+from ... import models
+from ...config import Config, DataConfig, read_yaml
+from ...data import Dataset, Inputs, Samples, start_opening
+from ...data.dataset import ImageInputs
+from ...data.phrases import counted
+from ...errors import InputError, SpmlError
+from ...labels import ObservedLabels
+from .. import folder as run_files
+from ..api import Run
+from ..console import Console
+from ..fine_tune import HEAD, TUNED
+from ..held_out import read_held_out
+from ..predict import Engine, check_kind
+from ..resolve import Resolved, resolve
 from .refits import SolvedHead, draw_folds, read_summary, train_folds
-from .resolve import Resolved, resolve
 
 SOLVED_FOLDS = 5
 """Parts of the training samples for which a head is solved again where nothing else is stated."""

@@ -11,25 +11,25 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .. import models
-from ..config import AUTO, Config, differences, read_yaml
-from ..data import Dataset
-from ..data.draws import permutation
-from ..data.phrases import counted
-from ..decisions import Judge
-from ..engine import make_fabric
-from ..engine.loop import Judging
-from ..errors import InputError
-from ..labels import ObservedLabels
-from . import folder as run_files
-from .api import load
-from .build import Build, frozen_features, make_backbone, start_objective
-from .console import Console
-from .held_out import read_held_out
-from .init_from import Start
-from .predict import Engine
-from .resolve import Resolved
-from .train import run_training
+from ... import models
+from ...config import AUTO, Config, differences, read_yaml
+from ...data import Dataset
+from ...data.draws import permutation
+from ...data.phrases import counted
+from ...decisions import Judge
+from ...engine import make_fabric
+from ...engine.loop import Judging
+from ...errors import InputError
+from ...labels import ObservedLabels
+from .. import folder as run_files
+from ..api import load
+from ..build import Build, frozen_features, make_backbone, start_objective
+from ..console import Console
+from ..held_out import read_held_out
+from ..init_from import Start
+from ..predict import Engine
+from ..resolve import Resolved
+from ..train import run_training
 
 Rows = npt.NDArray[np.int64]
 Scores = npt.NDArray[np.float32]

@@ -16,12 +16,12 @@ from spml.config import DataConfig
 from spml.decisions import Calibration, priors_from_shares
 from spml.errors import InputError
 from spml.labels import ObservedLabels
-from spml.runs import audit as auditing
-from spml.runs import out_of_fold, refits
-from spml.runs.audit import Limits, run_audit
+from spml.runs.audits import find as auditing
+from spml.runs.audits import out_of_fold, refits
+from spml.runs.audits.find import Limits, run_audit
+from spml.runs.audits.out_of_fold import TrainedRun, score_samples
 from spml.runs.console import Console
 from spml.runs.held_out import read_held_out
-from spml.runs.out_of_fold import TrainedRun, score_samples
 from spml.runs.predict import Engine
 from tests.runs.test_closed_form_runs import make_features
 

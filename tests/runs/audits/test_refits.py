@@ -12,11 +12,11 @@ import pytest
 import spml
 from spml.errors import InputError
 from spml.labels import ObservedLabels
-from spml.runs import refits
+from spml.runs.audits import refits
+from spml.runs.audits.out_of_fold import TrainedRun, score_samples
 from spml.runs.console import Console
 from spml.runs.fine_tune import HEAD, TUNED
 from spml.runs.held_out import read_held_out
-from spml.runs.out_of_fold import TrainedRun, score_samples
 from spml.runs.predict import Engine
 from spml.runs.resolve import resolve
 from tests.faults.test_kill import make_photos

@@ -9,19 +9,19 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..audit.selection import Selection, select_by_audit
-from ..decisions import Interval, Policy, Priors, Target, mean_labels_interval, priors_from_shares
-from ..files import sha256_file, write_json
-from ..version import __version__
-from . import folder as run_files
-from .api import Run
-from .audited import Audited, audited_scores, read_audited
-from .common_classes import columns_of
+from ...audit.selection import Selection, select_by_audit
+from ...decisions import Interval, Policy, Priors, Target, mean_labels_interval, priors_from_shares
+from ...files import sha256_file, write_json
+from ...version import __version__
+from .. import folder as run_files
+from ..api import Run
+from ..common_classes import columns_of
+from ..evaluate import check_classes
+from ..held_out import HeldOut, read_held_out
+from ..predict import Engine
+from ..thresholds import decide_thresholds, evidence_from_audit, write_thresholds
+from .answers import Audited, audited_scores, read_audited
 from .common_scores import read_common_scores
-from .evaluate import check_classes
-from .held_out import HeldOut, read_held_out
-from .predict import Engine
-from .thresholds import decide_thresholds, evidence_from_audit, write_thresholds
 
 FORMAT = 1
 

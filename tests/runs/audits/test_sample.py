@@ -13,8 +13,8 @@ from spml.audit.sampling import draw_sample, forecast_audit
 from spml.cli.main import main
 from spml.decisions import fit_calibration, priors_from_shares
 from spml.files import sha256_file
-from spml.runs.audit_sample import sample_for_audit
-from spml.runs.common_scores import read_common_scores
+from spml.runs.audits.common_scores import read_common_scores
+from spml.runs.audits.sample import sample_for_audit
 from spml.runs.held_out import HeldOut, read_held_out, write_held_out
 from tests.faults.test_bad_input import fails
 from tests.runs.test_closed_form_runs import HIDE, make_features
