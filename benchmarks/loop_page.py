@@ -182,18 +182,21 @@ def draw(results, path):
     style.save(figure, path)
 
 
+def page(about):
+    """The part of the page that follows from loop.json."""
+    machine, torch, numpy = (about["versions"][name] for name in ("machine", "torch", "numpy"))
+    made = f"{about['date']}, {machine}, other programs running, one thread, torch {torch}, NumPy {numpy}."
+    return f"{TABLES}\n\n{made}\n\n{tables(Results(about['results']))}"
+
+
 def write_results(rows, about):
     """Write the three files."""
     seeds = {row["data"]: sorted({r["seed"] for r in rows if r["data"] == row["data"]}) for row in rows}
     head = {"date": time.strftime("%Y-%m-%d"), "versions": versions(), **about, "seeds": seeds}
-    short = ({key: round(v, 5) if isinstance(v, float) else v for key, v in row.items()} for row in rows)
+    short = [{key: round(v, 5) if isinstance(v, float) else v for key, v in row.items()} for row in rows]
     lines = ",\n".join(map(json.dumps, short))
     write_text(RESULTS / "loop.json", json.dumps(head)[:-1] + f', "results": [\n{lines}\n]}}\n')
-    results, page = Results(rows), RESULTS / "loop.md"
-    text = page.read_text(encoding="utf-8").partition(TABLES)[0] if page.exists() else ""
-    made = (
-        f"{head['date']}, {head['versions']['machine']}, other programs running, one thread, torch "
-        f"{head['versions']['torch']}, NumPy {head['versions']['numpy']}."
-    )
-    write_text(page, text + f"{TABLES}\n\n{made}\n\n{tables(results)}")
-    draw(results, RESULTS / "loop.png")
+    path = RESULTS / "loop.md"
+    text = path.read_text(encoding="utf-8").partition(TABLES)[0] if path.exists() else ""
+    write_text(path, text + page({**head, "results": short}))
+    draw(Results(short), RESULTS / "loop.png")
