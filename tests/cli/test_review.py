@@ -47,11 +47,11 @@ def served(monkeypatch):
 
 
 def test_the_page_is_served(audit, served, capsys):
-    options = ["--port", "8765", "--reviewer", " ann ", "--open"]
+    options = ["--port", "8765", "--reviewer", " ann ", "--open", "--order", "class"]
     assert run(capsys, "review", audit, *options)[0] == 0
     folder, reviewer, given = served[0]
     assert (folder, reviewer) == (audit, "ann")
-    assert (given["port"], given["browser"], given["data"]) == (8765, True, "")
+    assert (given["port"], given["browser"], given["data"], given["by_class"]) == (8765, True, "", True)
 
 
 def test_an_option_may_come_first(audit, served, capsys):

@@ -113,3 +113,15 @@ def test_all_samples_are_shown_once_in_a_random_list():
     assert (checks >= 0).all()
     assert (np.delete(order.checks, np.s_[4::5]) == -1).all()
     assert (rows[checks] == order.samples[4::5]).all()
+
+
+def test_classes_take_turns():
+    made = entries(list(range(8)))._replace(columns=np.array([1, 1, 1, 0, 1, 2, 0, 2]))
+    # Best of each class: 0 (class 1), 3 (class 0), 5 (class 2); then 1, 6, 7; the fifth is a random one.
+    order = make_order(made, Selection(), by_class=True)
+    first = [sample for sample, check in zip(order.samples, order.checks, strict=True) if check < 0]
+    random = set(order.samples[order.checks >= 0].tolist())
+    assert first == [sample for sample in (0, 3, 5, 1, 6, 7, 2, 4) if sample not in random]
+    assert sorted(order.samples.tolist()) == list(range(8))
+    assert (order.entries == make_order(made, Selection()).entries).all()
+    assert sorted(order.samples) == sorted(make_order(made, Selection()).samples)

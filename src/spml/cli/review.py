@@ -5,7 +5,7 @@ from __future__ import annotations
 import getpass
 import importlib.util
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from jsonargparse import ArgumentParser, Namespace
 
@@ -21,6 +21,12 @@ def add_review_command(commands: Any) -> None:
     _add_common(parser)
     parser.add_argument("--port", type=int, default=0, help="port of the page; 0 = a free one")
     parser.add_argument("--reviewer", default="", help="name kept with each answer; default: your user name")
+    parser.add_argument(
+        "--order",
+        type=Literal["rank", "class"],
+        default="rank",
+        help="most probable entries first, or the best of every class first, then the second of every class",
+    )
     parser.add_argument("--open", action="store_true", help="open the page in the browser")
     commands.add_subcommand("review", parser, help="say yes or no to probable missing labels on a local page")
 
@@ -61,7 +67,13 @@ def run_review(arguments: Namespace) -> None:
 
     from ..review.serve import prepare, serve
 
-    site = prepare(Path(arguments.audit), reviewer, port=arguments.port, data=arguments.data)
+    site = prepare(
+        Path(arguments.audit),
+        reviewer,
+        port=arguments.port,
+        data=arguments.data,
+        by_class=arguments.order == "class",
+    )
     serve(site, browser=arguments.open, report=lambda text: print(text, flush=True))
 
 

@@ -105,15 +105,32 @@ def values_at(labels: ObservedLabels, rows: IntArray, columns: IntArray) -> npt.
     return np.asarray(labels.to_csr()[rows, columns], np.int8).ravel()
 
 
-def make_order(entries: Entries, selection: Selection) -> Order:
-    """Order the samples of a selection: by their best rank, every fifth one by the random order."""
+def make_order(entries: Entries, selection: Selection, *, by_class: bool = False) -> Order:
+    """Order the samples of a selection: by their best rank, every fifth one by the random order.
+
+    Args:
+        entries: All entries.
+        selection: Part of them.
+        by_class: Take the best entry of every class first, then the second of every class, and so on.
+    """
     chosen = entries.probabilities >= selection.minimum
     if selection.column is not None:
         chosen &= entries.columns == selection.column
     ranked = np.flatnonzero(chosen)
     shuffled = entries.shuffled[chosen[entries.shuffled]]
-    samples, checks = _mix(_first_of_each(entries.rows, ranked), _first_of_each(entries.rows, shuffled))
+    turns = _in_turns(entries.columns, ranked) if by_class else ranked
+    samples, checks = _mix(_first_of_each(entries.rows, turns), _first_of_each(entries.rows, shuffled))
     return Order(ranked, shuffled, np.array(samples, np.int64), np.array(checks, np.int64))
+
+
+def _in_turns(columns: IntArray, ranked: IntArray) -> IntArray:
+    """Entries by their place among those of their class; of equal places, the higher rank first."""
+    own = columns[ranked]
+    grouped = np.argsort(own, kind="stable")
+    starts = np.searchsorted(own[grouped], own[grouped], side="left")
+    place = np.empty(len(ranked), np.int64)
+    place[grouped] = np.arange(len(ranked)) - starts
+    return ranked[np.argsort(place, kind="stable")]
 
 
 def _first_of_each(rows: IntArray, entries: IntArray) -> list[tuple[int, int]]:

@@ -37,7 +37,7 @@ class Site(NamedTuple):
     review: Review
 
 
-def prepare(folder: Path, reviewer: str, *, port: int = 0, data: str = "") -> Site:
+def prepare(folder: Path, reviewer: str, *, port: int = 0, data: str = "", by_class: bool = False) -> Site:
     """Open a review, and listen at a port. From now on browsers wait for the server to run.
 
     Args:
@@ -45,12 +45,13 @@ def prepare(folder: Path, reviewer: str, *, port: int = 0, data: str = "") -> Si
         reviewer: Name under which answers are kept.
         port: Port to listen at; 0 = a free one.
         data: Path of the data, if it was moved since the audit.
+        by_class: Show the best entry of every class first, then the second of every class, and so on.
 
     Raises:
         InputError: The audit, the data or the database can't be used, or the port is in use.
     """
     opened = open_data(folder, data)
-    review = Review(folder, opened, reviewer)
+    review = Review(folder, opened, reviewer, by_class=by_class)
     pictures = Pictures(opened.records, folder / CACHE, opened.audit.about.config.max_pixels)
     token = secrets.token_urlsafe(24)
     app = create_app(review, pictures, token)

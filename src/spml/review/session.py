@@ -127,13 +127,14 @@ class Review:
         folder: Folder of the audit, which the database lies in.
         data: Audit and data.
         reviewer: Name under which answers are kept.
+        by_class: Show the best entry of every class first, then the second of every class, and so on.
 
     Raises:
         InputError: The list does not fit the data, or the database can't be used.
     """
 
-    def __init__(self, folder: Path, data: Data, reviewer: str) -> None:
-        self.records, self.reviewer = data.records, reviewer
+    def __init__(self, folder: Path, data: Data, reviewer: str, *, by_class: bool = False) -> None:
+        self.records, self.reviewer, self._by_class = data.records, reviewer, by_class
         self.about: About = data.audit.about
         self.entries: Entries = make_entries(data.audit.missing, data.records, sha256_file(folder / MISSING))
         self.store = Store(folder / FILE, self.about.fingerprint, self.about.classes)
@@ -156,7 +157,7 @@ class Review:
 
     def _order(self, selection: Selection) -> Order:
         """Order of the samples of a selection, which does not depend on answers."""
-        return make_order(self.entries, selection)
+        return make_order(self.entries, selection, by_class=self._by_class)
 
     def shown(self, selection: Selection, show: Show = "all") -> Shown:
         """Samples of a selection that have an entry with one of the answers to `show`."""
