@@ -38,11 +38,12 @@ def summarise(kept):
     found = {}
     for hiding, sets in kept.items():
         for name, seeds in sets.items():
-            row = found.setdefault(hiding, {}).setdefault(name, {"seeds": len(seeds)})
+            row = found.setdefault(hiding, {}).setdefault(name, {})
             for model in dict.fromkeys(model for parts in seeds.values() for model in parts):
                 parts = [parts[model] for parts in seeds.values() if model in parts]
                 parts = [{key: value for key, value in part.items() if key != "candidates"} for part in parts]
                 row[model] = over_seeds(parts) | {"seeds": len(parts)}
+            row["seeds"] = min(part["seeds"] for part in row.values())
             whole = [parts for parts in seeds.values() if all(model in parts for model in HEADS)]
             if whole:
                 row["selection"] = {
@@ -149,10 +150,9 @@ def audit_lines(found, names):
     for hiding in found:
         columns += [f"error of class priors, {hiding}: shares, audit", f"gamma warns, {hiding}"]
     rows = []
-    for name in [*names, "mean"]:
+    for title, keys in [*((name, [name]) for name in names), ("mean", names)]:
         by_hiding = [
-            [row["audits"] for key, row in sets.items() if "audits" in row and name in (key, "mean")]
-            for sets in found.values()
+            [sets[key]["audits"] for key in keys if "audits" in sets.get(key, {})] for sets in found.values()
         ]
         every = [part for parts in by_hiding for part in parts]
         cells = [
@@ -162,7 +162,7 @@ def audit_lines(found, names):
         for parts in by_hiding:
             cells.append(", ".join(number(at(parts, "priors", key)) for key in ("shares", "50 rows audited")))
             cells.append(number(at(parts, "priors", "gamma warns")))
-        rows.append((name, cells))
+        rows.append((title, cells))
     return ["### Audits of random rows, in percent", "", *table("set", columns, rows)]
 
 
@@ -184,11 +184,12 @@ def page(about, kept):
     """Numbers, and the tables of the page."""
     found = summarise(kept)
     names = list(dict.fromkeys(name for sets in found.values() for name in sets))
-    lines = [*tables(found, HEADS, False), *audit_lines(found, names), *selection_lines(found)]
-    for name in names:
+    networks = [name for name in names if not any(AUTO in sets.get(name, {}) for sets in found.values())]
+    heads = [name for name in names if name not in networks]
+    lines = [*tables(found, HEADS, False), *audit_lines(found, heads), *selection_lines(found)]
+    for name in networks:
         own = {hiding: {name: sets[name]} for hiding, sets in found.items() if name in sets}
-        if not any(AUTO in row for rows in own.values() for row in rows.values()):
-            lines += [f"## {name}: a network trained with GR", "", *tables(own, (GR,), True)]
+        lines += [f"## {name}: a network trained with GR", "", *tables(own, (GR,), True)]
     seeds = [(name, [str(sets.get(name, {}).get("seeds", 0)) for sets in found.values()]) for name in names]
     lines += ["## Seeds", "", *table("set", list(found), seeds)]
     return about | {"measured": found}, "\n".join(lines)

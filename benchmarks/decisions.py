@@ -44,8 +44,8 @@ HEADS = {
     models.AUTO: models.solve_auto,
     models.SOFTMAX: models.solve_linear,
     models.RIDGE: models.solve_linear,
-    models.GR: models.train,
 }
+MODELS = [*HEADS, models.GR]
 # Networks as in the specs `digits` and `photographs`, with the rates that observed labels selected there.
 NETWORKS = {
     "digits": {
@@ -116,7 +116,7 @@ def scores_of(problem, path, model, rates):
         with np.load(path, allow_pickle=False) as kept:
             arrays = [kept[name] for name in ("rows", "held", "test")]
             return models.Scored(*arrays, json.loads(str(kept["candidates"])), float(kept["rate"]))
-    scored = models.train(problem, model, rates) if model == models.GR else HEADS[model](problem, model)
+    scored = HEADS[model](problem, model) if model in HEADS else models.train(problem, model, rates)
     part = path.with_suffix(".part.npz")
     np.savez(part, **(scored._asdict() | {"candidates": json.dumps(scored.candidates)}))
     part.rename(path)
@@ -192,10 +192,11 @@ def measure(arguments):
 def collect(folder, name):
     """Write the results, and the tables of their page below its introduction, which is written by hand."""
     kept = {}
-    for path in sorted(Path(folder).glob("*.json")):
-        data, hiding, seed, model = path.stem.rsplit("-", 3)
-        row = kept.setdefault(hiding, {}).setdefault(data, {}).setdefault(int(seed), {})
-        row[model] = json.loads(path.read_text())
+    for hiding in HIDING:
+        for path in sorted(Path(folder).glob(f"*-{hiding}-*.json")):
+            data, _, seed, model = path.stem.rsplit("-", 3)
+            row = kept.setdefault(hiding, {}).setdefault(data, {}).setdefault(int(seed), {})
+            row[model] = json.loads(path.read_text())
     numbers, text = page({"date": time.strftime("%Y-%m-%d"), "versions": versions()}, kept)
     (RESULTS / f"{name}.json").write_text(json.dumps(numbers, indent=1) + "\n")
     path = RESULTS / f"{name}.md"
@@ -218,7 +219,7 @@ def main():
     measured.add_argument("--sets", nargs="+")
     measured.add_argument("--seeds", type=int, default=5)
     measured.add_argument("--hiding", nargs="+", default=["uniform", "frequency"], choices=HIDING)
-    measured.add_argument("--models", nargs="+", default=list(HEADS), choices=HEADS)
+    measured.add_argument("--models", nargs="+", default=MODELS, choices=MODELS)
     collected.add_argument("--name", default="decisions")
     arguments = parser.parse_args()
     if arguments.command == "collect":

@@ -101,18 +101,19 @@ def fit_auto(
     sum_of = _Sum(np.asarray([weight for _, weight in members]), scores)
     total = sum_of(scores)
     every_row, every_total = rows, total
-    gap = np.zeros(len(members))
+    kept = [candidate for candidate, _ in members]
+    solved_on, held = folds[-1]
+    solved_on = np.sort(solved_on[permutation(len(solved_on), "level", seed)[: len(held)]])
+    gap = _level(_score_members(fitted, kept, held)) - _level(_score_members(fitted, kept, solved_on))
     if cross_validate:
-        gap = _gap(fitted, [candidate for candidate, _ in members], *folds[-1])
         fitted = {}
         for scaling in dict.fromkeys(candidate.scaling for candidate, _ in members):
             own = tuple(dict.fromkeys(c.width for c, _ in members if c.scaling == scaling))
             fitted[scaling] = Spaces(pool, everything, scaling, own, seed)
     elif len(rows) < len(validation):
         every_row = validation
-        chosen_members = [candidate for candidate, _ in members]
         every_total = np.concatenate(
-            [sum_of(_score_members(fitted, chosen_members, batch)) for batch in pool.batches(validation)]
+            [sum_of(_score_members(fitted, kept, batch)) for batch in pool.batches(validation)]
         )
     start = _start(pool, candidates, fitted, training, cross_validate, mean_labels, seed)
     unseen = next(iter(fitted.values())).solvers[0].share == 0
@@ -125,7 +126,7 @@ def fit_auto(
     offset, scale = class_logits(torch.from_numpy(total[order]), labels, mean_labels)
     head.offset.copy_(offset)
     head.scale.copy_(scale)
-    _centre(head, pool, rows[order], unseen, gap)
+    _centre(head, pool, rows[order], unseen, _level(_member_scores(head, pool, solved_on)) + gap)
     return AutoHead(head, head.offset.numpy() + head.scale.numpy() * every_total, every_row, tried)
 
 
@@ -268,9 +269,25 @@ def _assemble(
     return head
 
 
-def _centre(head: Ensemble, pool: Pool, rows: Rows, unseen: Tensor, gap: npt.NDArray[np.float64]) -> None:
+def _member_scores(head: Ensemble, pool: Pool, rows: Rows) -> Scores:
+    """Scores (M, B, C) of samples by members as they are solved in the end."""
+    parts = [head.member_scores(pool.features(batch)) for batch in pool.batches(rows)]
+    scores: Scores = torch.cat(parts, 1).numpy()
+    return scores
+
+
+def _level(scores: Scores) -> npt.NDArray[np.float64]:
+    """Mean score of each member, (M,)."""
+    level: npt.NDArray[np.float64] = scores.mean((1, 2), dtype=np.float64)
+    return level
+
+
+def _centre(head: Ensemble, pool: Pool, rows: Rows, unseen: Tensor, level: npt.NDArray[np.float64]) -> None:
     """Centre each member as it is solved now. The final solution moves all scores of a class by the change of
     its share, which is many deviations where the penalty is large.
+
+    LDA is surer of samples that it was solved on than of new ones: their log-probabilities are lower in
+    nearly all classes. So these samples tell how classes differ, and `level` where all of them are.
 
     Args:
         head: The head.
@@ -278,27 +295,12 @@ def _centre(head: Ensemble, pool: Pool, rows: Rows, unseen: Tensor, gap: npt.NDA
         rows: Samples to centre on, ascending, which members were solved on in the end.
         unseen: Classes without a positive among the samples of the selection, bool (C,), whose scores there
             say nothing about their deviation.
-        gap: Mean score of new samples less that of samples that a member was solved on, (M,).
+        level: Mean score of new samples, (M,): that of samples that members were solved on, and the gap that
+            there was between them and held-out ones in the selection.
     """
-    scores = torch.cat([head.member_scores(pool.features(batch)) for batch in pool.batches(rows)], 1)
+    scores = torch.from_numpy(_member_scores(head, pool, rows))
     spread, centre = torch.std_mean(scores.double(), 1, correction=0)
-    head.centre.copy_(centre + torch.from_numpy(gap)[:, None])
+    of_lda = torch.tensor([member.head == LDA for member in head.settings.members])
+    move = torch.from_numpy(level) - centre.mean(1)
+    head.centre.copy_(centre + torch.where(of_lda, move, 0.0)[:, None])
     head.spread.copy_(torch.where(unseen, spread.clamp_min(_SMALLEST_SPREAD), head.spread))
-
-
-def _gap(
-    fitted: dict[str, Spaces], members: list[Candidate], solved_on: Rows, held_out: Rows
-) -> npt.NDArray[np.float64]:
-    """Mean score of held-out samples less that of as many samples that members were solved on, (M,).
-
-    LDA is surer of samples that it was solved on, so their log-probabilities are lower in nearly all classes.
-    Least-squares estimates have the same mean for both. Validation samples that are added in the end are no
-    landmarks and have hardly any gap.
-    """
-    chosen = np.sort(permutation(len(solved_on), "gap", 0)[: len(held_out)])
-    inside, outside = (
-        _score_members(fitted, members, rows).mean((1, 2), dtype=np.float64)
-        for rows in (solved_on[chosen], held_out)
-    )
-    of_lda = np.asarray([member.head == LDA for member in members])
-    return np.where(of_lda, outside - inside, 0.0)
