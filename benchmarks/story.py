@@ -1,14 +1,14 @@
 """Run the five commands of the README on photographs with one tag each, with a simulated reviewer.
 
-    python benchmarks/story.py VOC2012_ANIMALS WEIGHTS FOLDER [REVIEWED]
+    python benchmarks/story.py VOC2012_ANIMALS WEIGHTS FOLDER
 
 VOC2012_ANIMALS is a folder of photographs with `labels.csv` (all labels, and a split), WEIGHTS the
 .safetensors file of a MobileNetV2 (timm's `mobilenetv2_100`). FOLDER takes everything that is written.
 
 One label of each training and validation photograph is drawn at random and makes a folder per class, as a
-user would have it. Then train, thresholds, audit, review, and train again with the answers: the reviewer
-answers the first REVIEWED entries of the list (500 unless stated) from the true labels, through the database
-that the page writes to. Both models are measured on the test photographs, all labels of which are known.
+user would have it. Then train, thresholds, audit (50 labels of each class), review, and train again with the
+answers: the reviewer answers the whole list from the true labels, through the database that the page writes
+to. Both models are measured on the test photographs, all labels of which are known.
 
 Writes benchmarks/results/story.json.
 """
@@ -30,7 +30,7 @@ from spml.review.session import Review, open_data
 from spml.runs.summary import versions
 
 RESULT = Path(__file__).parent / "results" / "story.json"
-SEED, REVIEWED, MEAN_LABELS = 0, 500, 1.4
+SEED, PER_CLASS, MEAN_LABELS = 0, 50, 1.4
 METRICS = ("samples", "mAP", "thresholded", "calibration")
 
 
@@ -66,11 +66,11 @@ def run(folder, *words):
     return done.stdout, round(time.perf_counter() - started, 1)
 
 
-def answer(audit, truth, count):
-    """Answer the first entries of the list from the true labels. Returns how many were right."""
+def answer(audit, truth):
+    """Answer the list from the true labels. Returns how many entries were right."""
     review = Review(audit, open_data(audit), "simulated")
     right = 0
-    for entry in read_audit(audit).missing[:count]:
+    for entry in read_audit(audit).missing:
         yes = entry.label in truth[Path(entry.file).name]
         right += yes
         review.store.add(entry.file, entry.label, "yes" if yes else "no", "simulated", random_check=False)
@@ -88,7 +88,6 @@ def measure(folder, source, name):
 def main():
     """Tell the story and write its numbers."""
     source, weights, folder = (Path(path).absolute() for path in sys.argv[1:4])
-    count = int(sys.argv[4]) if len(sys.argv) > 4 else REVIEWED
     folder.mkdir(parents=True)
     truth = lay_out(source, folder)
     model = ("--model.backbone", "mobilenetv2_100", "--model.weights", weights)
@@ -97,11 +96,10 @@ def main():
         folder, "train", "photos", "--mean_labels", MEAN_LABELS, *model, "--output", "runs/first"
     )
     _, seconds["thresholds"] = run(folder, "thresholds", "runs/first")
-    _, seconds["audit"] = run(folder, "audit", "runs/first")
+    _, seconds["audit"] = run(folder, "audit", "runs/first", "--per_class", PER_CLASS, "--min_probability", 0)
     audit = folder / "runs" / "first" / "audit"
     about = read_audit(audit)
-    right = answer(audit, truth, count)
-    expected = sum(entry.probability for entry in about.missing[:count])
+    right = answer(audit, truth)
     run(folder, "review", "export", audit, "reviewed.csv", "--format", "csv")
     _, seconds["train again"] = run(
         folder, "train", "reviewed.csv", "--mean_labels", MEAN_LABELS, *model, "--output", "runs/second"
@@ -115,9 +113,9 @@ def main():
                 "seconds": seconds,
                 "list": {
                     "samples": about.about.samples,
-                    "answered": count,
+                    "answered": about.about.listed,
                     "right": right,
-                    "expected": round(expected, 1),
+                    "expected": round(about.about.expected, 1),
                 },
                 "first": measure(folder, source, "first"),
                 "second": measure(folder, source, "second"),
