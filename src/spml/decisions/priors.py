@@ -142,7 +142,7 @@ def priors_from_audit(positives: npt.ArrayLike, audited: npt.ArrayLike) -> Prior
 def mean_labels_interval(audited: npt.ArrayLike, level: float = 0.95) -> Interval:
     """Estimate K, with a t-interval, from randomly chosen samples all labels of which are known.
 
-    It covers K in 93 to 96 % of audits of 50 to 200 samples, and in about 90 % where only 50 samples were
+    It covers K in 93 to 96 % of audits of 50 to 200 samples, and in 83 to 90 % where only 50 samples were
     audited and few of them have a second label (K of 1.07).
 
     Args:
