@@ -82,7 +82,7 @@ def test_each_target_is_decided_on_the_held_out_scores(runs):
     run = spml.load(runs / "ridge")
     kept = read_held_out(run.folder, CLASSES)
     labels = kept.labels.to_ternary()
-    priors = priors_from_shares(labels.sum(0), 1.9)
+    priors = priors_from_shares(kept.positives, 1.9)
     p = fit_calibration(kept.scores, labels, priors)(kept.scores)
     arguments = kept.scores, labels, priors
     for settings, cuts in (
@@ -200,7 +200,7 @@ def test_an_audit_of_kept_samples_gives_k_and_probabilities(runs, features, tmp_
     main(["thresholds", str(run), "--audit", str(sheet)])
     policy, truth = spml.load(run).thresholds, truth_of(features, names)
     labels = kept.labels.to_ternary()
-    priors = priors_from_audit(labels.sum(0), truth)
+    priors = priors_from_audit(kept.positives, truth)
     assert policy.mean_labels.source == "audit"
     assert policy.mean_labels.value == truth.sum(1).mean()
     assert policy.gamma == priors.gamma
@@ -235,7 +235,7 @@ def test_other_samples_of_an_audit_are_predicted(runs, features, tmp_path):
     with torch.no_grad():
         scores = load_classifier(run.folder)[0](torch.from_numpy(matrix)).logits.numpy()
     labels = kept.labels.to_ternary()
-    calibration = fit_calibration(kept.scores, labels, priors_from_audit(labels.sum(0), truth == 1))
+    calibration = fit_calibration(kept.scores, labels, priors_from_audit(kept.positives, truth == 1))
     refined = refine_calibration(calibration, scores, truth == 1)
     assert policy.calibrated(kept.scores) == pytest.approx(refined(kept.scores), abs=1e-4)
 

@@ -24,7 +24,7 @@ def worth(sample: AuditSample) -> list[str]:
         return [
             "K, the mean labels per sample, is not known, so it can't be computed how precise K, mAP and a "
             "comparison of models would be (--mean_labels states a guess). On ten data sets, K from 50, 100 "
-            "or 200 samples was off by 4.3, 3.1 or 2.1 % on average."
+            "or 200 samples was off by 4.3, 3.1 or 2.2 % on average."
         ]
     k, margin = sample.mean_labels, forecast.mean_labels_margin
     percent = 100 * margin / forecast.mean_labels
