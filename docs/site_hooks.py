@@ -17,7 +17,7 @@ from mkdocs.structure.files import File
 
 ROOT = Path(__file__).resolve().parents[1]
 LOG = logging.getLogger("mkdocs.hooks.site")  # a warning fails a strict build
-# Page of the site -> file of the repository.
+# Page or picture of the site -> file of the repository.
 ELSEWHERE = {
     "index.md": "README.md",
     "contributing.md": "CONTRIBUTING.md",
@@ -27,6 +27,10 @@ ELSEWHERE = {
     "benchmarks/results/loading.md": "benchmarks/results/loading.md",
     "benchmarks/results/correlation.md": "benchmarks/results/correlation.md",
     "benchmarks/results/labels.md": "benchmarks/results/labels.md",
+    "benchmarks/results/decisions.md": "benchmarks/results/decisions.md",
+    "benchmarks/results/audit_sample.md": "benchmarks/results/audit_sample.md",
+    "benchmarks/results/loop.md": "benchmarks/results/loop.md",
+    "benchmarks/results/loop.png": "benchmarks/results/loop.png",
 }
 _LINK = re.compile(r"(?<=\]\()(?!\w+:|#)([^)\s#]+)(#[^)\s]*)?(?=\))")
 _FENCE = re.compile(r"^```.*?^```$", re.S | re.M)
@@ -46,8 +50,7 @@ def on_config(config: Any) -> Any:
 def on_files(files: Any, config: Any) -> Any:
     """Add the pages whose files lie outside of docs/."""
     for page, source in ELSEWHERE.items():
-        text = (ROOT / source).read_text(encoding="utf-8")
-        files.append(File.generated(config, page, content=text))
+        files.append(File.generated(config, page, abs_src_path=str(ROOT / source)))
     return files
 
 

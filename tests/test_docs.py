@@ -30,6 +30,8 @@ from spml.cli.main import main, make_parser
 from spml.config import from_dict
 from spml.data.readers import readers
 from spml.methods.registry import create, methods
+from spml.review.queue import Selection
+from spml.review.session import Review, open_data
 from tests.faults.test_kill import make_photos
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -97,6 +99,12 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
+def answer_first(audit):
+    """Confirm the first entry of an audit, as a person would on the page."""
+    review = Review(audit, open_data(audit), "reader")
+    review.decide(int(review.entries.rows[0]), int(review.entries.columns[0]), "yes", Selection())
+
+
 def run_commands(text):
     """Run every `spml` command in the code blocks of a page, with a small backbone; gives the commands."""
     lines = [line for block in blocks("", text) for line in block.splitlines() if line.startswith("spml ")]
@@ -104,13 +112,20 @@ def run_commands(text):
     for command in commands:
         if command == ["bench", "run", "quick"]:  # tests/bench/test_runs.py runs it
             continue
+        if command[0] == "review" and command[1] != "export":  # tests/review/test_serve.py serves the page
+            answer_first(Path(command[1]))
+            continue
         main([*command, *(FLAGS if command[0] == "train" else [])])
     return commands
 
 
 def test_the_commands_of_the_readme(folder):
     commands = [command[0] for command in run_commands(README)]
-    assert commands == ["train", "predict", "bench", "train", "analyse", "analyse"]
+    story = ["train", "thresholds", "audit", "review", "review", "train"]
+    assert commands == ["train", "predict", *story, "bench", "train", "analyse", "analyse"]
+    rows = list(csv.DictReader((folder / "reviewed.csv").open()))
+    known = [sum(row[name] == "1" for name in ("blue", "green", "red")) for row in rows]
+    assert sorted(known) == [1] * (len(rows) - 1) + [2]
     assert (folder / "tags.csv").read_text().startswith("file,labels,blue,green,red\n")
     assert (folder / "analysis" / "separation.png").is_file()
 
