@@ -37,7 +37,7 @@ def caveats(
     Args:
         priors: Class priors.
         names: Names of the classes.
-        positives: Number of known positives of each class int64 (C,).
+        positives: Number of known positives of each class, int64 (C,).
         rows: Number of these rows.
         full: Whether all their labels are known.
         calibrated: Whether there are probabilities.

@@ -103,7 +103,8 @@ class ClassCut(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         recall: Estimated recall; None without positives.
         support: Expected number of positives among the rows that decide.
         share: Expected share of samples that have the class.
-        known: Number of known positives among the rows that decide.
+        known: Number of known positives among all samples that the run knows, or the rows that decide where
+            these are others or labelled in full.
     """
 
     name: str

@@ -104,7 +104,7 @@ def fit_auto(
     kept = [candidate for candidate, _ in members]
     solved_on, held = folds[-1]
     solved_on = np.sort(solved_on[permutation(len(solved_on), "level", seed)[: len(held)]])
-    gap = _level(_score_members(fitted, kept, held)) - _level(_score_members(fitted, kept, solved_on))
+    gap = _level(scores[:, -len(held) :]) - _level(_score_members(fitted, kept, solved_on))
     if cross_validate:
         fitted = {}
         for scaling in dict.fromkeys(candidate.scaling for candidate, _ in members):
