@@ -313,3 +313,37 @@ def test_audited_images_are_found_by_their_file(tmp_path, capsys):
     sheet.write_text("file,labels,complete\n" + "".join(f"gone{k}.png,a,yes\n" for k in range(20)))
     assert "there is no file" in fails(capsys, "thresholds", tmp_path / "run", "--audit", sheet)
     assert json.loads((tmp_path / "run" / "thresholds.json").read_text())["rows"]["audited"] == len(lines)
+
+
+@pytest.mark.parametrize("name", ["ridge", "auto"])
+def test_data_of_the_training_with_other_labels(name, runs, features, tmp_path):
+    """Labels as they were before a review: samples of the training have held-out scores or are left out."""
+    import torch
+
+    from spml.models import load_classifier
+
+    run = spml.load(runs / name)
+    kept = read_held_out(run.folder, CLASSES)
+    with np.load(features) as content:
+        arrays = dict(content)
+    other = np.where(np.arange(4) == arrays["Y"].argmax(1)[:, None], 1, 0)
+    np.savez(tmp_path / "before.npz", **{**arrays, "Y": other})
+    policy = run.set_thresholds(tmp_path / "before.npz", mean_labels=1.9)
+    with torch.no_grad():
+        scores = load_classifier(run.folder)[0](torch.from_numpy(arrays["X"])).logits.numpy()
+    scores[np.asarray(kept.ids, int)] = kept.scores
+    used = np.ones(len(scores), bool)
+    used[np.asarray(sorted(kept.learned), int)] = False
+    assert policy.rows.count == used.sum()
+    assert bool(kept.learned) == (name == "ridge")
+    priors = priors_from_shares(other.sum(0), 1.9)  # of all samples, those left out as well
+    cuts = f1_cuts(scores[used], other[used].astype(np.int8), priors)
+    assert policy.thresholds == pytest.approx(cuts.thresholds, abs=1e-5)
+
+
+def test_data_that_the_model_has_learned_from_is_refused(runs, features, tmp_path):
+    with np.load(features) as content:
+        train = {key: content[key][content["split"] == "train"] for key in ("X", "Y")}
+        np.savez(tmp_path / "learned.npz", classes=content["classes"], **train)
+    with pytest.raises(InputError, match="has learned from all samples"):
+        spml.load(runs / "ridge").set_thresholds(tmp_path / "learned.npz", mean_labels=2.0)

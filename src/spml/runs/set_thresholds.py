@@ -9,11 +9,13 @@ import numpy as np
 
 from ..config import DataConfig
 from ..data import start_opening
+from ..data.phrases import counted
 from ..decisions import HOW_TO_KNOW_K, Policy, Target
 from ..errors import InputError
 from ..labels import ObservedLabels
 from . import folder as run_files
 from .audits.answers import audited_scores, read_audited
+from .audits.names import names_in_training
 from .common_classes import common_classes
 from .console import Console
 from .held_out import HeldOut, read_held_out
@@ -93,18 +95,50 @@ def _same(first: str, second: str) -> bool:
 
 
 def _score(run: Run, data: DataConfig, engine: Engine) -> HeldOut:
-    """Score the samples of other data, whichever split they are in."""
+    """Score the samples of other data, whichever split they are in.
+
+    Of samples that the run knows, the scores that it has kept are taken, and those that it has learned from
+    are left out; so the data may also be that of the training with other labels.
+
+    Raises:
+        InputError: The model has learned from all samples.
+    """
     report = (engine.console or Console(silent=True)).line
     opening = start_opening(data, purpose="evaluate", report=report)
     common = common_classes(data.path, opening.classes, str(run.folder), run.classes, "stop")
     dataset = opening.finish(size=data.size or run.spec.size, interpolation=run.spec.interpolation)
-    parts = list(dataset.splits.values())
-    scores = np.concatenate([run.logits(samples, engine) for samples in parts])
-    labels = np.concatenate(
-        [samples.observed.with_classes(common.positions, len(run.classes)).to_ternary() for samples in parts]
-    )
-    ids = tuple(name for samples in parts for name in samples.ids)
-    return HeldOut(ids, scores, ObservedLabels.from_ternary(labels))
+    kept = _kept(run)
+    row_of = {name: row for row, name in enumerate(kept.ids)}
+    ids: list[str] = []
+    scores, labels, learned = [], [], np.zeros(len(run.classes), np.int64)
+    left_out = 0
+    records = opening.records
+    known_as = dict(zip(records.ids, names_in_training(run.config, records.ids, records.inputs), strict=True))
+    for samples in dataset.splits.values():
+        names = [known_as[name] for name in samples.ids]
+        found = np.asarray([next((row_of[n] for n in some if n in row_of), -1) for some in names], np.int64)
+        unknown = np.asarray([kept.learned.isdisjoint(some) for some in names])
+        used = np.flatnonzero((found >= 0) | unknown)
+        new = np.flatnonzero((found < 0) & unknown)
+        own = np.empty((len(samples), len(run.classes)), np.float32)
+        own[found >= 0] = kept.scores[found[found >= 0]]
+        if len(new):
+            own[new] = run.logits(samples.take(new), engine)
+        observed = samples.observed.with_classes(common.positions, len(run.classes))
+        ids += [samples.ids[row] for row in used.tolist()]
+        scores.append(own[used])
+        labels.append(observed.take(used).to_ternary())
+        learned += observed.positives_per_class() - observed.take(used).positives_per_class()
+        left_out += len(samples) - len(used)
+    if not ids:
+        raise InputError(
+            f"{data.path}: the model in {run.folder} has learned from all samples and has kept no other "
+            "score of them, so that it would look too good. Name other data."
+        )
+    if left_out:
+        report(f"{data.path}: {counted(left_out, 'sample')} left out, which the model has learned from")
+    observed_labels = ObservedLabels.from_ternary(np.concatenate(labels))
+    return HeldOut(tuple(ids), np.concatenate(scores), observed_labels, learned_positives=learned)
 
 
 def _kept(run: Run) -> HeldOut:

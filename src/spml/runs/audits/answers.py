@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -23,6 +21,7 @@ from ...decisions.priors import FEWEST_AUDITED
 from ...errors import InputError, nearest
 from ...labels import ObservedLabels
 from ..held_out import HeldOut
+from .names import names_in_training
 
 if TYPE_CHECKING:
     from ..api import Run
@@ -37,14 +36,12 @@ class Audited(NamedTuple):
         ids: Names of the m samples.
         truth: All their labels, bool (m, C), with the columns of the model.
         inputs: Image file of each sample, or their features.
-        numbered: Whether names are only the numbers of rows.
     """
 
     source: str
     ids: tuple[str, ...]
     truth: npt.NDArray[np.bool_]
     inputs: tuple[Path, ...] | FeatureMatrix
-    numbered: bool = False
 
 
 def read_audited(path: Path, classes: Sequence[str], images: str | None = None) -> Audited:
@@ -90,7 +87,7 @@ def audited_scores(run: Run, audited: Audited, held_out: HeldOut, engine: Engine
     kept = {name: row for row, name in enumerate(held_out.ids)}
     scores = np.empty(audited.truth.shape, np.float32)
     new = []
-    for row, names in enumerate(_names_in_training(run, audited)):
+    for row, names in enumerate(names_in_training(run.config, audited.ids, audited.inputs)):
         if (name := next((name for name in names if name in kept), None)) is not None:
             scores[row] = held_out.scores[kept[name]]
         elif any(name in held_out.learned for name in names):
@@ -136,50 +133,14 @@ def _read_data(path: Path, classes: Sequence[str], images: str | None) -> Audite
     truth = np.zeros((len(ternary), len(classes)), np.bool_)
     truth[:, [position[name] for name in records.classes]] = ternary == 1
     inputs = records.inputs
-    numbered = isinstance(inputs, FeatureMatrix) and records.ids == tuple(map(str, range(len(inputs))))
     if isinstance(inputs, FeatureMatrix):
-        return Audited(str(path), records.ids, truth, inputs, numbered)
+        return Audited(str(path), records.ids, truth, inputs)
     if not isinstance(inputs, tuple) or not all(isinstance(file, Path) for file in inputs):
         raise InputError(f"{path}: an audit must name image files, or hold features.")
     return Audited(str(path), records.ids, truth, tuple(file for file in inputs if isinstance(file, Path)))
 
 
 # -- scores ----------------------------------------------------------------------------------------------
-
-
-def _names_in_training(run: Run, audited: Audited) -> Iterator[tuple[str, ...]]:
-    """Names that each sample may have in the data that the run was trained on."""
-    config = run.config
-    trained_on = Path(config.data.path) if config and config.data.path else None
-    if isinstance(audited.inputs, FeatureMatrix):
-        if not audited.numbered:
-            yield from ((name,) for name in audited.ids)
-            return
-        # Row 7 of one file is not row 7 of another one, so that features are compared instead.
-        same = _names_by_content(trained_on) if trained_on and trained_on.is_file() else {}
-        for digest in _digests(audited.inputs):
-            yield (same[digest],) if digest in same else ()
-        return
-    root = None
-    if config and trained_on:
-        folder = trained_on if trained_on.is_dir() else trained_on.parent
-        root = os.path.abspath(config.data.images or folder)
-    for name, file in zip(audited.ids, audited.inputs, strict=True):
-        relative = () if root is None else (Path(os.path.relpath(os.path.abspath(file), root)).as_posix(),)
-        yield (name, *relative)
-
-
-def _names_by_content(path: Path) -> dict[bytes, str]:
-    """Names of the rows of a feature file by what they hold; none for other data."""
-    records = read(DataConfig(path=str(path), unlabelled="skip"))
-    if not isinstance(records.inputs, FeatureMatrix):
-        return {}
-    return dict(zip(_digests(records.inputs), records.ids, strict=True))
-
-
-def _digests(features: FeatureMatrix) -> Iterator[bytes]:
-    for row in range(len(features)):
-        yield hashlib.sha256(features.dense([row]).tobytes()).digest()
 
 
 def _predict(run: Run, audited: Audited, rows: list[int], engine: Engine) -> npt.NDArray[np.float32]:
