@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..data.phrases import counted
 from .style import (
     COLOURS,
     GIVEN,
@@ -93,6 +92,8 @@ def _draw_precision(axes: Any, precision: npt.NDArray[np.float64], listed: int) 
     axes.set_xlim(0, len(precision) * 1.02)
     if listed:
         axes.axvline(listed, color=MISSED, linewidth=1.2, linestyle=(0, (4, 2)))
+        from ..data.phrases import counted  # imports torch
+
         about = f"- - listed: {counted(listed, 'label')}, {100 * precision[listed - 1]:.0f} % expected right"
         white = {"facecolor": "white", "edgecolor": "none", "pad": 2}
         axes.text(0.98, 0.03, about, transform=axes.transAxes, ha="right", fontsize=8.5, bbox=white)
