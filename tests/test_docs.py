@@ -351,6 +351,7 @@ def test_the_page_on_selection(tmp_path, monkeypatch, capsys):
     )
 
 
+@pytest.mark.long
 def test_the_page_on_comparisons(tmp_path, monkeypatch, capsys):
     """Runs the specification and every command in the order of the page."""
     page = (ROOT / "docs" / "bench.md").read_text(encoding="utf-8")

@@ -160,6 +160,7 @@ def test_feature_computation_resumes_after_a_kill(finished, tmp_path, monkeypatc
     assert content(job) == content(finished)
 
 
+@pytest.mark.long
 def test_two_processes_in_another_folder_give_the_same_rows(finished, tmp_path):
     job = job_in(tmp_path)
     command = [sys.executable, "-c", "import sys, json; from spml.bench.workers import Job, work; "

@@ -495,7 +495,10 @@ def gone(group):
     return False
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [pytest.param(signal.SIGINT, 130, marks=pytest.mark.long), (signal.SIGTERM, 143)],
+)
 def test_stopped_by_a_signal_nothing_has_failed(tmp_path, number, code):
     save_toy(tmp_path)
     spec = save_spec(tmp_path, SMALL.replace("epochs: 3", "epochs: 9000"))

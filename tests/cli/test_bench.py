@@ -183,6 +183,7 @@ def test_a_problem_with_one_data_set_leaves_a_report_of_the_others(tmp_path, cap
     assert "## Results" in (tmp_path / "out" / "report.md").read_text()
 
 
+@pytest.mark.long
 def test_only_failures_of_this_comparison_are_made_again(tmp_path, capsys):
     save_toy(tmp_path)
     text = SMALL.replace("optim.lr: 1e-3", "optim.lr: 1e30")

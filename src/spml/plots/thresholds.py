@@ -9,10 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from .style import COLOURS, GRID, MISSED, add_legend, cut, label_axes, new_figure, save, style_axes
+from .style import COLOURS, GRID, MISSED, add_legend, cut, label_axes, new_figure, new_sheet, save, style_axes
 
 _COLUMNS = 4
 _MOST_POINTS = 400
+_PANEL, _LEFT, _TOP = (2.6, 2.1), 0.65, 0.7  # inches
 
 Floats = npt.NDArray[np.float64]
 
@@ -48,10 +49,16 @@ def threshold_curves(path: Path, curves: Sequence[ThresholdCurve], *, title: str
     """
     columns = min(_COLUMNS, len(curves))
     rows = -(-len(curves) // columns)
-    figure = new_figure(2.6 * columns, 2.2 * rows + 0.7)
-    panels = figure.subplots(rows, columns, squeeze=False).ravel()
-    for axes, curve in zip(panels, curves, strict=False):
-        _threshold_panel(axes, curve)
+    width, height = _PANEL[0] * columns + _LEFT, _PANEL[1] * rows + _TOP
+    # Every training draws it, and to have the places of a dozen panels worked out takes a third of the time.
+    figure = new_sheet(width, height)
+    places = {
+        "left": _LEFT / width, "right": 1 - 0.15 / width, "bottom": 0.5 / height, "top": 1 - _TOP / height,
+        "wspace": 0.25, "hspace": 0.5,
+    }  # fmt: skip
+    panels = figure.subplots(rows, columns, squeeze=False, gridspec_kw=places).ravel()
+    for number, (axes, curve) in enumerate(zip(panels, curves, strict=False)):
+        _threshold_panel(axes, curve, first=not number % columns, last=number + columns >= len(curves))
     for axes in panels[len(curves) :]:
         axes.set_axis_off()
     add_legend(panels[0], loc="best")
@@ -59,7 +66,8 @@ def threshold_curves(path: Path, curves: Sequence[ThresholdCurve], *, title: str
     save(figure, path)
 
 
-def _threshold_panel(axes: Any, curve: ThresholdCurve) -> None:
+def _threshold_panel(axes: Any, curve: ThresholdCurve, *, first: bool, last: bool) -> None:
+    """Draw a panel; only the first of a row and the last of a column say what runs along their axes."""
     style_axes(axes, whole=False)
     chosen = np.unique(np.linspace(0, len(curve.thresholds) - 1, _MOST_POINTS).round().astype(int))
     x = curve.thresholds[chosen]
@@ -70,7 +78,8 @@ def _threshold_panel(axes: Any, curve: ThresholdCurve) -> None:
     if curve.threshold is not None:
         axes.axvline(curve.threshold, color=MISSED, linewidth=1.2)
     axes.set_ylim(-3, 103)
-    label_axes(axes, cut(curve.name, 28) + never, "threshold, logit", "estimate, %")
+    along = "threshold, logit" if last else ""
+    label_axes(axes, cut(curve.name, 28) + never, along, "estimate, %" if first else "")
 
 
 def reliability_diagram(path: Path, runs: Mapping[str, Mapping[str, Any]]) -> None:
