@@ -125,7 +125,7 @@ def test_features_come_back(tmp_path_factory, sparse, drawn):
 
 @pytest.mark.long
 @pytest.mark.parametrize("form", OUTPUTS)
-@settings(relaxed, max_examples=500)
+@settings(relaxed, max_examples=200)
 @given(drawn=labelled())
 def test_images_come_back_many_times(folder, form, drawn):
     test_images_come_back.hypothesis.inner_test(folder, form, drawn)
