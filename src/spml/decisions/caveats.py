@@ -11,13 +11,13 @@ from ..data.phrases import counted, first_few
 from .priors import BIASED_GAMMA, Priors
 
 FEW_POSITIVES = 10
-"""Known positives below which F1 of a class was 10 % or less under every rule, in the mean."""
+"""Known positives below which a class is hardly decided by its own samples."""
 
 FEW_ROWS = 100
-"""Samples below which probabilities are off by 10 to 20 points."""
+"""Samples below which probabilities are not reliable."""
 
 MANY_LABELS = 0.1
-"""Share of the classes that a sample has on average from which probabilities are off by 10 to 20 points."""
+"""Share of the classes that a sample has on average above which probabilities are not reliable."""
 
 FEW_LABELS = 1.3
 """Mean labels per sample below which the number of missing labels is hard to tell."""
@@ -55,7 +55,7 @@ def caveats(
     if not full and priors.gamma is None:
         lines.append(
             "This assumes that the known label of a sample is a uniform draw among its labels. If frequent "
-            "or salient ones were preferred, yield and precision are 15 to 50 points too optimistic. Single "
+            "or salient ones were preferred, yield and precision are 15 points or more too optimistic. Single "
             "positives can't reveal it; 50 random samples labelled in full can (spml audit sample)."
         )
     if priors.looks_biased:
@@ -66,8 +66,8 @@ def caveats(
     few = [name for name, count in zip(names, positives.tolist(), strict=True) if 0 < count < FEW_POSITIVES]
     if few:
         lines.append(
-            f"{counted(len(few), 'class', 'classes')} with fewer than {FEW_POSITIVES} known positives: in "
-            f"our measurements F1 of such classes was 10 % or less ({first_few(few, 5)})."
+            f"{counted(len(few), 'class', 'classes')} with fewer than {FEW_POSITIVES} known positives: "
+            f"their thresholds and estimates are hardly more than guesses ({first_few(few, 5)})."
         )
     without = [name for name, count in zip(names, positives.tolist(), strict=True) if not count]
     if without:
@@ -76,11 +76,10 @@ def caveats(
             f"({first_few(without, 5)})."
         )
     if calibrated and rows < FEW_ROWS:
-        lines.append(f"Only {counted(rows, 'sample')}: probabilities may be off by 10 to 20 points.")
+        lines.append(f"Only {counted(rows, 'sample')}: probabilities may be far off.")
     if calibrated and not full and k > MANY_LABELS * len(names):
         lines.append(
-            f"K = {k:g} is more than a tenth of the {len(names)} classes: probabilities may be off by 10 to "
-            "20 points."
+            f"K = {k:g} is more than a tenth of the {len(names)} classes: probabilities may be far off."
         )
     if calibrated and not full and k < FEW_LABELS:
         lines.append(

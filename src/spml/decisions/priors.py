@@ -58,7 +58,7 @@ class Priors(NamedTuple):
         """Weight (C,) of a known label of each class that makes up for the preference of some classes.
 
         It is `pi_c / (K r_c)` within [.2, 5] after an audit; without one, the known label of a sample is
-        taken for a uniform draw among its labels, and every weight is 1.
+        treated as a uniform draw among its labels, and every weight is 1.
 
         Args:
             positives: Number of known positives of each class (C,).

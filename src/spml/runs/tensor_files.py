@@ -44,7 +44,7 @@ def check_tensor(stored: Any, name: str, kind: str, shape: tuple[int, ...]) -> N
 
     Raises:
         ValueError: It has others.
-        SafetensorError: There is no such tensor.
+        SafetensorError: The file lacks the tensor.
     """
     part = stored.get_slice(name)
     if part.get_dtype() != kind or tuple(part.get_shape()) != shape:

@@ -132,12 +132,9 @@ def test_held_out_logits_of_the_auto_head_are_calibrated(cross_validate):
     torch.testing.assert_close(offset + scale * logits, logits, rtol=1e-3, atol=1e-3)
 
 
-def test_members_are_centred_as_they_are_solved_in_the_end():
-    generator = np.random.default_rng(1)
-    features = generator.normal(size=(400, 5)).astype(np.float32)
-    index = features[:, :3].argmax(1)
-    index[300:320] = 3  # a class of validation samples alone
-    parts = [
+def train_and_val(features, index):
+    """The first 300 and the next 100 samples, with one of four classes each."""
+    return [
         Samples(
             tuple(map(str, range(len(rows)))),
             FeatureMatrix(features[rows]),
@@ -145,6 +142,14 @@ def test_members_are_centred_as_they_are_solved_in_the_end():
         )
         for rows in (np.arange(300), np.arange(300, 400))
     ]
+
+
+def test_members_are_centred_as_they_are_solved_in_the_end():
+    generator = np.random.default_rng(1)
+    features = generator.normal(size=(400, 5)).astype(np.float32)
+    index = features[:, :3].argmax(1)
+    index[300:320] = 3  # a class of validation samples alone
+    parts = train_and_val(features, index)
     head = fit_auto(
         *parts,
         lambda scores, rows: sp_score(scores, index[rows], K).score,
@@ -174,14 +179,7 @@ def test_new_samples_have_as_many_labels_as_held_out_ones(cross_validate, width)
     index = generator.integers(0, 4, 1500)
     # With nearly as many features as samples, LDA is much surer of the samples that it was solved on.
     features = (centres[index] + 4 * generator.normal(size=(1500, width))).astype(np.float32)
-    parts = [
-        Samples(
-            tuple(map(str, range(len(rows)))),
-            FeatureMatrix(features[rows]),
-            ObservedLabels.from_index(index[rows], 4),
-        )
-        for rows in (np.arange(300), np.arange(300, 400))
-    ]
+    parts = train_and_val(features, index)
     result = fit_auto(
         *parts,
         lambda scores, rows: sp_score(scores, index[rows], K).score,
