@@ -55,8 +55,8 @@ def caveats(
     if not full and priors.gamma is None:
         lines.append(
             "This assumes that the known label of a sample is a uniform draw among its labels. If frequent "
-            "or salient ones were preferred, yield and precision are 15 points or more too optimistic. Single "
-            "positives can't reveal it; 50 random samples labelled in full can (spml audit sample)."
+            "or salient ones were preferred, yield and precision are 15 points or more too optimistic. "
+            "Single positives can't reveal it; 50 random samples labelled in full can (spml audit sample)."
         )
     if priors.looks_biased:
         lines.append(
