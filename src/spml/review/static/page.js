@@ -343,7 +343,8 @@ const LETTERS = {
 };
 
 document.addEventListener("keydown", (event) => {
-  const inControl = event.target.closest("select, input, dialog");
+  // The focus stays in the help for a moment after it has been closed: keys are for the page again by then.
+  const inControl = event.target.closest("select, input, dialog")?.checkVisibility();
   if (event.ctrlKey || event.altKey || event.metaKey || event.repeat || inControl) return;
   const action = KEYS[event.key] ?? ($("keys").checked ? LETTERS[event.key.toLowerCase()] : undefined);
   if (!action) return;
