@@ -66,9 +66,9 @@ def process(audit: Path, *options: str, reviewer: str = "ann") -> Iterator[Serve
 
 
 @contextmanager
-def serving(audit: Path, reviewer: str = "ann") -> Iterator[Site]:
+def serving(audit: Path, reviewer: str = "ann", rows: Path | None = None) -> Iterator[Site]:
     """A server in a thread, which starts at once."""
-    site = prepare(audit, reviewer)
+    site = prepare(audit, reviewer, rows=rows)
     thread = threading.Thread(target=site.server.run, args=([site.listener],))
     thread.start()
     try:

@@ -299,28 +299,53 @@ def test_dark_mode(browser, server):
     dark.close()
 
 
+def violations(page):
+    """What axe finds on a page."""
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed").Axe()
+    # Axe waits for animations of colour to end before it measures contrast.
+    page.page.wait_for_timeout(200)
+    results = axe.run(page.page)
+    assert len(results.response["passes"]) > 20
+    return results.generate_report() if results.violations_count else ""
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [320, 1280])
 def test_axe_finds_nothing(browser, server, scheme, width):
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed").Axe()
     page = Page(browser, server.address, color_scheme=scheme, viewport={"width": width, "height": 900})
     page.page.wait_for_selector("#photo:not([hidden])")
-
-    def check():
-        # Axe waits for animations of colour to end before it measures contrast.
-        page.page.wait_for_timeout(200)
-        results = axe.run(page.page)
-        assert results.violations_count == 0, results.generate_report()
-        assert len(results.response["passes"]) > 20
-
-    check()
+    assert not violations(page)
     for key in "ynu":
         page.press(key, "Saved")
         page.page.keyboard.press("ArrowLeft")
-    check()
+    assert not violations(page)
     page.page.keyboard.press("?")
-    check()
+    assert not violations(page)
     page.close()
+
+
+@pytest.mark.parametrize("width", [320, 1280])
+def test_rows_with_text_and_features(browser, tmp_path, width):
+    np.savez(
+        tmp_path / "x.npz", X=np.diag([2.0, 3.0, 4.0]).astype(np.float32), Y=np.eye(3),
+        classes=["a", "b", "c"], feature_names=["red", "green", "blue"],
+    )  # fmt: skip
+    (tmp_path / "texts.csv").write_text(f"row,text\n0,<b>first</b> {'very ' * 400}long\n2,third\n")
+    listed = {"0": ("a", {"b": 0.9, "c": 0.8}), "2": ("c", {"a": 0.7})}
+    audit = audit_of(DataConfig(path=str(tmp_path / "x.npz")), tmp_path / "audit", listed)
+    with serving(audit, rows=tmp_path / "texts.csv") as server:
+        page = Page(browser, server.address, viewport={"width": width, "height": 640})
+        assert page.page.locator("#content dt").all_text_contents() == ["text", "red"]
+        first, red = page.page.locator("#content dd").all_text_contents()
+        assert first.startswith("<b>first</b> very very")
+        assert red == "2"
+        assert page.page.evaluate("document.documentElement.scrollWidth") <= width
+        assert not violations(page)
+        page.press("y", "Saved: b, yes.")
+        page.press("n", "Saved: c, no.")
+        page.wait("file", "2")
+        assert page.page.locator("#content dd").all_text_contents() == ["third", "4"]
+        page.close()
 
 
 def test_focus_is_visible_and_stays_on_the_answer(page):

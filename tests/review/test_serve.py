@@ -5,13 +5,15 @@ from __future__ import annotations
 import sqlite3
 import threading
 
+import numpy as np
 import pytest
 
+from spml.config import DataConfig
 from spml.errors import InputError
 from spml.review.export import reviewed
 from spml.review.serve import listen, prepare, serve
 from tests.review.browser import Server, process
-from tests.review.conftest import make_audit
+from tests.review.conftest import audit_of, make_audit
 
 httpx = pytest.importorskip("httpx")
 
@@ -41,6 +43,29 @@ def test_ctrl_c_ends_with_where_the_answers_are(audit, monkeypatch):
         f"\nThe answers are in {audit / 'review.sqlite'}.",
         f"Write them as labels: spml review export {audit} OUTPUT --format csv",
     ]
+
+
+def test_rows_that_only_have_a_name_are_mentioned(tmp_path, monkeypatch):
+    def interrupt(sockets):
+        raise KeyboardInterrupt
+
+    arrays = {"X": np.eye(3, dtype=np.float32), "Y": np.eye(3), "classes": ["a", "b", "c"]}
+    (tmp_path / "texts.csv").write_text("row,text\n0,a text\n")
+    cases = {
+        "plain": ({}, None),
+        "named": ({"feature_names": ["x", "y", "z"]}, None),
+        "table": ({}, tmp_path / "texts.csv"),
+    }
+    for name, (further, rows) in cases.items():
+        np.savez(tmp_path / f"{name}.npz", **arrays, **further)
+        config = DataConfig(path=str(tmp_path / f"{name}.npz"))
+        audit = audit_of(config, tmp_path / name, {"0": ("a", {"b": 0.9})})
+        lines = []
+        site = prepare(audit, "ann", rows=rows)
+        monkeypatch.setattr(site.server, "run", interrupt)
+        serve(site, browser=False, report=lines.append)
+        mentioned = any(line.startswith("The samples are shown by name only. --rows FILE") for line in lines)
+        assert mentioned == (name == "plain")
 
 
 def many(folder, count):

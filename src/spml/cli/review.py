@@ -27,6 +27,13 @@ def add_review_command(commands: Any) -> None:
         default="rank",
         help="most probable entries first, or the best of every class first, then the second of every class",
     )
+    parser.add_argument(
+        "--rows",
+        default="",
+        metavar="FILE",
+        help="CSV, TSV or Parquet file whose columns are shown with each sample, such as its text; the first "
+        "column holds the names of the samples",
+    )
     parser.add_argument("--open", action="store_true", help="open the page in the browser")
     commands.add_subcommand("review", parser, help="say yes or no to probable missing labels on a local page")
 
@@ -56,7 +63,8 @@ def run_review(arguments: Namespace) -> None:
     """Serve the page until it is interrupted.
 
     Raises:
-        InputError: The audit, the data or the port do not suit, or FastAPI or uvicorn is not installed.
+        InputError: The audit, the data, the table or the port do not suit, or FastAPI or uvicorn is not
+            installed.
     """
     for package in ("fastapi", "uvicorn"):
         if importlib.util.find_spec(package) is None:
@@ -73,6 +81,7 @@ def run_review(arguments: Namespace) -> None:
         port=arguments.port,
         data=arguments.data,
         by_class=arguments.order == "class",
+        rows=Path(arguments.rows) if arguments.rows else None,
     )
     serve(site, browser=arguments.open, report=lambda text: print(text, flush=True))
 

@@ -29,15 +29,25 @@ class Site(NamedTuple):
         server: Server, whose `run` takes the listener.
         listener: Socket that listens already.
         review: List under review.
+        pictures: Whether the samples have pictures.
     """
 
     address: str
     server: uvicorn.Server
     listener: socket.socket
     review: Review
+    pictures: bool
 
 
-def prepare(folder: Path, reviewer: str, *, port: int = 0, data: str = "", by_class: bool = False) -> Site:
+def prepare(
+    folder: Path,
+    reviewer: str,
+    *,
+    port: int = 0,
+    data: str = "",
+    by_class: bool = False,
+    rows: Path | None = None,
+) -> Site:
     """Open a review, and listen at a port. From now on browsers wait for the server to run.
 
     Args:
@@ -46,12 +56,13 @@ def prepare(folder: Path, reviewer: str, *, port: int = 0, data: str = "", by_cl
         port: Port to listen at; 0 = a free one.
         data: Path of the data, if it was moved since the audit.
         by_class: Show the best entry of every class first, then the second of every class, and so on.
+        rows: Table with further columns of the samples, as in `Contents`.
 
     Raises:
-        InputError: The audit, the data or the database can't be used, or the port is in use.
+        InputError: The audit, the data, the table or the database can't be used, or the port is in use.
     """
     opened = open_data(folder, data)
-    review = Review(folder, opened, reviewer, by_class=by_class)
+    review = Review(folder, opened, reviewer, by_class=by_class, rows=rows)
     pictures = Pictures(opened.records, folder / CACHE, opened.audit.about.config.max_pixels)
     token = secrets.token_urlsafe(24)
     app = create_app(review, pictures, token)
@@ -60,7 +71,7 @@ def prepare(folder: Path, reviewer: str, *, port: int = 0, data: str = "", by_cl
     )
     listener = listen(port)
     address = f"http://{HOST}:{listener.getsockname()[1]}/{token}/"
-    return Site(address, uvicorn.Server(settings), listener, review)
+    return Site(address, uvicorn.Server(settings), listener, review, pictures.available)
 
 
 def serve(site: Site, *, browser: bool, report: Callable[[str], None]) -> None:
@@ -76,6 +87,11 @@ def serve(site: Site, *, browser: bool, report: Callable[[str], None]) -> None:
     report(
         f"{site.address}\n{entries} to review as {review.reviewer}. Ctrl-C stops: every answer is on disk."
     )
+    if not (site.pictures or review.contents.available):
+        report(
+            "The samples are shown by name only. --rows FILE shows the columns of a table with them, such as "
+            "their text."
+        )
     if browser:
         webbrowser.open(site.address)
     # uvicorn stops cleanly, then raises the interrupt again.

@@ -18,6 +18,7 @@ from ..data.records import Records
 from ..errors import InputError
 from ..files import sha256_file
 from .answers import STATUSES, Answers, Status
+from .contents import Content, Contents
 from .progress import UNDECIDED, Progress, measure
 from .queue import Entries, Order, Selection, make_entries, make_order
 from .store import FILE, Answer, Decision, Store
@@ -54,12 +55,14 @@ class Card(NamedTuple):
         sample: Row of the data.
         name: Name of the sample.
         given: Names of its known positives.
+        content: Columns and features to show.
         suggestions: Its entries, the most probable first.
     """
 
     sample: int
     name: str
     given: list[str]
+    content: Content
     suggestions: list[Suggestion]
 
 
@@ -128,15 +131,19 @@ class Review:
         data: Audit and data.
         reviewer: Name under which answers are kept.
         by_class: Show the best entry of every class first, then the second of every class, and so on.
+        rows: Table with further columns of the samples, as in `Contents`.
 
     Raises:
-        InputError: The list does not fit the data, or the database can't be used.
+        InputError: The list or the table does not fit the data, or the database can't be used.
     """
 
-    def __init__(self, folder: Path, data: Data, reviewer: str, *, by_class: bool = False) -> None:
+    def __init__(
+        self, folder: Path, data: Data, reviewer: str, *, by_class: bool = False, rows: Path | None = None
+    ) -> None:
         self.records, self.reviewer, self._by_class = data.records, reviewer, by_class
         self.about: About = data.audit.about
         self.entries: Entries = make_entries(data.audit.missing, data.records, sha256_file(folder / MISSING))
+        self.contents = Contents(data.records, rows, set(self.entries.rows.tolist()))
         self.store = Store(folder / FILE, self.about.fingerprint, self.about.classes)
         self._given = data.records.labels.to_names(data.records.classes)
         self._answers = Answers()
@@ -189,7 +196,7 @@ class Review:
             if probability >= selection.minimum and selection.column in (None, column):
                 answers = self._answers.of((name, classes[column]))
                 suggestions.append(Suggestion(column, probability, STATUSES[status[entry]], answers))
-        return Card(sample, name, self._given[sample], suggestions)
+        return Card(sample, name, self._given[sample], self.contents.of(sample), suggestions)
 
     def decide(self, sample: int, column: int, answer: Answer, selection: Selection) -> Decision:
         """Keep an answer. It is on the disk when this returns.

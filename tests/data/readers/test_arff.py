@@ -57,6 +57,7 @@ def test_dense_rows(save):
     assert dense(records) == [[1.5, 0, 0, 0], [-20, 1, 0, 1], [3, 0, 1, 0]]
     assert records.labels.to_ternary().tolist() == [[-1, 1], [1, -1], [0, 1]]
     assert records.ids == ("0", "1", "2")
+    assert records.feature_names == ("width", "the colour=dark blue", "the colour=it's", "big=yes")
     assert records.split is None
     assert records.name == "data"
     assert records.notes == (
@@ -169,7 +170,9 @@ def test_nominal_features_of_0_and_1(save):
     sparse = "{0 1}\n{1 0, 2 1, 3 no, 4 2}\n{0 1, 1 0, 4 1}\n"
     expected = [[1, 0, 0, 0, 0], [0, 1, 1, 0, 1], [0, 0, 0, 1, 0]]
     assert dense(read_arff(save(text + rows), DataConfig())) == expected
-    assert dense(read_arff(save(text + sparse), DataConfig())) == expected
+    read = read_arff(save(text + sparse), DataConfig())
+    assert dense(read) == expected
+    assert read.feature_names == ("a", "b", "c=no", "d=1", "d=2")
 
 
 def test_train_and_test_file(save):

@@ -29,11 +29,12 @@ def save(tmp_path):
 def test_one_file(save):
     path = save(
         X=X.astype(np.float16), Y=Y, classes=np.array(["b ", "a"]), names=np.array(list("wxyz")),
-        split=np.array(["train", "dev", "test", "train"]),
+        split=np.array(["train", "dev", "test", "train"]), feature_names=np.array(["x", "y", "x"]),
     )  # fmt: skip
     records = read_features(path, DataConfig())
     assert records.classes == ("b", "a")
     assert records.ids == ("w", "x", "y", "z")
+    assert records.feature_names == ("x", "y", "x")
     assert records.split == ("train", "val", "test", "train")
     assert records.labels.to_ternary().tolist() == [[1, 0], [0, 1], [1, 1], [0, 0]]
     assert records.notes == ("data.npz: Y holds 1 (positive) and 0 (unknown).",)
@@ -207,6 +208,7 @@ SPARSE = {
         ({"X": X, "Y": Y, "classes": np.array([1, 2])}, "classes must hold strings"),
         ({"X": X, "Y": Y, "classes": np.array([b"a", b"\xff"])}, "classes must hold strings: .*ascii"),
         ({"X": X, "Y": Y, "names": np.array(["a"])}, "names must hold 4 strings"),
+        ({"X": X, "Y": Y, "feature_names": np.array(["a"])}, "feature_names must hold 3 strings"),
         ({"X": X, "Y": np.zeros(4, int)}, "indices of the class names in `classes`"),
         ({"X": X, "Y": Y, "split": np.array(["train", "test", "tset", "val"])}, r"split: row 2 .* is 'tset'"),
         ({"X": X, "Y": Y, "split": np.array(["train"])}, "split must hold 4 strings"),

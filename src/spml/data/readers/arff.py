@@ -49,6 +49,15 @@ class _Column(NamedTuple):
     codes: dict[str, int]
     omitted: int
 
+    def feature_names(self) -> tuple[str, ...]:
+        """Names of the features that the attribute becomes, in their order."""
+        if self.label or self.start < 0:
+            return ()
+        values = tuple(self.codes)
+        if values in ((), ("0", "1")):
+            return (self.name,)
+        return tuple(f"{self.name}={value}" for value in values[1:])  # the first value has no feature
+
 
 class _Rows:
     """Nonzero entries of all rows, in the order of a CSR matrix."""
@@ -117,6 +126,7 @@ def read_arff(path: Path, config: DataConfig) -> Records:
         labels=labels,
         split=("train",) * training + ("test",) * (len(rows) - training) if training < len(rows) else None,
         notes=tuple(f"{path.name}: {note}" for note in notes),
+        feature_names=tuple(name for column in columns for name in column.feature_names()),
     )
 
 

@@ -30,7 +30,7 @@ MAX_CLASSES = 1_000_000
 MAX_UNPACKED = 1 << 31  # bytes of all arrays of a file; larger files may have MAX_RATIO times their size
 MAX_RATIO = 100
 _SPARSE = ("data", "indices", "indptr", "shape")
-_NAMED = ("classes", "labels", "names", "split", "test")
+_NAMED = ("classes", "labels", "names", "feature_names", "split", "test")
 _KEYS = ("X", *_SPARSE, "format", "Y", *(f"Y_{key}" for key in _SPARSE), *_NAMED)
 
 
@@ -40,8 +40,9 @@ def read_features(path: Path, config: DataConfig) -> Records:
 
     Keys: `X` (N, D), or `data`, `indices`, `indptr`, `shape` of a CSR matrix; `Y` (N, C) as in `read_labels`,
     or `Y_data`, `Y_indices`, `Y_indptr`, `Y_shape`, or, in NAME_Y.npz, a CSR matrix as SciPy saves it;
-    `classes` or `labels`, C names; optional `names`, one per row; optional `split` (train, val, test per row)
-    or `test` (true for a test row). Without features, `names` are image files.
+    `classes` or `labels`, C names; optional `names`, one per row; optional `feature_names`, D names; optional
+    `split` (train, val, test per row) or `test` (true for a test row). Without features, `names` are image
+    files.
 
     Raises:
         InputError: Arrays are missing, their sizes differ, or labels have other values.
@@ -66,6 +67,7 @@ def read_features(path: Path, config: DataConfig) -> Records:
     classes = _classes(arrays, source)
     notes = [] if classes else [f"{path.name}: has no class names; classes are called 0, 1, 2 ..."]
     split = _split(arrays, count, source) if config.split == "given" else None
+    width = features.width if isinstance(features, FeatureMatrix) else 0
     if config.split == "ignore" and not {"split", "test"}.isdisjoint(arrays):
         notes.append(f"{path.name}: the split is ignored.")
     labels, meaning = read_labels(values, classes, config.unlisted, source)
@@ -79,6 +81,7 @@ def read_features(path: Path, config: DataConfig) -> Records:
         labels=labels,
         split=split,
         notes=(*notes, f"{path.name}: {meaning}"),
+        feature_names=_strings(arrays, "feature_names", width, source) if "feature_names" in arrays else (),
     )
 
 

@@ -194,8 +194,8 @@ function describe(index) {
 
 function showNothing() {
   say("No entry matches the filters.");
-  for (const id of ["given", "suggestions", "file", "position", "question"]) $(id).replaceChildren();
-  $("photo").hidden = $("placeholder").hidden = true;
+  for (const id of ["given", "suggestions", "file", "position", "question", "content"]) $(id).replaceChildren();
+  $("photo").hidden = $("placeholder").hidden = $("content").hidden = true;
   $("photo").removeAttribute("src");
 }
 
@@ -204,6 +204,7 @@ function showSample() {
   $("file").textContent = card.name;
   $("position").textContent = `${(position + 1).toLocaleString("en")} of ${plural(samples.length, "sample")}`;
   showPhoto(card);
+  showContent(card);
   const given = card.given.map((name) => make("span", { className: "tag", textContent: name }));
   $("given").replaceChildren("Given: ", ...(given.length ? given : ["nothing"]));
   $("question").textContent = about.images ? "Does it also show …" : "Does it also have …";
@@ -221,6 +222,15 @@ function showPhoto(card) {
   photo.alt = `Photo ${card.name}, given: ${card.given.join(", ") || "nothing"}`;
   photo.src = address;
   for (const sample of samples.slice(position + 1, position + 1 + AHEAD)) new Image().src = `photo/${sample}`;
+}
+
+function showContent({ content }) {
+  const rows = content.map(([name, value]) =>
+    make("div", {}, make("dt", { textContent: name }), make("dd", { textContent: value })),
+  );
+  $("content").replaceChildren(...rows);
+  $("content").hidden = !rows.length;
+  $("content").scrollTop = 0;
 }
 
 $("photo").addEventListener("load", ({ target }) => {
