@@ -16,7 +16,7 @@ from hypothesis import settings  # noqa: E402
 torch.set_num_threads(1)
 
 # Random tests draw the same examples in every run, so that a failure belongs to a change of the code.
-# FUZZ=random in the environment draws new ones, to search for further mistakes.
+# In the environment, FUZZ=random draws new ones, and FUZZ_EXAMPLES says how many in the long run.
 settings.register_profile("same", derandomize=True)
 settings.load_profile("default" if os.environ.get("FUZZ") == "random" else "same")
 

@@ -62,7 +62,14 @@ def test_features_without_names_are_not_shown():
 
 
 def test_columns_of_a_table_come_before_features(tmp_path):
-    rows = table(tmp_path, "id;text;year", "row 1;  two words ;", "row 0;first;1999", "row 9;not asked for;1")
+    rows = table(
+        tmp_path,
+        "id;text;year",
+        "row 1;  two words ;",
+        "row 0;first;1999",
+        "row 9;not asked for;1",
+        "row 9;nor this;1",
+    )
     contents = Contents(records(np.eye(3, dtype=np.float32), ("x", "y", "z")), rows, [0, 1])
     assert contents.of(0) == [("text", "first"), ("year", "1999"), ("x", "1")]
     assert contents.of(1) == [("text", "two words"), ("y", "1")]

@@ -112,17 +112,17 @@ def test_hostile_files(tmp_path, content, message):
     assert len(str(caught.value)) < 1000
 
 
-@fuzz(some_read=False, long=1200, content=st.binary(max_size=300))
+@fuzz(some_read=False, content=st.binary(max_size=300))
 def test_random_bytes_as_json(folder, read_or_refuse, content):
     read_within_limits(folder / "x.json", content, read_or_refuse)
 
 
-@fuzz(some_read=False, long=1200, content=values_with(coco_keys))
+@fuzz(some_read=False, content=values_with(coco_keys))
 def test_random_json(folder, read_or_refuse, content):
     read_within_limits(folder / "x.json", content, read_or_refuse)
 
 
-@fuzz(some_read=False, long=1200, changes=changes_with(coco_keys))
+@fuzz(some_read=False, changes=changes_with(coco_keys))
 def test_changed_coco(folder, read_or_refuse, changes):
     content = copy.deepcopy(COCO)
     change_document(content, changes)
@@ -131,14 +131,13 @@ def test_changed_coco(folder, read_or_refuse, changes):
 
 @fuzz(
     some_read=False,
-    long=1200,
     content=st.lists(st.dictionaries(task_keys, values_with(task_keys), max_size=4)),
 )
 def test_random_tasks(folder, read_or_refuse, content):
     read_within_limits(folder / "x.json", content, read_or_refuse)
 
 
-@fuzz(some_read=False, long=1200, changes=changes_with(task_keys))
+@fuzz(some_read=False, changes=changes_with(task_keys))
 def test_changed_tasks(folder, read_or_refuse, changes):
     content = copy.deepcopy(TASKS)
     change_document(content, changes)
@@ -147,7 +146,6 @@ def test_changed_tasks(folder, read_or_refuse, changes):
 
 @fuzz(
     some_read=False,
-    long=1200,
     content=st.fixed_dictionaries(
         {"samples": st.lists(st.dictionaries(sample_keys, values_with(sample_keys)))}
     ),
@@ -156,7 +154,7 @@ def test_random_samples(folder, read_or_refuse, content):
     read_within_limits(folder / "x.json", content, read_or_refuse)
 
 
-@fuzz(some_read=False, long=1200, changes=changes_with(sample_keys))
+@fuzz(some_read=False, changes=changes_with(sample_keys))
 def test_changed_samples(folder, read_or_refuse, changes):
     content = copy.deepcopy(SAMPLES)
     change_document(content, changes)

@@ -73,7 +73,7 @@ def test_no_file_is_read_through_an_entity(devkit, tmp_path):
 
 
 @fuzz(
-    some_read=False, long=1200,
+    some_read=False,
     content=st.binary(max_size=200), inside=st.booleans(), name=st.sampled_from(["x", "train"]),
 )  # fmt: skip
 def test_random_bytes(devkit, read_or_refuse, content, inside, name):
@@ -85,7 +85,7 @@ def test_random_bytes(devkit, read_or_refuse, content, inside, name):
 
 
 @fuzz(
-    some_read=False, long=1200,
+    some_read=False,
     start=st.integers(0, len(GOOD)), end=st.integers(0, len(GOOD)),
     filling=st.lists(st.sampled_from(PIECES), max_size=5),
 )  # fmt: skip
