@@ -23,6 +23,8 @@ from ..files import write_bytes
 
 CURRENT = "checkpoint.safetensors"
 PREVIOUS = "checkpoint.previous.safetensors"
+FRESH = "checkpoint.new.safetensors"
+"""Checkpoint that is complete and has not replaced the current one yet."""
 _VERSION = 1
 
 
@@ -35,7 +37,7 @@ def save_checkpoint(folder: Path, state: dict[str, Any]) -> None:
     tensors: dict[str, Tensor] = {}
     tree = _encode(state, "", tensors)
     data = save(tensors, {"format": "spml checkpoint", "version": str(_VERSION), "state": json.dumps(tree)})
-    fresh = folder / "checkpoint.new.safetensors"
+    fresh = folder / FRESH
     write_bytes(fresh, data)
     if (folder / CURRENT).exists():
         os.replace(folder / CURRENT, folder / PREVIOUS)
