@@ -119,6 +119,27 @@ def test_of_two_trainings_that_start_together_one_is_refused(place, tmp_path, mo
     assert [*tmp_path.iterdir()] == []
 
 
+@pytest.mark.parametrize(
+    ("variable", "devices", "first"),
+    [("RANK", 2, False), ("LOCAL_RANK", 2, False), ("SLURM_PROCID", 2, False), ("SLURM_PROCID", 1, True)],
+)
+def test_processes_of_one_run_do_not_refuse_each_other(
+    place, tmp_path, monkeypatch, variable, devices, first
+):
+    """SLURM numbers tasks even if each of them makes a run of its own."""
+
+    class Reached(Exception):
+        pass
+
+    def reach():
+        raise Reached
+
+    interfere(monkeypatch, reach)
+    monkeypatch.setenv(variable, "1")
+    with only_writer_in(tmp_path / "mix", pytest.fail), pytest.raises(InputError if first else Reached):
+        run_training(config(place, tmp_path / "mix", devices=devices))
+
+
 def test_a_run_that_was_finished_meanwhile_is_not_replaced(place, tmp_path, monkeypatch):
     def finish():
         monkeypatch.undo()

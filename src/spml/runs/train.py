@@ -60,10 +60,10 @@ def run_training(
         InputError: A setting, the data or the folder does not suit; nothing was written.
         SpmlError: Training failed; the last checkpoint is in the folder.
     """
-    first = os.environ.get("RANK", os.environ.get("LOCAL_RANK", "0")) == "0"
-    console = (console or Console()) if first else Console(silent=True)
     if resume and not config.data.path:
         config = _saved_config(config)
+    first = _is_first(config)
+    console = (console or Console()) if first else Console(silent=True)
     folder = run_folder(config)
     config = replace(config, output=str(folder))
     if first:
@@ -82,6 +82,13 @@ def run_training(
             return _train(config, folder, resume, console, open_data, claim)
     finally:
         torch.set_num_threads(threads)
+
+
+def _is_first(config: Config) -> bool:
+    """Whether this is the first of the processes that make a run, or the only one."""
+    # SLURM numbers its tasks even if each of them makes a run of its own.
+    task = os.environ.get("SLURM_PROCID", "0") if config.devices > 1 else "0"
+    return os.environ.get("RANK", os.environ.get("LOCAL_RANK", task)) == "0"
 
 
 def complete_config(config: Config, *, resume: bool = False, console: Console | None = None) -> Config:
