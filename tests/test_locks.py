@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import signal
@@ -12,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from spml.errors import InputError
+from spml.errors import InputError, SpmlError
 from spml.locks import check_no_writer, one_at_a_time, only_writer
 
 HERE = socket.gethostname()
@@ -142,14 +143,50 @@ def test_without_locks_an_owner_that_may_be_running_is_not_replaced(tmp_path, mo
     assert owner.read_text() == content
 
 
-def test_a_lock_file_that_can_not_be_written_is_named(tmp_path):
-    with pytest.raises(InputError) as error, only_writer(tmp_path / "gone" / "out", print):
+CAN_NOT = (
+    "{path}: can't be written ({reason}). This file keeps other processes from writing to the same place. "
+    "Check its permissions and those of its folder, or write to another place."
+)
+
+
+def make_link(path):
+    (path.parent / "mine").write_text("mine")
+    path.symlink_to(path.parent / "mine")
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        (make_link, "Too many levels of symbolic links"),
+        (os.mkfifo, "Invalid argument"),
+        (os.mkdir, "Is a directory"),
+    ],
+)
+def test_what_lies_in_the_place_of_a_lock_file_is_not_touched(tmp_path, make, reason):
+    for name in (".out.lock", ".out.lock.owner"):
+        make(tmp_path / name)
+    check_no_writer(tmp_path / "out")
+    with pytest.raises(InputError) as error, only_writer(tmp_path / "out", print):
         pass
-    assert str(error.value) == (
-        f"{tmp_path / 'gone' / '.out.lock'}: can't be written (No such file or directory). This file keeps "
-        "other processes from writing to the same place. Check its permissions and those of its folder, or "
-        "write to another place."
-    )
+    assert str(error.value) == CAN_NOT.format(path=tmp_path / ".out.lock", reason=reason)
+    if make is make_link:
+        assert (tmp_path / "mine").read_text() == "mine"
+
+
+def test_a_full_disk_is_not_a_mistake_of_the_user(tmp_path, monkeypatch):
+    def full(*arguments: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "write", full)
+    message = CAN_NOT.format(path=tmp_path / ".out.lock", reason="No space left on device")
+    with pytest.raises(SpmlError) as error, only_writer(tmp_path / "out", print):
+        pass
+    assert (str(error.value), error.value.exit_code) == (message, 1)
+    assert [*tmp_path.iterdir()] == []
+    message = CAN_NOT.format(path=tmp_path / "gone" / "lock", reason="No such file or directory")
+    with pytest.raises(InputError) as error, one_at_a_time(tmp_path / "gone" / "lock", print, "waits"):
+        pass
+    assert (str(error.value), error.value.exit_code) == (message, 2)
 
 
 def test_another_process_is_waited_for_where_it_does_the_same(tmp_path, monkeypatch):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import socket
@@ -11,7 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, NoReturn
 
-from .errors import InputError
+from .errors import InputError, SpmlError
 
 Report = Callable[[str], None]
 
@@ -32,10 +33,11 @@ def only_writer(target: Path, report: Report, *, inside: bool = False) -> Iterat
 
     Raises:
         InputError: Another process writes to the target, or the lock file can't be written.
+        SpmlError: The disk is full.
     """
     lock, owner_file = _files(target, inside)
     with contextlib.ExitStack() as stack:
-        try:
+        with _os_errors_explained(lock):
             file, locked = _open_locked(lock, lambda: _refuse(target, lock))
             stack.callback(_close, file)
             stack.callback(_remove, lock)
@@ -44,12 +46,6 @@ def only_writer(target: Path, report: Report, *, inside: bool = False) -> Iterat
             else:
                 _take(owner_file, target, report)
                 stack.callback(_remove, owner_file)
-        except OSError as error:
-            raise InputError(
-                f"{lock}: can't be written ({error.strerror or error}). This file keeps other processes from "
-                "writing to the same place. Check its permissions and those of its folder, or write to "
-                "another place."
-            ) from error
         yield
 
 
@@ -67,7 +63,7 @@ def check_no_writer(target: Path, *, inside: bool = False) -> None:
     owner = _read_owner(owner_file)
     if owner and not owner.has_ended():
         _refuse(target, owner_file)
-    with contextlib.suppress(OSError), open(lock, "r+b") as stream:
+    with contextlib.suppress(OSError), open(_open_file(lock, os.O_RDWR), "r+b", buffering=0) as stream:
         if _lock(stream.fileno(), wait=False) is False:
             _refuse(target, lock)
 
@@ -80,8 +76,12 @@ def one_at_a_time(path: Path, report: Report, busy: str) -> Iterator[None]:
         path: Lock file, which is removed in the end. Its folder must exist.
         report: Callback for messages.
         busy: What another process does if this one has to wait, such as `writes the report`.
+
+    Raises:
+        InputError, SpmlError: The lock file can't be written.
     """
-    file, _ = _open_locked(path, lambda: report(f"another process {busy}: waiting for it"))
+    with _os_errors_explained(path):
+        file, _ = _open_locked(path, lambda: report(f"another process {busy}: waiting for it"))
     try:
         yield
     finally:
@@ -148,6 +148,25 @@ def _files(target: Path, inside: bool) -> tuple[Path, Path]:
     return lock, lock.with_name(lock.name + ".owner")
 
 
+@contextlib.contextmanager
+def _os_errors_explained(lock: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        disk = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO)
+        raise (SpmlError if disk else InputError)(
+            f"{lock}: can't be written ({error.strerror or error}). This file keeps other processes from "
+            "writing to the same place. Check its permissions and those of its folder, or write to another "
+            "place."
+        ) from error
+
+
+def _open_file(path: Path, flags: int) -> int:
+    """Open a file without following a link, and without waiting where it is a pipe."""
+    safe = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    return os.open(path, flags | safe, 0o666)
+
+
 def _write_owner(file: int) -> None:
     now = time.strftime("%Y-%m-%d %H:%M:%S")
     text = f"process {os.getpid()} on {socket.gethostname()} since {now}, start {_start(os.getpid())}\n"
@@ -158,7 +177,7 @@ def _write_owner(file: int) -> None:
 def _read_owner(path: Path) -> _Owner | None:
     """Owner that a file names; None if there is no such file, or nobody has written to it yet."""
     try:
-        with open(path, "rb") as stream:
+        with open(_open_file(path, os.O_RDONLY), "rb") as stream:
             text = stream.read(1024).decode(errors="replace")
     except OSError:
         return None
@@ -193,7 +212,7 @@ def _take(path: Path, target: Path, report: Report) -> None:
     """
     while True:
         try:
-            file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+            file = _open_file(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
         except FileExistsError:
             owner = _read_owner(path)
             if owner is None or not owner.has_ended():
@@ -234,7 +253,7 @@ def _open_locked(path: Path, on_busy: Callable[[], None]) -> tuple[int, bool]:
         File descriptor, and whether there are locks.
     """
     while True:
-        file = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        file = _open_file(path, os.O_RDWR | os.O_CREAT)
         _open.add(file)
         try:
             locked = _lock(file, wait=False)

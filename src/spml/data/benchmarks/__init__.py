@@ -55,7 +55,8 @@ def prepare(name: str, root: str | Path, *, download: bool = False, report: Repo
 
 
 def _prepare(benchmark: Benchmark, root: Path, download: bool, report: Report) -> Path:
-    missing = benchmark.missing(root)
+    """Download what is missing, if asked to, and write the manifest."""
+    missing = benchmark.missing(root)  # again: another process may have completed it
     if missing and download:
         for archive in dict.fromkeys(item.archive for item in missing if item.archive):
             path = fetch(archive, root, report)
