@@ -35,7 +35,7 @@ def write_with(path: Path, write: Callable[[BinaryIO], object]) -> None:
     """
     path = Path(path)
     _remove_own_leftovers(path.parent.absolute())
-    temporary = path.with_name(f".{path.name}.{_machine()}-{os.getpid()}.{secrets.token_hex(3)}.tmp")
+    temporary = _temporary(path)
     try:
         with open(temporary, "wb") as stream:
             write(stream)
@@ -136,6 +136,11 @@ def remove_leftovers(folder: Path, hours: float = 0.0) -> None:
         with contextlib.suppress(FileNotFoundError):
             if time.time() - leftover.stat().st_mtime >= 3600 * hours:
                 leftover.unlink()
+
+
+def _temporary(path: Path) -> Path:
+    """A name that no other process or thread uses, from which it follows who does."""
+    return path.with_name(f".{path.name}.{_machine()}-{os.getpid()}.{secrets.token_hex(3)}.tmp")
 
 
 @functools.cache

@@ -167,12 +167,11 @@ def test_a_folder_that_stays_empty_is_removed_again(tmp_path):
     assert (tmp_path / "new" / "run" / "file").is_file()
 
 
-@pytest.mark.parametrize("resume", [False, True])
-def test_a_new_checkpoint_that_was_not_used_is_removed(place, tmp_path, resume):
+def test_a_new_checkpoint_that_was_not_used_is_removed_with_the_run(place, tmp_path):
     output = shutil.copytree(place / "first", tmp_path / "run")
     (output / "checkpoint.new.safetensors").write_bytes(b"half")
     again = replace(read_yaml(output / "config.yaml"), output=str(output))
-    run_training(again, resume=resume, overwrite=not resume)
+    run_training(again, overwrite=True)
     assert {path.name for path in output.iterdir()} == {path.name for path in (place / "first").iterdir()}
 
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from ..engine.checkpoint import CURRENT, FRESH, PREVIOUS, has_checkpoint
+from ..engine.checkpoint import CURRENT, NEW, PREVIOUS, has_checkpoint
 from ..errors import InputError
 from ..files import check_folder, make_folder, remove_leftovers, write_text
 from ..locks import Report, check_no_writer, only_writer
@@ -40,8 +40,8 @@ _FILES = (
     THRESHOLDS,
     THRESHOLDS_PICTURE,
     CURRENT,
+    NEW,
     PREVIOUS,
-    FRESH,
 )
 
 

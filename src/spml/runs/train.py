@@ -19,7 +19,6 @@ from ..config import Config, differences, read_yaml, to_yaml
 from ..data import Dataset
 from ..decisions import Judge
 from ..engine import AFTER_LAST_EPOCH, Interrupted, Trainer, make_fabric
-from ..engine.checkpoint import FRESH
 from ..engine.process_memory import give_back_freed_memory, peak_memory
 from ..errors import InputError
 from ..files import remove_leftovers, write_rows, write_text
@@ -256,7 +255,6 @@ def _check_same_settings(folder: Path, config: Config) -> None:
 
 def _prepare_folder(folder: Path, run: Resolved, resume: bool) -> None:
     if resume:
-        (folder / FRESH).unlink(missing_ok=True)
         remove_leftovers(folder)
         remove_leftovers(folder / run_files.SCORES)
     else:
