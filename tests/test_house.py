@@ -21,9 +21,10 @@ ALLOWED = {
     "metrics": {"metrics", "plugins"},
     "plugins": set(),
     "errors": set(),
-    "files": {"errors"},
+    "locks": {"errors"},
+    "files": {"errors", "locks"},
     "config": {"errors"},
-    "data": {"config", "data", "errors", "files", "labels", "plugins"},
+    "data": {"config", "data", "errors", "files", "labels", "locks", "plugins"},
     "methods": {"errors", "labels", "losses", "methods", "metrics", "plugins"},
     "models": {"config", "data", "errors", "files", "methods", "models"},
     "engine": {"config", "data", "engine", "errors", "files", "labels", "losses", "methods"},
@@ -37,8 +38,8 @@ ALLOWED = {
         "metrics", "models", "plots", "plugins", "runs",
     },
     "runs": {
-        "audit", "config", "data", "decisions", "engine", "errors", "files", "labels", "methods", "metrics",
-        "models", "plots", "runs", "version",
+        "audit", "config", "data", "decisions", "engine", "errors", "files", "labels", "locks", "methods",
+        "metrics", "models", "plots", "runs", "version",
     },
 }  # fmt: skip
 

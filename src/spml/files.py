@@ -4,30 +4,38 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import functools
 import hashlib
 import io
 import json
 import os
+import re
 import secrets
+import socket
 import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from .errors import InputError, SpmlError
+from .locks import has_ended
+
+_TEMPORARY = re.compile(r"\..+\.([0-9a-f]{6})-(\d{1,9})\.[0-9a-f]{6}\.tmp", re.DOTALL)
+"""Name of a temporary file: of the final one, machine and process that write it, and a random part."""
 
 
 def write_with(path: Path, write: Callable[[BinaryIO], object]) -> None:
     """Call `write(stream)` on a temporary file next to `path`, flush it to the disk, and rename it to `path`.
 
-    If anything goes wrong, an existing file at `path` is unchanged and the temporary file is removed.
+    If anything goes wrong, an existing file at `path` is unchanged and the temporary file is removed. What
+    killed processes of this machine left in the folder is removed, too.
 
     Raises:
         SpmlError: The file could not be written (disk full, no permission); the message names it.
     """
     path = Path(path)
-    # Processes on several machines that share the folder may have the same id.
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
+    _remove_own_leftovers(path.parent.absolute())
+    temporary = _temporary(path)
     try:
         with open(temporary, "wb") as stream:
             write(stream)
@@ -128,6 +136,31 @@ def remove_leftovers(folder: Path, hours: float = 0.0) -> None:
         with contextlib.suppress(FileNotFoundError):
             if time.time() - leftover.stat().st_mtime >= 3600 * hours:
                 leftover.unlink()
+
+
+def _temporary(path: Path) -> Path:
+    """A name that no other process or thread uses, from which it follows who does."""
+    return path.with_name(f".{path.name}.{_machine()}-{os.getpid()}.{secrets.token_hex(3)}.tmp")
+
+
+@functools.cache
+def _remove_own_leftovers(folder: Path) -> None:
+    """Remove temporary files of processes of this machine that have ended; once per folder and process."""
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            found = _TEMPORARY.fullmatch(entry.name) if entry.name.endswith(".tmp") else None
+            if found and found[1] == _machine() and has_ended(socket.gethostname(), int(found[2])):
+                with contextlib.suppress(OSError):
+                    os.unlink(entry.path)
+
+
+@functools.cache
+def _machine() -> str:
+    """Six digits for the machine, or the container, within which a number belongs to one process."""
+    name = socket.gethostname()
+    with contextlib.suppress(OSError):
+        name += os.readlink("/proc/self/ns/pid")
+    return hashlib.sha256(name.encode()).hexdigest()[:6]
 
 
 def sha256_file(path: Path) -> str:

@@ -8,12 +8,14 @@ import os
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import yaml
 
 from spml.bench.store import Store
 from spml.cli.main import main
+from spml.locks import one_at_a_time
 from tests.bench.toys import TOY, save_spec, save_toy
 
 FREQUENT = "  frequent: {observe: frequency, observe_power: 1.0}\n"
@@ -218,6 +220,25 @@ def test_leftovers_of_killed_processes_are_removed(done):
     assert not old.exists()
     assert new.exists()  # another process may be writing it
     new.unlink()
+
+
+def test_a_report_waits_for_another_one(done, capsys):
+    lock = one_at_a_time(done / "out" / ".report.lock", pytest.fail, "writes the report")
+    lock.__enter__()
+    capsys.readouterr()
+    (done / "out" / "report.md").unlink()
+    with ThreadPoolExecutor(1) as pool:
+        report, said = pool.submit(main, ["bench", "report", *arguments(done)]), ""
+        try:
+            while "another process writes the report: waiting for it\n" not in said and not report.done():
+                said += capsys.readouterr().err
+            assert not report.done()
+            assert not (done / "out" / "report.md").exists()
+        finally:
+            lock.__exit__(None, None, None)
+        report.result()
+    assert (done / "out" / "report.md").is_file()
+    assert not (done / "out" / ".report.lock").exists()
 
 
 @pytest.mark.parametrize("package", ["optuna", "sqlalchemy"])

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import resource
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from spml.errors import InputError, SpmlError
+from spml.locks import check_no_writer
 from spml.runs.unfinished import Unfinished
 
 BLOCKS = [b"one\n", b"", b"three\n" * 3, b"four\n"]
@@ -105,19 +104,36 @@ def test_interrupted_twice(tmp_path: Path) -> None:
 
 
 def test_another_process_that_writes_the_same_output(tmp_path: Path) -> None:
-    script = (
-        "import sys; from pathlib import Path; from spml.runs.unfinished import Unfinished; "
-        "Unfinished(Path(sys.argv[1]), {'identity': 1}, b'', print).__enter__()"
-    )
     with Unfinished(tmp_path / "out", {"identity": 1}, b"head\n", print) as unfinished:
         unfinished.add(b"one\n", 1, {})
-        other = subprocess.run(
-            [sys.executable, "-c", script, str(tmp_path / "out")], capture_output=True, text=True, check=False
-        )
-        assert "InputError" in other.stderr
-        assert "another process is writing it. Name another --output." in other.stderr
+        files = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+        other = Unfinished(tmp_path / "out", {"identity": 2}, b"", print)
+        with (
+            pytest.raises(InputError, match=f"out: process {os.getpid()} on .* has been writing to it"),
+            other,
+        ):
+            pass
+        assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == files
         unfinished.finish(os.replace)
     assert (tmp_path / "out").read_bytes() == b"head\none\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def test_the_lock_is_held_until_everything_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    removed = []
+
+    def remove(path: Path, missing_ok: bool = False) -> None:
+        if ".partial" in path.name:
+            with pytest.raises(InputError, match="has been writing to it"):
+                check_no_writer(tmp_path / "out")
+        removed.append(path.name)
+        os.unlink(path)
+
+    with Unfinished(tmp_path / "out", {}, b"head\n", print):
+        monkeypatch.setattr(Path, "unlink", remove)
+    assert removed == ["out.partial", "out.partial.journal", ".out.lock"]
 
 
 def test_an_input_error_leaves_nothing(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ import sqlalchemy as sql
 from sqlalchemy.exc import IntegrityError, OperationalError, ProgrammingError, SQLAlchemyError
 
 from ..errors import InputError, SpmlError
+from ..locks import has_ended
 from .rows import Row, SeriesKey
 
 FILE = "store.sqlite"
@@ -308,15 +309,7 @@ def _row(stored: Any) -> Row:
 def _has_ended(owner: str) -> bool:
     """Whether `owner` is a process of this machine that has ended; False for other machines."""
     host, number, _ = owner.rsplit(":", 2)
-    if host != socket.gethostname():
-        return False
-    try:
-        os.kill(int(number), 0)
-    except ProcessLookupError:
-        return True
-    except OSError:
-        return False
-    return False
+    return has_ended(host, int(number))
 
 
 def _first_line(error: BaseException) -> str:

@@ -137,7 +137,7 @@ def run_audit_use(arguments: Namespace) -> None:
     if arguments.per_class and not arguments.target:
         raise InputError("--per_class belongs to --target: pass both.")
     target = read_target(arguments.target, per_class=arguments.per_class) if arguments.target else None
-    runs = _load_runs(arguments.runs)
+    runs, console = _load_runs(arguments.runs), Console()
     used = use_audit(
         arguments.file,
         runs,
@@ -145,9 +145,9 @@ def run_audit_use(arguments: Namespace) -> None:
         target=target,
         draws=arguments.draws,
         seed=arguments.seed,
-        engine=Engine(arguments.batch_size, arguments.workers, arguments.device, Console()),
+        engine=Engine(arguments.batch_size, arguments.workers, arguments.device, console),
     )
-    used.write(runs)
+    used.write(runs, console.line)
     for line in learned(used):
         print(line)
     for name, policy in used.thresholds.items():

@@ -170,6 +170,7 @@ def _runs(count: int, kind: str = "") -> str:
 def _write(job: Job, state: State, console: Console) -> None:
     from ..bench.plan import all_series
     from ..bench.report import build_report, print_report, write_report
+    from ..locks import one_at_a_time
 
     spec = job.spec()
     report = build_report(
@@ -181,7 +182,9 @@ def _write(job: Job, state: State, console: Console) -> None:
         expected=[series.key for series in all_series(spec)],
         spaces={candidate.name: candidate.space for candidate in spec.candidates},
     )
-    write_report(report, Path(job.folder), title=spec.title, about=spec.about)
+    lock = Path(job.folder) / ".report.lock"
+    with one_at_a_time(lock, console.line, "writes the report"):
+        write_report(report, Path(job.folder), title=spec.title, about=spec.about)
     print_report(report)
     console.line(state.describe())
     print(f"{Path(job.folder) / 'report.md'}: done (also report.html, tables.tex, results.csv, figures)")

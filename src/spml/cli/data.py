@@ -158,7 +158,9 @@ def _convert(arguments: Namespace) -> None:
         for note in notes:
             console.line(note)
     output = Path(arguments.output)
-    notes = write(records, output, arguments.format, inferred, overwrite=arguments.overwrite)
+    notes = write(
+        records, output, arguments.format, inferred, overwrite=arguments.overwrite, report=console.line
+    )
     classes = counted(len(records.classes), "class", "classes")
     print(f"{output}: {counted(len(records.ids), 'sample')}, {classes}")
     for note in notes:

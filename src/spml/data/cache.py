@@ -15,9 +15,9 @@ from torch.utils.data import DataLoader
 from torch.utils.data import Dataset as TorchDataset
 
 from ..errors import SpmlError
+from ..locks import one_at_a_time
 from .dataset import ImageInputs, Inputs
 from .feature_store import FeatureStore, Positions
-from .locks import one_at_a_time
 from .matrix import FeatureMatrix
 
 
@@ -75,7 +75,8 @@ def cached_features(
                 raise SpmlError(
                     f"{folder}: can't be created ({error.strerror}). Choose another --data.cache."
                 ) from error
-            with one_at_a_time(name / f".{inputs.fingerprint()[:32]}.lock", report):
+            lock = name / f".{inputs.fingerprint()[:32]}.lock"
+            with one_at_a_time(lock, report, "computes the same features"):
                 store.refresh()  # another process may have computed them while this one waited for the lock
                 positions = store.locate(identities)
                 missing = _first_of_each(identities, positions)

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import SpmlError
-from .locks import try_lock
+from ..locks import try_lock
 from .matrix import FeatureMatrix
 
 Identities = npt.NDArray[np.uint8]

@@ -22,6 +22,7 @@ from ..errors import InputError
 from ..files import write_bytes
 
 CURRENT = "checkpoint.safetensors"
+NEW = "checkpoint.new.safetensors"
 PREVIOUS = "checkpoint.previous.safetensors"
 _VERSION = 1
 
@@ -35,7 +36,7 @@ def save_checkpoint(folder: Path, state: dict[str, Any]) -> None:
     tensors: dict[str, Tensor] = {}
     tree = _encode(state, "", tensors)
     data = save(tensors, {"format": "spml checkpoint", "version": str(_VERSION), "state": json.dumps(tree)})
-    fresh = folder / "checkpoint.new.safetensors"
+    fresh = folder / NEW
     write_bytes(fresh, data)
     if (folder / CURRENT).exists():
         os.replace(folder / CURRENT, folder / PREVIOUS)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from ..engine.checkpoint import CURRENT, PREVIOUS, has_checkpoint
+from ..engine.checkpoint import CURRENT, NEW, PREVIOUS, has_checkpoint
 from ..errors import InputError
 from ..files import check_folder, make_folder, remove_leftovers, write_text
+from ..locks import Report, check_no_writer, only_writer
 
 CONFIG = "config.yaml"
 METRICS = "metrics.jsonl"
@@ -37,6 +40,7 @@ _FILES = (
     THRESHOLDS,
     THRESHOLDS_PICTURE,
     CURRENT,
+    NEW,
     PREVIOUS,
 )
 
@@ -67,10 +71,15 @@ def check_free(folder: Path, *, resume: bool, overwrite: bool) -> None:
     """Check that a run may be written to a folder.
 
     Raises:
-        InputError: The folder holds a run and neither `resume` nor `overwrite` is set, or it holds no run to
-            resume, or it is a file.
+        InputError: Another process writes to the folder; or it holds a run and neither `resume` nor
+            `overwrite` is set, or it holds no run to resume, or it is a file.
     """
     check_folder(folder)
+    check_no_writer(folder, inside=True)
+    _check_content(folder, resume=resume, overwrite=overwrite)
+
+
+def _check_content(folder: Path, *, resume: bool, overwrite: bool) -> None:
     if resume and not holds_run(folder):
         raise InputError(f"{folder}: holds no run to resume. Start one without --resume.")
     if holds_run(folder) and not resume and not overwrite:
@@ -78,6 +87,46 @@ def check_free(folder: Path, *, resume: bool, overwrite: bool) -> None:
             f"{folder}: already holds a run. Continue it (--resume), replace it (--overwrite), or name "
             "another folder (--output)."
         )
+
+
+@contextmanager
+def only_trainer(folder: Path, report: Report, *, resume: bool, overwrite: bool) -> Iterator[None]:
+    """Keep other processes from writing to the folder of a run, as `only_writer_in` does.
+
+    Args:
+        folder: Folder of the run.
+        report: As in `only_writer_in`.
+        resume, overwrite: As in `check_free`, whose conditions are checked again: another process may have
+            been faster.
+
+    Raises:
+        InputError: As `check_free`, or the folder can't be made.
+    """
+    with only_writer_in(folder, report):
+        _check_content(folder, resume=resume, overwrite=overwrite)
+        yield
+
+
+@contextmanager
+def only_writer_in(folder: Path, report: Report) -> Iterator[None]:
+    """Keep other processes from writing to a folder, which is made, and removed again if it stays empty.
+
+    Args:
+        folder: Folder.
+        report: Callback for a message, as in `spml.locks.only_writer`.
+
+    Raises:
+        InputError: Another process writes to the folder, or it can't be made.
+    """
+    new = [path for path in (folder.absolute(), *folder.absolute().parents) if not path.exists()]
+    make_folder(folder)
+    try:
+        with only_writer(folder, report, inside=True):
+            yield
+    finally:
+        for path in new:
+            with suppress(OSError):  # is not empty
+                path.rmdir()
 
 
 def clear(folder: Path) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -59,22 +59,35 @@ def run_training(
         InputError: A setting, the data or the folder does not suit; nothing was written.
         SpmlError: Training failed; the last checkpoint is in the folder.
     """
-    first = os.environ.get("RANK", os.environ.get("LOCAL_RANK", "0")) == "0"
-    console = (console or Console()) if first else Console(silent=True)
     if resume and not config.data.path:
         config = _saved_config(config)
+    first = _is_first(config)
+    console = (console or Console()) if first else Console(silent=True)
     folder = run_folder(config)
     config = replace(config, output=str(folder))
     if first:
         run_files.check_free(folder, resume=resume, overwrite=overwrite)
+    only_trainer = partial(run_files.only_trainer, folder, console.line, resume=resume, overwrite=overwrite)
     threads = torch.get_num_threads()
     if config.threads:
         torch.set_num_threads(config.threads)
     try:
-        with torch.random.fork_rng():
-            return _train(config, folder, resume, console, open_data)
+        with torch.random.fork_rng(), ExitStack() as stack:
+
+            def claim() -> None:
+                if first:
+                    stack.enter_context(only_trainer())
+
+            return _train(config, folder, resume, console, open_data, claim)
     finally:
         torch.set_num_threads(threads)
+
+
+def _is_first(config: Config) -> bool:
+    """Whether this is the first of the processes that make a run, or the only one."""
+    # SLURM numbers its tasks even if each of them makes a run of its own.
+    task = os.environ.get("SLURM_PROCID", "0") if config.devices > 1 else "0"
+    return os.environ.get("RANK", os.environ.get("LOCAL_RANK", task)) == "0"
 
 
 def complete_config(config: Config, *, resume: bool = False, console: Console | None = None) -> Config:
@@ -98,7 +111,15 @@ def complete_config(config: Config, *, resume: bool = False, console: Console | 
     return run.config
 
 
-def _train(config: Config, folder: Path, resume: bool, console: Console, open_data: Opener | None) -> Path:
+def _train(
+    config: Config,
+    folder: Path,
+    resume: bool,
+    console: Console,
+    open_data: Opener | None,
+    claim: Callable[[], None],
+) -> Path:
+    """Train; `claim` is called before anything is written, and keeps other processes from writing there."""
     started = time.perf_counter()
     run = resolve(config, open_data or partial(open_for_backbone, report=console.line))
     config, data, fingerprint = run.config, run.data, run.data.fingerprint()
@@ -109,6 +130,7 @@ def _train(config: Config, folder: Path, resume: bool, console: Console, open_da
         def train(part: Config, goes_on: bool) -> None:
             run_training(part, resume=goes_on, overwrite=not goes_on, console=console, open_data=open_data)
 
+        claim()
         return fine_tune(config, folder, resume=resume, train=train, console=console)
     recorded = choose_samples(config.record_samples, data) if config.record == "scores" else {}
     for note in run.notes:
@@ -122,8 +144,10 @@ def _train(config: Config, folder: Path, resume: bool, console: Console, open_da
     run = run._replace(config=config)
     origin = _carry_over(run, objective, console)
     fabric = make_fabric(config.accelerator, config.devices, config.precision)
+    # Before other processes are started, which would wait for one that has given up.
+    if fabric.is_global_zero:
+        claim()
     if resume:
-        # Before other processes are started, which would wait for one that has given up.
         _check_same_settings(folder, config)
     if config.devices > 1:
         fabric.launch()

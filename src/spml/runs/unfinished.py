@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from ..data.locks import held_elsewhere
 from ..data.phrases import counted
 from ..errors import InputError, SpmlError
+from ..locks import only_writer
 
 SUFFIX, JOURNAL = ".partial", ".partial.journal"
 
@@ -55,10 +55,10 @@ class Unfinished:
 
     def __enter__(self) -> Unfinished:
         with self._os_errors_explained(), contextlib.ExitStack() as stack:
-            self._journal: BinaryIO = stack.enter_context(open(self._journal_path, "a+b"))
-            if held_elsewhere(self._journal):
-                raise InputError(f"{self._output}: another process is writing it. Name another --output.")
-            self._file: BinaryIO = stack.enter_context(open(self.path, "a+b"))
+            stack.enter_context(only_writer(self._output, self._report))
+            self._files = stack.enter_context(contextlib.ExitStack())
+            self._journal: BinaryIO = self._files.enter_context(open(self._journal_path, "a+b"))
+            self._file: BinaryIO = self._files.enter_context(open(self.path, "a+b"))
             if self._resume():
                 self._report(f"{self.path}: continuing after {counted(self.samples, 'sample')} done before")
             else:
@@ -70,14 +70,15 @@ class Unfinished:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
-        with contextlib.suppress(OSError):  # on a full disk, closing fails again
-            self._stack.close()
-        # After an InputError the same command would not come to another end.
-        if kind and self.samples and not issubclass(kind, InputError):
-            done = counted(self.samples, "sample")
-            self._report(f"{self.path}: {done} done so far; the same command continues after them")
-        else:
-            self._remove()
+        with self._stack:  # the lock is released last
+            with contextlib.suppress(OSError):  # on a full disk, closing fails again
+                self._files.close()
+            # After an InputError the same command would not come to another end.
+            if kind and self.samples and not issubclass(kind, InputError):
+                done = counted(self.samples, "sample")
+                self._report(f"{self.path}: {done} done so far; the same command continues after them")
+            else:
+                self._remove()
 
     def add(self, content: bytes, samples: int, skipped: Mapping[int, str]) -> None:
         """Append a block.

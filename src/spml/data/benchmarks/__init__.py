@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from ...errors import InputError, nearest
+from ...files import make_folder
+from ...locks import only_writer
 from .archives import extract
 from .coco2014 import COCO2014
-from .common import Benchmark, Missing, write_manifest
+from .common import Benchmark, Missing, manifest_path, write_manifest
 from .cub200 import CUB200
 from .download import Report, fetch
 from .nuswide import NUSWIDE, NUSWIDE_MERGED
@@ -38,13 +40,23 @@ def prepare(name: str, root: str | Path, *, download: bool = False, report: Repo
 
     Raises:
         InputError: The benchmark is unknown, incomplete (the message names what is missing and where to get
-            it), or one of its files is damaged.
+            it), or one of its files is damaged; or another process prepares it in this folder.
         SpmlError: A download failed, or a file can't be written.
     """
     if name not in BENCHMARKS:
         raise InputError(f"no benchmark {name!r}. {nearest(name, BENCHMARKS)}")
     benchmark, root = BENCHMARKS[name], Path(root)
     missing = benchmark.missing(root)
+    if missing and not download:
+        raise InputError(_what_to_do(benchmark, root, missing, download))
+    make_folder(root)
+    with only_writer(manifest_path(root, benchmark), report):
+        return _prepare(benchmark, root, download, report)
+
+
+def _prepare(benchmark: Benchmark, root: Path, download: bool, report: Report) -> Path:
+    """Download what is missing, if asked to, and write the manifest."""
+    missing = benchmark.missing(root)  # again: another process may have completed it
     if missing and download:
         for archive in dict.fromkeys(item.archive for item in missing if item.archive):
             path = fetch(archive, root, report)

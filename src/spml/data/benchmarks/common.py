@@ -118,6 +118,11 @@ def full_labels(rows: Sequence[Sequence[int]], num_classes: int) -> ObservedLabe
     return ObservedLabels(indptr, columns, np.ones(len(columns), np.int8), num_classes, -1)
 
 
+def manifest_path(root: Path, benchmark: Benchmark) -> Path:
+    """Path of the manifest of a benchmark whose official folders lie in `root`."""
+    return root / f"spml-{benchmark.name}.json"
+
+
 def write_manifest(benchmark: Benchmark, root: Path, official: Official, report: Report) -> Path:
     """Split the benchmark, draw the observed labels, check the images, and write ROOT/spml-NAME.json.
 
@@ -159,7 +164,7 @@ def write_manifest(benchmark: Benchmark, root: Path, official: Official, report:
         "notes": notes,
     }
     content["sha256"] = digest(content)
-    path = root / f"spml-{benchmark.name}.json"
+    path = manifest_path(root, benchmark)
     write_text(path, json.dumps(content, separators=(",", ":")) + "\n")
     for note in notes:
         report(note)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from ...errors import InputError, SpmlError
 from ...files import write_text, write_with
+from ...locks import Report, only_writer
 from ..phrases import counted
 from ..records import Records
 from .inferred import Inferred, known_by_sample, leave_out_known
@@ -20,6 +21,7 @@ def write(
     inferred: Inferred | None = None,
     *,
     overwrite: bool = False,
+    report: Report = lambda line: None,
 ) -> tuple[str, ...]:
     """Write the labels of a data set; reading them back gives the same samples, split, classes and labels.
 
@@ -31,12 +33,14 @@ def write(
         form: Name of a registered format, such as `csv`.
         inferred: Labels of the samples that a model inferred.
         overwrite: Whether to replace files that exist.
+        report: Callback for a message, as in `spml.locks.only_writer`.
 
     Returns:
         Notes on how to read the output back and on what it does not hold, one line each.
 
     Raises:
-        InputError: The format is unknown or can't hold this data, or a file exists.
+        InputError: The format is unknown or can't hold this data, a file exists, or another process writes to
+            the output.
         SpmlError: A file could not be written; one that existed is untouched.
     """
     writer = find_writer(form)
@@ -44,14 +48,15 @@ def write(
         raise InputError(f"{output}: there is no folder {output.parent}. Make it first.")
     if writer.suffix and output.suffix.lower() != writer.suffix:
         raise InputError(f"{output}: {writer.title} needs a file name that ends in {writer.suffix}.")
-    if output.is_file():
-        _refuse_existing(output, overwrite)
-    check_class_names(records)
     further = Inferred.none() if inferred is None else leave_out_known(inferred, records.labels)
-    files, notes = writer.write(records, further, output)
-    for path in files:
-        _refuse_existing(path, overwrite)
-    _write_all(files)
+    with only_writer(output, report):
+        if output.is_file():
+            _refuse_existing(output, overwrite)
+        check_class_names(records)
+        files, notes = writer.write(records, further, output)
+        for path in files:
+            _refuse_existing(path, overwrite)
+        _write_all(files)
     if inferred is None or writer.needs_scores:
         return notes
     left_out = len(inferred.rows) - len(further.rows)

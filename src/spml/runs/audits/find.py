@@ -31,7 +31,7 @@ from ...config import from_dict
 from ...data import Dataset
 from ...decisions import priors_from_shares
 from ...errors import InputError
-from ...files import check_folder
+from ..folder import only_writer_in
 from ..predict import Engine
 from ..resolve import check_mean_labels
 from .out_of_fold import Scored, TrainedRun, score_samples
@@ -87,12 +87,28 @@ def run_audit(
         The audit, and the health of the data set as in `spml.audit.health_summary`.
 
     Raises:
-        InputError: The run, the data or an argument does not suit, K is not known, or there is an audit.
+        InputError: The run, the data or an argument does not suit, K is not known, there is an audit, or
+            another process writes to the folder.
         SpmlError: A training failed, or a file could not be written.
     """
     check_limits(*limits)
     check_format(form)
-    check_folder(output)
+    with only_writer_in(output, _console(engine).line):
+        return _audit(folder, settings, output, folds, limits, mean_labels, form, overwrite, engine)
+
+
+def _audit(
+    folder: Path,
+    settings: Mapping[str, Any],
+    output: Path,
+    folds: int | None,
+    limits: Limits,
+    mean_labels: float | None,
+    form: str,
+    overwrite: bool,
+    engine: Engine,
+) -> tuple[Audit, dict[str, Any]]:
+    """Audit a data set, as in `run_audit`."""
     if (output / ABOUT).exists() and not overwrite:
         raise InputError(
             f"{output}: already holds an audit. Replace it (--overwrite), or name another folder (--output)."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,6 +13,7 @@ import numpy.typing as npt
 from ...audit.selection import Selection, select_by_audit
 from ...decisions import Interval, Policy, Priors, Target, mean_labels_interval, priors_from_shares
 from ...files import sha256_file, write_json
+from ...locks import Report, only_writer
 from ...version import __version__
 from .. import folder as run_files
 from ..api import Run
@@ -109,16 +111,24 @@ class UsedAudit(NamedTuple):
             "selection": selection,
         }
 
-    def write(self, runs: Mapping[str, Run]) -> None:
+    def write(self, runs: Mapping[str, Run], report: Report = lambda line: None) -> None:
         """Write thresholds and what the audit told to the folder of each run.
 
+        Args:
+            runs: The runs by name.
+            report: Callback for a message, as in `spml.locks.only_writer`.
+
         Raises:
+            InputError: Another process writes to the folder of a run; nothing was written.
             SpmlError: A file could not be written.
         """
         told = self.describe()
-        for name, run in runs.items():
-            write_thresholds(run.folder, self.thresholds[name], self.held_out[name])
-            write_json(run.folder / run_files.AUDITED, told)
+        with ExitStack() as stack:
+            for run in runs.values():
+                stack.enter_context(only_writer(run.folder, report, inside=True))
+            for name, run in runs.items():
+                write_thresholds(run.folder, self.thresholds[name], self.held_out[name])
+                write_json(run.folder / run_files.AUDITED, told)
 
 
 def use_audit(

@@ -1,0 +1,300 @@
+"""Locks that keep processes from writing to the same place. A lock ends with its process, however it ends."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import re
+import socket
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import BinaryIO, NamedTuple, NoReturn
+
+from .errors import InputError, SpmlError
+
+Report = Callable[[str], None]
+
+
+@contextlib.contextmanager
+def only_writer(target: Path, report: Report, *, inside: bool = False) -> Iterator[None]:
+    """Keep other processes from writing to a file or folder while the context lasts.
+
+    What is locked is a hidden file, `.lock` in a folder or `.NAME.lock` next to a file. It names the process
+    and is removed in the end. A killed process leaves the file behind, but no lock. Where the file system has
+    no locks, the existence of a file with the further suffix `.owner` is the lock; it is taken over from a
+    process of this machine that has ended.
+
+    Args:
+        target: File or folder.
+        report: Callback for a message if a file of an ended process is taken over.
+        inside: Whether the target is a folder, which must exist, with the lock file in it.
+
+    Raises:
+        InputError: Another process writes to the target, or the lock file can't be written.
+        SpmlError: The disk is full.
+    """
+    lock, owner_file = _files(target, inside)
+    with contextlib.ExitStack() as stack:
+        with _os_errors_explained(lock):
+            file, locked = _open_locked(lock, lambda: _refuse(target, lock))
+            stack.callback(_close, file)
+            stack.callback(_remove, lock)
+            if locked:
+                _write_owner(file)
+            else:
+                _take(owner_file, target, report)
+                stack.callback(_remove, owner_file)
+        yield
+
+
+def check_no_writer(target: Path, *, inside: bool = False) -> None:
+    """Check, before long work, that no other process writes to a file or folder. Nothing is written.
+
+    Args:
+        target: File or folder.
+        inside: As in `only_writer`.
+
+    Raises:
+        InputError: Another process writes to the target.
+    """
+    lock, owner_file = _files(target, inside)
+    owner = _read_owner(owner_file)
+    if owner and not owner.has_ended():
+        _refuse(target, owner_file)
+    with contextlib.suppress(OSError), open(_open_file(lock, os.O_RDWR), "r+b", buffering=0) as stream:
+        if _lock(stream.fileno(), wait=False) is False:
+            _refuse(target, lock)
+
+
+@contextlib.contextmanager
+def one_at_a_time(path: Path, report: Report, busy: str) -> Iterator[None]:
+    """Hold a lock file while the context lasts; others wait for it. Where there are no locks, nobody waits.
+
+    Args:
+        path: Lock file, which is removed in the end. Its folder must exist.
+        report: Callback for messages.
+        busy: What another process does if this one has to wait, such as `writes the report`.
+
+    Raises:
+        InputError, SpmlError: The lock file can't be written.
+    """
+    with _os_errors_explained(path):
+        file, _ = _open_locked(path, lambda: report(f"another process {busy}: waiting for it"))
+    try:
+        yield
+    finally:
+        _remove(path)
+        _close(file)
+
+
+def try_lock(stream: BinaryIO) -> bool:
+    """Lock an open file unless another process has locked it.
+
+    Returns:
+        False where another process holds the lock, or where there are no locks (Windows, some network file
+        systems).
+    """
+    return _lock(stream.fileno(), wait=False) is True
+
+
+def has_ended(host: str, process: int) -> bool:
+    """Whether a process of this machine has ended; False for other machines, where it can't be known."""
+    if host != socket.gethostname() or os.name == "nt":  # on Windows, os.kill would end the process
+        return False
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return True
+    except OSError:
+        return False
+    return False
+
+
+class _Owner(NamedTuple):
+    """Process that holds a lock.
+
+    Attributes:
+        process: Its number.
+        host: Name of its machine.
+        since: When it took the lock.
+        start: When it started, in units of the system: another process may have the same number later. Empty
+            where the system does not tell.
+    """
+
+    process: int
+    host: str
+    since: str
+    start: str
+
+    def __str__(self) -> str:
+        return f"process {self.process} on {self.host}"
+
+    def has_ended(self) -> bool:
+        if self.host == socket.gethostname() and self.start != _start(self.process):
+            return True
+        return has_ended(self.host, self.process)
+
+
+_OWNER = re.compile(
+    r"process (\d{1,9}) on ([\w.-]{1,255}) since ([\d: -]{1,30}), start (\d{0,30})\n", re.ASCII
+)
+
+
+def _files(target: Path, inside: bool) -> tuple[Path, Path]:
+    """Lock file of a target, and the file that takes its place where there are no locks."""
+    lock = target / ".lock" if inside else target.with_name(f".{target.name}.lock")
+    return lock, lock.with_name(lock.name + ".owner")
+
+
+@contextlib.contextmanager
+def _os_errors_explained(lock: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        disk = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO)
+        raise (SpmlError if disk else InputError)(
+            f"{lock}: can't be written ({error.strerror or error}). This file keeps other processes from "
+            "writing to the same place. Check its permissions and those of its folder, or write to another "
+            "place."
+        ) from error
+
+
+def _open_file(path: Path, flags: int) -> int:
+    """Open a file without following a link, and without waiting where it is a pipe."""
+    safe = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    return os.open(path, flags | safe, 0o666)
+
+
+def _write_owner(file: int) -> None:
+    now = time.strftime("%Y-%m-%d %H:%M:%S")
+    text = f"process {os.getpid()} on {socket.gethostname()} since {now}, start {_start(os.getpid())}\n"
+    os.ftruncate(file, 0)
+    os.write(file, text.encode())
+
+
+def _read_owner(path: Path) -> _Owner | None:
+    """Owner that a file names; None if there is no such file, or nobody has written to it yet."""
+    try:
+        with open(_open_file(path, os.O_RDONLY), "rb") as stream:
+            text = stream.read(1024).decode(errors="replace")
+    except OSError:
+        return None
+    found = _OWNER.fullmatch(text)
+    return _Owner(int(found[1]), found[2], found[3], found[4]) if found else None
+
+
+def _start(process: int) -> str:
+    """When a process of this machine started, in ticks since the system did; empty if that is not known."""
+    try:
+        text = Path(f"/proc/{process}/stat").read_bytes()
+    except OSError:
+        return ""
+    return text.rpartition(b")")[2].split()[19].decode()
+
+
+def _refuse(target: Path, path: Path) -> NoReturn:
+    """Raise the error that another process writes to a target; `path` is the file that it has locked."""
+    owner = _read_owner(path)
+    who = (
+        f"{owner} has been writing to it since {owner.since}" if owner else "another process is writing to it"
+    )
+    stale = f" If it has ended, remove {path}." if path.suffix == ".owner" else ""
+    raise InputError(f"{target}: {who}. Wait until that process has ended, or write to another place.{stale}")
+
+
+def _take(path: Path, target: Path, report: Report) -> None:
+    """Make the file that takes the place of a lock.
+
+    Raises:
+        InputError: Another process has made it, and may still be running.
+    """
+    while True:
+        try:
+            file = _open_file(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+        except FileExistsError:
+            owner = _read_owner(path)
+            if owner is None or not owner.has_ended():
+                _refuse(target, path)
+            report(f"{path}: taken over from {owner}, which has ended")
+            path.unlink(missing_ok=True)
+            continue
+        try:
+            _write_owner(file)
+        finally:
+            os.close(file)
+        return
+
+
+# Open lock files. A process that loads images has copies of them, and may outlive a killed process that it
+# belongs to by some seconds, in which the lock would be held.
+_open: set[int] = set()
+
+
+def _close_copies() -> None:
+    for file in _open:
+        os.close(file)
+    _open.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_close_copies)
+
+
+def _open_locked(path: Path, on_busy: Callable[[], None]) -> tuple[int, bool]:
+    """Open a lock file, which is made if it does not exist, and lock it.
+
+    Args:
+        path: Lock file.
+        on_busy: Called if another process holds the lock, before this one waits for it.
+
+    Returns:
+        File descriptor, and whether there are locks.
+    """
+    while True:
+        file = _open_file(path, os.O_RDWR | os.O_CREAT)
+        _open.add(file)
+        try:
+            locked = _lock(file, wait=False)
+            if locked is False:
+                on_busy()
+                locked = _lock(file, wait=True)
+            # The process that held the lock may have removed the file.
+            if not locked or _is_at(file, path):
+                return file, locked is True
+        except BaseException:
+            _close(file)
+            raise
+        _close(file)
+
+
+def _close(file: int) -> None:
+    _open.discard(file)
+    os.close(file)
+
+
+def _remove(path: Path) -> None:
+    with contextlib.suppress(OSError):
+        path.unlink()
+
+
+def _lock(file: int, *, wait: bool) -> bool | None:
+    """Whether the file is locked now; None where there are no locks."""
+    try:
+        import fcntl
+
+        fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except BlockingIOError:
+        return False
+    except (ImportError, OSError):
+        return None
+    return True
+
+
+def _is_at(file: int, path: Path) -> bool:
+    """Whether an open file is still the one at `path`."""
+    try:
+        return os.path.samestat(os.fstat(file), path.stat())
+    except FileNotFoundError:
+        return False

@@ -1,0 +1,58 @@
+"""Files that are complete or absent, and what killed processes leave behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from spml.files import write_text, write_with
+
+KILLED = """
+import os, sys
+from pathlib import Path
+from spml.files import write_with
+
+def write(stream):
+    stream.write(b"half")
+    stream.flush()
+    os.kill(os.getpid(), 9)
+
+write_with(Path(sys.argv[1]), write)
+"""
+
+
+def test_the_next_file_that_is_written_removes_what_a_killed_process_left(tmp_path):
+    killed = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path / "c.csv")], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    (left,) = tmp_path.iterdir()
+    assert left.name.startswith(".c.csv.")
+    assert left.read_bytes() == b"half"
+    random = left.name.split(".")[-2]
+    machine = left.name.split(".")[-3].split("-")[0]
+    others = [
+        tmp_path / f".c.csv.{machine}-{os.getpid()}.{random}.tmp",  # of a process that is running
+        tmp_path / left.name.replace(machine, "ffffff" if machine != "ffffff" else "000000"),
+        tmp_path / ".notes.tmp",
+    ]
+    for path in others:
+        path.write_bytes(b"not ours")
+    write_text(tmp_path / "c.csv", "whole")
+    assert {*tmp_path.iterdir()} == {tmp_path / "c.csv", *others}
+    assert (tmp_path / "c.csv").read_text() == "whole"
+
+
+def test_a_failure_leaves_the_file_as_it_was(tmp_path):
+    write_text(tmp_path / "c.csv", "before")
+
+    def fail(stream):
+        stream.write(b"half")
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        write_with(tmp_path / "c.csv", fail)
+    assert [path.name for path in tmp_path.iterdir()] == ["c.csv"]
+    assert (tmp_path / "c.csv").read_text() == "before"
