@@ -10,7 +10,7 @@ from jsonargparse import ArgumentParser, Namespace
 from ..errors import SpmlError
 from ..version import __version__
 from .analyse import add_analyse_command, run_analyse
-from .arguments import find_command, join_words, parse
+from .arguments import PARSER_MODE, find_command, join_words, parse
 from .audit import add_audit_command, run_audit_command
 from .audit_sample import (
     add_audit_sample_command,
@@ -81,6 +81,7 @@ def make_parser(*, with_figures: bool = True) -> ArgumentParser:
         prog="spml",
         description="Single-positive multi-label learning: one known label per sample in, every label out.",
         version=__version__,
+        parser_mode=PARSER_MODE,
         exit_on_error=False,
     )
     commands = parser.add_subcommands(required=True)
