@@ -1,4 +1,4 @@
-"""Parsing of YAML and JSON that others wrote: no file ends in a traceback, or takes endless time or memory."""
+"""Parsing of YAML and JSON that others wrote, so that no file takes endless time or ends in a traceback."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ MAX_DIGITS = 3000
 """Characters of a number: 1:1:1:... is one in base 60, and Python does not print numbers of more digits."""
 
 YAML_ERRORS = (yaml.YAMLError, ValueError, TypeError, LookupError, AttributeError)
-"""What PyYAML raises for a text. Values that only look like a date (2001-99-99) or have a wrong tag (`!!int ''`)
-raise whatever the conversion raises."""
+"""What PyYAML raises for a text: what only looks like a date (2001-99-99), or has a wrong tag (`!!int x`),
+raises the error of its conversion."""
 
 
 def read_yaml_text(path: Path) -> str:
@@ -76,7 +76,7 @@ def check_yaml(text: str, where: str) -> None:
     _check_length(text, where)
     depth, anchors = 0, set()
     for event in yaml.parse(text, yaml.SafeLoader):
-        line = f"{where}, line {event.start_mark.line + 1}"
+        line = _at(where, event.start_mark)
         if isinstance(event, yaml.AliasEvent) and event.anchor in anchors:
             raise InputError(f"{line}: references (*name) are not supported. Write the value out.")
         if isinstance(event, yaml.NodeEvent):
@@ -108,12 +108,15 @@ def yaml_errors(where: str) -> Iterator[None]:
     except InputError:
         raise
     except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        line = f", line {mark.line + 1}" if mark else ""
+        line = _at(where, error.problem_mark or error.context_mark)
         reason = ", ".join(filter(None, (error.context, error.problem)))
-        raise InputError(f"{where}{line}: not valid YAML: {reason}.") from error
+        raise InputError(f"{line}: not valid YAML: {reason}.") from error
     except YAML_ERRORS as error:
         raise InputError(f"{where}: not valid YAML: {' '.join(str(error).split())}.") from error
+
+
+def _at(where: str, mark: Any) -> str:
+    return f"{where}, line {mark.line + 1}" if mark else where
 
 
 def _check_length(text: str, where: str) -> None:

@@ -21,7 +21,7 @@ NO_NUMBERS = {
     "__init__.py", "bench/features.py", "bench/plan.py", "bench/rows.py", "bench/space.py",
     "bench/spec.py", "config.py", "data/__init__.py", "data/cache.py", "data/dataset.py",
     "data/feature_store.py", "data/locks.py", "data/open.py", "data/phrases.py", "data/safe.py",
-    "data/subset.py", "errors.py", "files.py", "plugins.py", "runs/__init__.py", "runs/api.py",
+    "data/subset.py", "errors.py", "files.py", "parsing.py", "plugins.py", "runs/__init__.py", "runs/api.py",
     "runs/choose_cut.py", "runs/common_classes.py", "runs/compare.py", "runs/console.py",
     "runs/divergence.py", "runs/evaluate.py", "runs/fine_tune.py", "runs/folder.py",
     "runs/full_labels.py", "runs/held_out.py", "runs/predict.py", "runs/recording.py",

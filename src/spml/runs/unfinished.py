@@ -13,6 +13,7 @@ from typing import Any, BinaryIO
 from ..data.locks import held_elsewhere
 from ..data.phrases import counted
 from ..errors import InputError, SpmlError
+from ..parsing import parse_json
 
 SUFFIX, JOURNAL = ".partial", ".partial.journal"
 
@@ -135,7 +136,7 @@ class Unfinished:
         end, size, digest = self._journal.tell(), 0, self._digest.copy()
         for text in self._journal:
             try:
-                line = json.loads(text)
+                line = parse_json(text)
                 for length in _pieces(line["size"] - size):
                     digest.update(self._file.read(length))
                 if not text.endswith(b"\n") or digest.hexdigest() != line["sha256"]:
