@@ -98,7 +98,7 @@ def test_bad_input(tmp_path):
     (solved / "metrics.jsonl").write_text('{"penalty": 1.0, "val/SP": 0.2}\n')
     with pytest.raises(InputError, match="solved: its head was solved"):
         epochs([solved])
-    for text in ("{", "[1]\n", '{"epoch": 2, "val/SP": 0.1}\n'):
+    for text in ("{", "[" * 100_000, "[1]\n", '{"epoch": 2, "val/SP": 0.1}\n'):
         (good / "metrics.jsonl").write_text(text)
         with pytest.raises(InputError, match=r"metrics\.jsonl: damaged"):
             epochs([good])
