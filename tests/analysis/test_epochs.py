@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -88,7 +89,11 @@ def test_without_true_labels_the_sp_score_is_drawn(tmp_path):
         epochs([known, unknown], metric="mAP")
 
 
-def test_bad_input(tmp_path):
+def refuse(*_, **__):
+    raise PermissionError(13, "Permission denied")
+
+
+def test_bad_input(tmp_path, monkeypatch):
     good = run_in(tmp_path / "good", [0.2])
     with pytest.raises(InputError, match=r"nothing: holds no epochs of a run .*spml train --output"):
         epochs([good, tmp_path / "nothing"])
@@ -102,6 +107,9 @@ def test_bad_input(tmp_path):
         (good / "metrics.jsonl").write_text(text)
         with pytest.raises(InputError, match=r"metrics\.jsonl: damaged"):
             epochs([good])
+    monkeypatch.setattr(Path, "read_text", refuse)
+    with pytest.raises(InputError, match=r"metrics\.jsonl: can't be read \(Permission denied\)\.$"):
+        epochs([good])
 
 
 def test_a_trained_run(tmp_path, capsys):

@@ -108,7 +108,9 @@ def _read(folder: Path) -> _Run:
         history = [parse_json(line) for line in path.read_text(encoding="utf-8").splitlines()]
         solved = not history or "epoch" not in history[0]
         damaged = not all(record.get("epoch", number) == number for number, record in enumerate(history, 1))
-    except (OSError, ValueError, AttributeError, TypeError) as error:
+    except OSError as error:
+        raise InputError(f"{path}: can't be read ({error.strerror}).") from error
+    except (ValueError, AttributeError, TypeError) as error:
         raise InputError(f"{path}: damaged ({error}). Train again.") from error
     if solved:
         raise InputError(f"{folder}: its head was solved, not trained, so that there are no epochs to draw.")

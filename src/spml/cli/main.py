@@ -69,6 +69,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         except SpmlError as error:
             print(f"{name}: {error}", file=sys.stderr)
             sys.exit(error.exit_code)
+        except OSError as error:
+            if error.filename is None:
+                raise
+            print(f"{name}: {error.filename}: {error.strerror}.", file=sys.stderr)
+            sys.exit(1)
         except KeyboardInterrupt:
             print(f"{name}: interrupted", file=sys.stderr)
             sys.exit(130)
