@@ -139,7 +139,7 @@ def test_what_others_wrote_is_parsed_in_one_place():
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Call) and ast.unparse(node.func) in parsers
     }
-    assert found - own == {"engine/checkpoint.py", "runs/held_out.py", "runs/tensor_files.py"}
+    assert found - own <= {"engine/checkpoint.py", "runs/held_out.py", "runs/tensor_files.py"}
 
 
 def test_files_are_of_a_size_to_read():

@@ -75,9 +75,10 @@ def test_hostile_yaml_on_the_command_line_takes_little_memory_and_time(tmp_path)
         "from spml.cli.main import make_parser\n"
         "resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))\n"
         "resource.setrlimit(resource.RLIMIT_CPU, (60, 60))\n"
+        "parser = make_parser(with_figures=False)\n"
         "for path in sys.argv[1:]:\n"
         "    try:\n"
-        "        parse(make_parser(with_figures=False), ['train', '--config', path])\n"
+        "        parse(parser, ['train', '--config', path])\n"
         "    except ValueError as error:\n"
         "        print(json.dumps([type(error).__name__, str(error)]))\n"
     )

@@ -117,11 +117,11 @@ def test_a_damaged_row_is_named(tmp_path, body, reason):
 
 
 def test_a_row_of_many_zeros_is_not_unpacked(tmp_path):
-    """512 MiB of zeros in half a megabyte, with 200 MiB of memory."""
+    """256 MiB of zeros in a quarter of a megabyte, with 200 MiB of memory."""
     store = Store(url_of(tmp_path))
     store.add(made(), "p")
     pieces = zlib.compressobj(1)
-    zeros = b"".join([*(pieces.compress(bytes(1 << 20)) for _ in range(512)), pieces.flush()])
+    zeros = b"".join([*(pieces.compress(bytes(1 << 20)) for _ in range(256)), pieces.flush()])
     with sql.create_engine(store.url).begin() as connection:
         connection.execute(sql.text("UPDATE runs SET body = :body"), {"body": zeros})
     code = (
