@@ -11,7 +11,8 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import yaml
 
-from .errors import InputError, closest, nearest
+from .errors import InputError, closest, nearest, quoted
+from .parsing import parse_yaml, read_yaml_text
 
 AUTO = "auto"
 """The method that solves an ensemble of heads in closed form."""
@@ -291,11 +292,11 @@ def _fill(cls: Any, settings: Mapping[str, Any], prefix: str) -> Any:
     values: dict[str, Any] = {}
     for key, value in settings.items():
         if key not in known:
-            raise InputError(f"unknown setting {prefix + key!r}. {nearest(key, known)}")
+            raise InputError(f"unknown setting {f'{prefix}{key}'!r}. {nearest(str(key), known)}")
         hint = hints[key]
         if is_dataclass(hint):
             if not isinstance(value, Mapping):
-                raise InputError(f"{prefix + key}: expected settings by name, got {value!r}")
+                raise InputError(f"{prefix + key}: expected settings by name, got {quoted(value)}")
             values[key] = _fill(hint, value, f"{prefix}{key}.")
         else:
             values[key] = typed(value, hint, prefix + key)
@@ -321,7 +322,7 @@ def typed(value: Any, hint: Any, name: str) -> Any:
             advice = closest(value, get_args(hint)) if isinstance(value, str) else ""
             if isinstance(value, bool) and "no" in get_args(hint):
                 advice = f"YAML reads yes and no as true and false: write {'yes' if value else 'no'!r}."
-            message = f"{name} must be {describe_type(hint)}, got {value!r}"
+            message = f"{name} must be {describe_type(hint)}, got {quoted(value)}"
             raise InputError(f"{message}. {advice}" if advice else message)
         return value
     if isinstance(value, os.PathLike) and hint is str:
@@ -331,10 +332,10 @@ def typed(value: Any, hint: Any, name: str) -> Any:
         allowed = (dict,)
     if float in allowed and isinstance(value, str) and _EXPONENT.fullmatch(value):
         return float(value)
-    if float in allowed and isinstance(value, int) and not isinstance(value, bool):
+    if float in allowed and isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**1023:
         return float(value)
     if not isinstance(value, allowed) or (isinstance(value, bool) and bool not in allowed):
-        raise InputError(f"{name} must be {describe_type(hint)}, got {value!r}")
+        raise InputError(f"{name} must be {describe_type(hint)}, got {quoted(value)}")
     return value
 
 
@@ -410,12 +411,7 @@ def read_yaml(path: Path, *, other: Iterable[str] = ()) -> Config:
     Raises:
         InputError: The file is missing, is not YAML, or has unknown settings or values of the wrong type.
     """
-    try:
-        settings = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"{path}: not a readable configuration ({error.strerror or error})") from error
-    except (UnicodeDecodeError, yaml.YAMLError) as error:
-        raise InputError(f"{path}: not a readable configuration ({' '.join(str(error).split())})") from error
+    settings = parse_yaml(read_yaml_text(path), str(path))
     if not isinstance(settings, dict):
         found = "nothing" if settings is None else type(settings).__name__
         raise InputError(f"{path}: expected settings by name, got {found}")

@@ -35,6 +35,12 @@ def unexpected(error: Exception) -> str:
     return f"{type(error).__name__}: {text} ({Path(frame.filename).name}, line {frame.lineno})"
 
 
+def quoted(value: object) -> str:
+    """Represent a value in a message, in one line of at most 100 characters."""
+    text = repr(value)
+    return text if len(text) <= 100 else text[:99] + "…"
+
+
 def nearest(name: str, options: Iterable[str]) -> str:
     """Suggest the options closest to a misspelt name, or list the options if none is close."""
     options = sorted(options)

@@ -60,7 +60,8 @@ def check_output(path: Path, read: Iterable[Path] = ()) -> None:
         read: Files and folders that are read. They, and what is in them, must not be replaced.
 
     Raises:
-        InputError: The path is a folder, its folder does not exist, or a file that is read would be replaced.
+        InputError: The path is a folder, its folder does not exist or can't be written to, its name is too
+            long, or a file that is read would be replaced.
     """
     try:
         if path.is_dir():
@@ -73,6 +74,22 @@ def check_output(path: Path, read: Iterable[Path] = ()) -> None:
     for source in map(Path.resolve, read):
         if existing and (existing == source or source in existing.parents):
             raise InputError(f"{path}: is read as input and would be replaced. Name another --output.")
+    check_writable(path)
+
+
+def check_writable(path: Path) -> None:
+    """Check, before long work, that `write_with` can make a file of this name: one is made and removed.
+
+    Raises:
+        InputError: Its folder can't be written to, or its name is too long for a temporary name beside it.
+    """
+    trial = _temporary(path)
+    try:
+        with open(trial, "xb"):
+            pass
+        trial.unlink()
+    except OSError as error:
+        raise InputError(f"{path}: can't be written ({error.strerror}). Name another --output.") from error
 
 
 def check_folder(folder: Path) -> None:
@@ -89,6 +106,8 @@ def check_folder(folder: Path) -> None:
         raise InputError(f"{folder}: can't be made ({error.strerror}). Name another --output.") from error
     if nearest == folder and not nearest.is_dir():
         raise InputError(f"{folder}: is a file; --output must name a folder.")
+    if nearest == folder:
+        raise InputError(f"{folder}: may not be written to. Name another --output.")
     problem = "may not be written to" if nearest.is_dir() else "is a file"
     raise InputError(f"{folder}: can't be made, because {nearest} {problem}. Name another --output.")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -88,7 +89,11 @@ def test_without_true_labels_the_sp_score_is_drawn(tmp_path):
         epochs([known, unknown], metric="mAP")
 
 
-def test_bad_input(tmp_path):
+def refuse(*_, **__):
+    raise PermissionError(13, "Permission denied")
+
+
+def test_bad_input(tmp_path, monkeypatch):
     good = run_in(tmp_path / "good", [0.2])
     with pytest.raises(InputError, match=r"nothing: holds no epochs of a run .*spml train --output"):
         epochs([good, tmp_path / "nothing"])
@@ -98,10 +103,13 @@ def test_bad_input(tmp_path):
     (solved / "metrics.jsonl").write_text('{"penalty": 1.0, "val/SP": 0.2}\n')
     with pytest.raises(InputError, match="solved: its head was solved"):
         epochs([solved])
-    for text in ("{", "[1]\n", '{"epoch": 2, "val/SP": 0.1}\n'):
+    for text in ("{", "[" * 100_000, "[1]\n", '{"epoch": 2, "val/SP": 0.1}\n'):
         (good / "metrics.jsonl").write_text(text)
         with pytest.raises(InputError, match=r"metrics\.jsonl: damaged"):
             epochs([good])
+    monkeypatch.setattr(Path, "read_text", refuse)
+    with pytest.raises(InputError, match=r"metrics\.jsonl: can't be read \(Permission denied\)\.$"):
+        epochs([good])
 
 
 def test_a_trained_run(tmp_path, capsys):

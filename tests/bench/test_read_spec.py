@@ -258,7 +258,7 @@ def test_mistakes_are_reported_with_their_line(tmp_path, old, new, line, words):
         ("- a", "expected a mapping"),
         ("a: [", "not valid YAML"),
         ("a: &x [1]\nb: *x", r"references \(\*name\) are not supported"),
-        ("title: !!python/object:os.system {}", "not valid YAML"),
+        ("title: !!python/object:os.system {}", "line 1: not valid YAML: could not determine a constructor"),
         ('title: "\\ud800"', "not valid YAML.*surrogates"),
         ("title: x", "a specification needs 'data'"),
     ],

@@ -497,7 +497,11 @@ def gone(group):
 
 @pytest.mark.parametrize(
     ("number", "code"),
-    [pytest.param(signal.SIGINT, 130, marks=pytest.mark.long), (signal.SIGTERM, 143)],
+    [
+        pytest.param(signal.SIGINT, 130, marks=pytest.mark.long),
+        pytest.param(signal.SIGHUP, 129, marks=pytest.mark.long),
+        (signal.SIGTERM, 143),
+    ],
 )
 def test_stopped_by_a_signal_nothing_has_failed(tmp_path, number, code):
     save_toy(tmp_path)
@@ -517,7 +521,7 @@ def test_stopped_by_a_signal_nothing_has_failed(tmp_path, number, code):
     _, error = process.communicate(timeout=120)
     assert process.returncode == code
     assert "Traceback" not in error
-    name = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM"}[number]
+    name = "Ctrl-C" if number == signal.SIGINT else number.name
     assert re.search(
         rf"^Stopped by {name}\. \d of 9 runs are finished\. They are kept, .* Run the same command again to "
         "continue\\.$",

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 import zlib
+from dataclasses import asdict
 
 import pytest
 import sqlalchemy as sql
@@ -73,6 +74,67 @@ def test_a_row_of_an_earlier_version(tmp_path):
         packed = zlib.compress(json.dumps({**body, "edges": {"optim.lr": "high"}}).encode())
         connection.execute(sql.text("UPDATE runs SET body = :body"), {"body": packed})
     assert store.find()["p"][0].params == made().params
+
+
+def packed(**changes):
+    body = asdict(made())
+    return zlib.compress(json.dumps({**body, **changes}).encode())
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (b"xx", "its body can't be unpacked: Error -3 while decompressing data: incorrect header check"),
+        (packed()[:-6], "its body is cut off, or unpacks to more than 16,777,216 bytes"),
+        (zlib.compress(bytes(1 << 25)), "its body is cut off, or unpacks to more than 16,777,216 bytes"),
+        (123456789, "its body is not binary"),
+        ("text", "its body is not binary"),
+        (zlib.compress(b"[" * 100_000), "lists or objects in it are nested too deeply"),
+        (zlib.compress(b"[]"), "Expected `object`, got `array`"),
+        (zlib.compress(b"{}"), "Object missing required field `trial`"),
+        (packed(config=[]), "Expected `object`, got `array` - at `$.config`"),
+        (packed(trial="1"), "Expected `int`, got `str` - at `$.trial`"),
+        (packed(history={"val/SP": [1, None]}), "Expected `float`, got `null` - at `$.history[...][1]`"),
+        (
+            packed(history={"val/SP": [1], "test/mAP": []}),
+            "the columns of its history have different lengths",
+        ),
+    ],
+    ids=range(12),
+)
+def test_a_damaged_row_is_named(tmp_path, body, reason):
+    store = Store(url_of(tmp_path))
+    store.add(made(), "p")
+    with sql.create_engine(store.url).begin() as connection:
+        connection.execute(sql.text("UPDATE runs SET body = :body"), {"body": body})
+    for read in (store.find, lambda: store.get(made().key[:8])):
+        with pytest.raises(InputError) as caught:
+            read()
+        assert str(caught.value) == (
+            f"{store.url}: the run '{made().key}' is damaged ({reason}). Restore the store from a copy, or "
+            "delete this row from its table `runs`, so that the run is made again."
+        )
+
+
+def test_a_row_of_many_zeros_is_not_unpacked(tmp_path):
+    """256 MiB of zeros in a quarter of a megabyte, with 200 MiB of memory."""
+    store = Store(url_of(tmp_path))
+    store.add(made(), "p")
+    pieces = zlib.compressobj(1)
+    zeros = b"".join([*(pieces.compress(bytes(1 << 20)) for _ in range(256)), pieces.flush()])
+    with sql.create_engine(store.url).begin() as connection:
+        connection.execute(sql.text("UPDATE runs SET body = :body"), {"body": zeros})
+    code = (
+        "import resource, sys\n"
+        "from spml.bench.store import Store\n"
+        "resource.setrlimit(resource.RLIMIT_DATA, (200 << 20, 200 << 20))\n"
+        "try:\n"
+        "    Store(sys.argv[1]).find()\n"
+        "except ValueError as error:\n"
+        "    print(error)\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", code, store.url], capture_output=True, text=True)
+    assert "unpacks to more than 16,777,216 bytes" in ended.stdout, ended.stderr
 
 
 def test_a_stored_row_is_never_replaced(tmp_path):

@@ -96,7 +96,10 @@ def test_the_bar_on_a_terminal_shows_the_same(job, monkeypatch):
     assert re.findall(r"(\d/7) (about \d+ s left)?", shown)[-1] == ("5/7", "about 20 s left")
 
 
-@pytest.mark.parametrize(("stop", "name"), [(SystemExit(143), "SIGTERM"), (KeyboardInterrupt(), "Ctrl-C")])
+@pytest.mark.parametrize(
+    ("stop", "name"),
+    [(SystemExit(143), "SIGTERM"), (SystemExit(129), "SIGHUP"), (KeyboardInterrupt(), "Ctrl-C")],
+)
 def test_a_stop_is_announced_with_what_is_finished_and_how_to_continue(job, stop, name):
     state, lines = watched(job, (job.spec(), {"an": [0, 1]}), stop)
     assert state is None

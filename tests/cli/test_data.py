@@ -183,6 +183,13 @@ def test_convert_with_predictions(tagged, capsys):
     assert "neg_category_ids" not in document["images"][0]
 
 
+def test_an_output_of_convert_that_can_not_be_written_is_told_first(tmp_path, capsys):
+    output = tmp_path / ("a" * 240 + ".csv")
+    with pytest.raises(SystemExit):
+        main(["data", "convert", "no data", str(output), "--format", "csv"])
+    assert f"{output}: can't be written (File name too long)" in capsys.readouterr().err
+
+
 def test_convert_writes_hidden_labels(tagged, capsys):
     main([
         "data", "convert", "tags.csv", "out.csv", "--format", "csv", "--overwrite",

@@ -160,23 +160,34 @@ def test_resuming_a_finished_run_changes_nothing(tmp_path):
     assert equal_states(again.model.state_dict(), trainer.model.state_dict())
 
 
-def test_a_signal_lets_the_step_finish_and_writes_a_checkpoint(tmp_path):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_lets_the_step_finish_and_writes_a_checkpoint(tmp_path, number):
     steps = []
 
     def interrupt(rows):
         steps.append(rows)
         if len(steps) == 10:
-            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), number)
 
-    before = signal.getsignal(signal.SIGINT)
+    before = signal.getsignal(number)
     with pytest.raises(Interrupted, match="epoch 2, step 10"):
         make_trainer(tmp_path, on_step=interrupt).fit()
-    assert signal.getsignal(signal.SIGINT) is before
+    assert signal.getsignal(number) is before
     resumed = make_trainer(tmp_path)
     resumed.fit(resume=True)
     expected = make_trainer()
     expected.fit()
     assert equal_states(resumed.model.state_dict(), expected.model.state_dict())
+
+
+def test_a_hangup_that_is_ignored_stays_ignored():
+    """As under `nohup`."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        make_trainer(on_step=lambda rows: os.kill(os.getpid(), signal.SIGHUP)).fit()
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 @pytest.mark.parametrize(("step", "before"), [(10, 100 + 3 * 16), (7, 100), (28, 400)])

@@ -11,9 +11,11 @@ import torch
 import yaml
 from safetensors.torch import load_file, save_file
 
+from spml import files
 from spml.cli.main import main
 from spml.errors import InputError
 from spml.runs.folder import clear
+from tests.cli.test_streams import NO_SPACE, open_full, open_pipe_without_reader
 from tests.faults.test_kill import make_photos
 
 FAST = [
@@ -376,6 +378,9 @@ def test_an_output_that_can_not_be_written_is_told_first(capsys, tmp_path, featu
     assert "is a folder; --output must name a file" in said
     said = fails(capsys, command, tmp_path / "no run", features, "--output", f"{tmp_path}/{'a' * 300}.json")
     assert "can't be written (File name too long)" in said
+    # This name is not too long, but that of the temporary file would be.
+    said = fails(capsys, command, tmp_path / "no run", features, "--output", f"{tmp_path}/{'a' * 240}.json")
+    assert "can't be written (File name too long)" in said
 
 
 def test_a_folder_that_can_not_be_made(capsys, tmp_path, features):
@@ -386,6 +391,31 @@ def test_a_folder_that_can_not_be_made(capsys, tmp_path, features):
         assert "can't be made (File name too long)" in fails(capsys, *command, "--output", long)
     with pytest.raises(InputError, match="can't be made"):
         clear(below)
+
+
+def test_an_evaluation_that_can_not_be_written_is_told_first(capsys, monkeypatch, run):
+    def refuse(*_):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(files, "open", refuse, raising=False)
+    said = fails(capsys, "evaluate", run, "no data")
+    assert f"{run / 'evaluation.json'}: can't be written (Permission denied)" in said
+
+
+def test_a_model_that_may_not_be_read(capsys, monkeypatch, run, features):
+    def refuse(path):
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr("spml.models.classifier.sha256_file", refuse)
+    said = fails(capsys, "predict", run, features, code=1)
+    assert said == f"spml predict: {run / 'model.safetensors'}: Permission denied.\n"
+
+
+@pytest.mark.parametrize("make_output", [open_full, open_pipe_without_reader])
+def test_predictions_that_can_not_be_written(capsys, monkeypatch, run, features, make_output):
+    monkeypatch.setattr("sys.stdout", make_output())
+    code, said = (1, NO_SPACE) if make_output is open_full else (141, "")
+    assert said in fails(capsys, "predict", run, features, code=code)
 
 
 def test_files_of_labels_are_not_predicted(capsys, tmp_path, run):

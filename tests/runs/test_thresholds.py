@@ -138,6 +138,10 @@ def test_thresholds_that_do_not_fit_are_refused(tmp_path):
         with pytest.raises(InputError, match=r"thresholds\.json: damaged.*spml thresholds RUN"):
             read_thresholds(path, CLASSES, "abc")
     path.unlink()
+    path.mkdir()
+    with pytest.raises(InputError, match=r"thresholds\.json: can't be read \(Is a directory\)\.$"):
+        read_thresholds(path, CLASSES, "abc")
+    path.rmdir()
     with pytest.raises(InputError, match=r"thresholds\.json: is missing.*--thresholds global"):
         read_thresholds(path, CLASSES, "abc")
 

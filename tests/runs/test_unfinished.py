@@ -82,6 +82,8 @@ Damage = Callable[[bytes, bytes], tuple[bytes, bytes]]
         (lambda file, journal: (file, journal.split(b"\n")[0] + b"\n"), 0),
         (lambda file, journal: (file, journal + b'{"samples": 4, "size": 1, "sha256": ""}\n'), 3),
         (lambda file, journal: (file, journal + b"[1]\n"), 3),
+        (lambda file, journal: (file, journal + b"[" * 100_000 + b"\n"), 3),
+        (lambda file, journal: (file, journal + b'{"samples": 4, "size": %d, "sha256": ""}\n' % 10**18), 3),
         (lambda file, journal: (file, b"\xff\xfe\n" * 5), 0),
     ],
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -13,6 +12,7 @@ import numpy.typing as npt
 
 from ..config import Config, differences, read_yaml
 from ..errors import InputError
+from ..parsing import parse_json
 from ..plots.style import COLOURS, add_legend, label_axes, new_figure, style_axes
 from ..runs import folder as run_files
 from .registry import register_figure
@@ -105,10 +105,12 @@ def _read(folder: Path) -> _Run:
         )
     config = read_yaml(folder / run_files.CONFIG)
     try:
-        history = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        history = [parse_json(line) for line in path.read_text(encoding="utf-8").splitlines()]
         solved = not history or "epoch" not in history[0]
         damaged = not all(record.get("epoch", number) == number for number, record in enumerate(history, 1))
-    except (OSError, ValueError, AttributeError, TypeError) as error:
+    except OSError as error:
+        raise InputError(f"{path}: can't be read ({error.strerror}).") from error
+    except (ValueError, AttributeError, TypeError) as error:
         raise InputError(f"{path}: damaged ({error}). Train again.") from error
     if solved:
         raise InputError(f"{folder}: its head was solved, not trained, so that there are no epochs to draw.")

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-import yaml
 
 from ..errors import InputError
+from ..parsing import parse_yaml
 from ..plots.style import COLOURS, add_legend, label_axes, new_figure, style_axes
 from .probe import Values, probe
 from .registry import register_figure
@@ -135,8 +135,8 @@ def parse_method(text: str) -> tuple[str, dict[str, Any]]:
         return name, {}
     try:
         # A flow mapping of YAML has the same commas and brackets.
-        hp = yaml.safe_load("{" + settings.replace("=", ": ") + "}")
-    except yaml.YAMLError:
+        hp = parse_yaml("{" + settings.replace("=", ": ") + "}", text)
+    except InputError:
         hp = None
     if not isinstance(hp, dict) or any(value is None for value in hp.values()):
         raise InputError(f"{text!r}: expected NAME:HP=VALUE,HP=VALUE, such as gr:w=[0,10],q3=1.5")

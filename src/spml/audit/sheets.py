@@ -13,7 +13,7 @@ from ..data.phrases import counted
 from ..data.readers.delimited import Table, open_delimited, shorten
 from ..data.safe import CONTROL, quote
 from ..errors import InputError, nearest
-from ..files import write_json, write_rows, write_text
+from ..files import check_writable, write_json, write_rows, write_text
 from ..version import __version__
 from .folder import BETWEEN_NAMES
 
@@ -57,8 +57,8 @@ def check_sheet(sheet: Path, *, overwrite: bool) -> None:
     """Check, before long work, that a table and its files may be written.
 
     Raises:
-        InputError: The name does not end in .csv, its folder does not exist, or one of the files exists and
-            `overwrite` is not set.
+        InputError: The name does not end in .csv, its folder does not exist or can't be written to, or one of
+            the files exists and `overwrite` is not set.
     """
     if sheet.suffix.lower() != ".csv":
         raise InputError(f"{sheet}: the table is a CSV file, so its name must end in .csv (--output).")
@@ -72,6 +72,7 @@ def check_sheet(sheet: Path, *, overwrite: bool) -> None:
                 f"{path}: exists already, perhaps with labels that someone wrote. Name another --output, or "
                 "pass --overwrite to replace it."
             )
+        check_writable(path)
 
 
 def write_sheet(

@@ -9,7 +9,7 @@ from typing import Any
 from ..errors import InputError, SpmlError, missing_extra
 from ..runs.console import Console
 from .state import State
-from .workers import Job, Problem, ended_by_sigterm, watch, work
+from .workers import Job, Problem, ended_by_signals, watch, work
 
 
 def run_on_ray(job: Job, address: str, workers: int, console: Console) -> tuple[State, list[Problem]]:
@@ -51,7 +51,7 @@ def run_on_ray(job: Job, address: str, workers: int, console: Console) -> tuple[
             _, pending = ray.wait(pending, num_returns=len(pending), timeout=0) if pending else ([], [])
             return bool(pending)
 
-        with ended_by_sigterm():
+        with ended_by_signals():
             return watch(job, console, alive, count), list(_problems(ray, started))
     finally:
         ray.shutdown()

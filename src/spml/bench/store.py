@@ -15,16 +15,19 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import sqlalchemy as sql
 from sqlalchemy.exc import IntegrityError, OperationalError, ProgrammingError, SQLAlchemyError
 
-from ..errors import InputError, SpmlError
+from ..errors import InputError, SpmlError, quoted
 from ..locks import has_ended
+from ..parsing import parse_json
 from .rows import Row, SeriesKey
 
 FILE = "store.sqlite"
 VERSION = 1
 BEAT = 15.0  # seconds between heartbeats of a worker
+MAX_BODY = 1 << 24  # bytes of a row before it is compressed; a run of 10,000 epochs has some two million
 STALE = 120.0  # seconds without a heartbeat after which other workers may take over its series
 
 _TABLES = sql.MetaData()
@@ -142,7 +145,7 @@ class Store:
         by_point: dict[str, list[Row]] = {}
         with self._reading() as connection:
             for stored in connection.execute(query).mappings():
-                by_point.setdefault(stored["point"], []).append(_row(stored))
+                by_point.setdefault(stored["point"], []).append(self._row(stored))
         for rows in by_point.values():
             rows.sort(key=lambda row: row.finished, reverse=True)
         return by_point
@@ -159,7 +162,7 @@ class Store:
         if len(stored) != 1:
             what = "several keys begin" if stored else "no key of a run begins"
             raise InputError(f"{self.url}: {what} with {key!r}. results.csv lists the keys.")
-        return _row(stored[0])
+        return self._row(stored[0])
 
     def points(self, code: str | None = None) -> dict[SeriesKey, set[str]]:
         """Points of all runs by series, without reading the runs: of one version of the code, or of all."""
@@ -186,6 +189,24 @@ class Store:
         with self._writing() as connection:
             for row in rows:
                 connection.execute(_ROWS.delete().where(_ROWS.c.key == row.key))
+
+    def _row(self, stored: Any) -> Row:
+        columns = {
+            "key": stored["key"],
+            "series": [stored[name] for name in SeriesKey._fields],
+            "status": stored["status"],
+        }
+        try:
+            # What a row does not have is ignored: early versions wrote `edges`.
+            row = msgspec.convert({**_unpack(stored["body"]), **columns}, Row)
+            if len({len(values) for values in row.history.values()}) > 1:
+                raise ValueError("the columns of its history have different lengths")
+        except ValueError as error:
+            raise InputError(
+                f"{self.url}: the run {quoted(stored['key'])} is damaged ({error}). Restore the store from a "
+                "copy, or delete this row from its table `runs`, so that the run is made again."
+            ) from error
+        return row
 
     # -- claims ----------------------------------------------------------------------------------------------
 
@@ -299,11 +320,22 @@ def find_store(source: str | Path) -> Store:
     return Store(store_url(folder) if folder.is_dir() else str(source), create=False)
 
 
-def _row(stored: Any) -> Row:
-    body = json.loads(zlib.decompress(stored["body"]))
-    body.pop("edges", None)  # written by early versions; the report now derives it from the specification
-    series = SeriesKey(*(stored[name] for name in SeriesKey._fields))
-    return Row(key=stored["key"], series=series, status=stored["status"], **body)
+def _unpack(body: Any) -> dict[str, Any]:
+    """Content of the compressed body of a row.
+
+    Raises:
+        ValueError: It was not written by `Store.add`, or unpacks to more than a row can have.
+    """
+    if not isinstance(body, bytes):
+        raise ValueError("its body is not binary")
+    unpacking = zlib.decompressobj()
+    try:
+        text = unpacking.decompress(body, MAX_BODY)
+    except zlib.error as error:
+        raise ValueError(f"its body can't be unpacked: {error}") from error
+    if not unpacking.eof:
+        raise ValueError(f"its body is cut off, or unpacks to more than {MAX_BODY:,} bytes")
+    return msgspec.convert(parse_json(text), dict[str, Any])
 
 
 def _has_ended(owner: str) -> bool:

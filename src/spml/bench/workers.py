@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..engine import Interrupted
+from ..engine.signals import ending_signals
 from ..errors import InputError, SpmlError, unexpected
 from ..runs.console import Console
 from .plan import (
@@ -231,7 +232,7 @@ def run_all(job: Job, workers: int, console: Console) -> tuple[State, list[Probl
                 console.line(_describe_stopped(process, process.exitcode, left))
         return left > 0
 
-    with ended_by_sigterm():
+    with ended_by_signals():
         try:
             for process in processes:
                 process.start()
@@ -242,13 +243,18 @@ def run_all(job: Job, workers: int, console: Console) -> tuple[State, list[Probl
 
 
 @contextmanager
-def ended_by_sigterm() -> Iterator[None]:
-    """Raise `SystemExit` on SIGTERM while the context lasts, so that everything is cleaned up."""
-    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(_TERMINATED))
+def ended_by_signals() -> Iterator[None]:
+    """Raise `SystemExit` on SIGTERM and SIGHUP while the context lasts, so that everything is cleaned up."""
+
+    def end(number: int, _: object) -> None:
+        sys.exit(128 + number)
+
+    before = {number: signal.signal(number, end) for number in ending_signals()}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _end(processes: Sequence[Any]) -> None:
@@ -280,7 +286,8 @@ def _process(job: Job, messages: Any) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent process stops its workers
     # The handler does not raise: the exception could be lost in the code that the signal interrupts. Training
     # has a handler of its own, and stops at the next step.
-    signal.signal(signal.SIGTERM, lambda *_: stopped.set())
+    for number in ending_signals():
+        signal.signal(number, lambda *_: stopped.set())
     parent = multiprocessing.parent_process()
     try:
         # A parent process that was killed can't stop its workers, so they look whether it is alive.
@@ -332,7 +339,7 @@ def watch(job: Job, console: Console, alive: Callable[[], bool], workers: int) -
                     last_line = time.monotonic()
                     console.line(_progress(spec, state, workers))
     except (KeyboardInterrupt, SystemExit) as stop:
-        name = "SIGTERM" if isinstance(stop, SystemExit) else "Ctrl-C"
+        name = signal.Signals(int(stop.code or 0) - 128).name if isinstance(stop, SystemExit) else "Ctrl-C"
         kept = f" {state.describe()}. They are kept, runs in progress are not." if state else ""
         console.line(f"Stopped by {name}.{kept} Run the same command again to continue.")
         raise

@@ -10,12 +10,11 @@ from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 import msgspec
 import yaml
 
-from ..errors import InputError, nearest
+from ..errors import InputError, nearest, quoted
+from ..parsing import check_yaml, read_yaml_text, yaml_errors
 
 KeyPath = tuple[str | int, ...]
 """Keys and positions that lead to a value."""
-
-MAX_BYTES = 1 << 20
 
 T = TypeVar("T")
 
@@ -47,36 +46,22 @@ class Document:
         value: The mapping.
 
     Raises:
-        InputError: The file can't be read, is not YAML, does not hold a mapping, repeats a key, or contains
-            references (`*name`), which could expand without end.
+        InputError: The file can't be read, is not YAML, does not hold a mapping, repeats a key, or exceeds a
+            limit (see `check_yaml`).
     """
 
     def __init__(self, path: Path, text: str | None = None) -> None:
         self.path = path
         self._lines: dict[KeyPath, int] = {}
-        try:
-            if text is None:
-                if path.stat().st_size > MAX_BYTES:
-                    raise InputError(f"{path}: larger than a specification may be ({MAX_BYTES:,} bytes).")
-                text = path.read_text(encoding="utf-8")
-            self.text = text
-            for event in yaml.parse(text, _Loader):
-                if isinstance(event, yaml.AliasEvent):
-                    raise InputError(f"{path}: references (*name) are not supported. Write the value out.")
-                if isinstance(event, yaml.ScalarEvent):
-                    event.value.encode()  # half of a surrogate pair (\ud800) raises
-            loader = _Loader(text)
+        self.text = read_yaml_text(path) if text is None else text
+        with yaml_errors(str(path)):
+            check_yaml(self.text, str(path))
+            loader = _Loader(self.text)
             node = loader.get_single_node()
             if not isinstance(node, yaml.MappingNode):
                 raise InputError(f"{path}: expected a mapping (title: ...), found something else.")
             self._note_lines(node, ())
             self.value: dict[str, Any] = loader.construct_document(node)
-        except (OSError, UnicodeDecodeError) as error:
-            raise InputError(f"{path}: can't be read: {error}.") from error
-        except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
-            if isinstance(error, InputError):
-                raise
-            raise InputError(f"{path}: not valid YAML: {error}") from error
 
     def error(self, at: KeyPath, message: str) -> InputError:
         """Return an error for the value at a path, with its line or that of the closest enclosing value."""
@@ -91,7 +76,7 @@ class Document:
             InputError: Names the line of the first unknown key and the nearest known ones.
         """
         if not isinstance(value, dict):
-            raise self.error(at, f"{what}: expected a mapping, got {_quote(value)}")
+            raise self.error(at, f"{what}: expected a mapping, got {quoted(value)}")
         for key in value:
             if key not in known:
                 raise self.error((*at, key), f"unknown key {key!r} of {what}. {nearest(str(key), known)}")
@@ -124,7 +109,7 @@ class Document:
             if text.startswith("Invalid enum value"):
                 text = "Expected one of " + ", ".join(_choices(hints[str(steps[0])]))
             text = re.sub("`([^`]*)`", lambda match: _readable(match[1]), text.partition(", got `")[0])
-            got = f", got {_quote(value)}" if steps else ""
+            got = f", got {quoted(value)}" if steps else ""
             message = f"{_dotted((*at, *steps))}: {text[0].lower()}{text[1:]}{got}"
             raise self.error((*at, *steps), message) from error
 
@@ -149,11 +134,6 @@ class Document:
 
 def _dotted(at: KeyPath) -> str:
     return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in at).lstrip(".")
-
-
-def _quote(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 100 else text[:99] + "…"
 
 
 def _readable(types: str) -> str:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args, get_origin
 
 import yaml
-from jsonargparse import ActionConfigFile, ArgumentParser, Namespace
+from jsonargparse import ActionConfigFile, ArgumentParser, Namespace, get_loader, set_loader
 
 from ..config import Config, describe_type, read_yaml, typed
 from ..errors import InputError, nearest
+from ..parsing import YAML_ERRORS, check_yaml, parse_yaml, read_yaml_text
 
 _MANY = ("+", "*")
 """`nargs` of an argument that takes several values."""
@@ -86,10 +88,30 @@ def parse(parser: ArgumentParser, arguments: Sequence[str]) -> Namespace:
     named = len(arguments) - len(command.arguments)
     spelled = [_with_known_spelling(command.parser, word) for word in command.arguments]
     command = command._replace(arguments=spelled)
+    for given in _given(command):
+        if isinstance(given.action, ActionConfigFile) and os.path.isfile("".join(given.values)):
+            read_yaml_text(Path(given.values[0]))  # jsonargparse would read a file of any length
     try:
         return parser.parse_args([*arguments[:named], *spelled])
-    except argparse.ArgumentError as error:
+    except (argparse.ArgumentError, InputError, OverflowError) as error:
         raise InputError(_explain(command, str(error))) from error
+
+
+def _load_limited(text: str) -> Any:
+    """Read a value, or the content of a configuration file, as jsonargparse reads YAML."""
+    try:
+        check_yaml(text, "a value")
+        return get_loader("yaml")(text)
+    except InputError:
+        raise
+    except YAML_ERRORS as error:
+        raise yaml.YAMLError(str(error)) from error
+
+
+PARSER_MODE = "limited yaml"
+"""Mode of the parser of all commands, in which jsonargparse reads YAML within limits."""
+
+set_loader(PARSER_MODE, _load_limited, (yaml.YAMLError,))
 
 
 def _forbid_abbreviations(parser: ArgumentParser) -> None:
@@ -281,8 +303,8 @@ def _check_value(text: str, hint: Any, name: str) -> None:
         typed(text, hint, name)
     elif {*(get_args(hint) or (hint,))} <= {int, float, bool, type(None)}:
         try:
-            value = yaml.safe_load(text)
-        except yaml.YAMLError:
+            value = parse_yaml(text, name)
+        except InputError:
             value = text
         typed(value, hint, name)
 

@@ -130,7 +130,7 @@ def _convert(arguments: Namespace) -> None:
     from ..data.hiding import check_observe, hide
     from ..data.phrases import counted
     from ..data.readers import read
-    from ..data.writers import find_writer, named_from, write
+    from ..data.writers import check_place, find_writer, named_from, write
     from ..runs.console import Console
 
     writer = find_writer(arguments.format)
@@ -139,6 +139,8 @@ def _convert(arguments: Namespace) -> None:
             f"--format {writer.name} needs the scores of all classes. Pass --predictions with the folder of "
             "a run, or with a file that `spml predict --scores all` wrote."
         )
+    output = Path(arguments.output)
+    check_place(output, writer)
     config = _config(arguments)
     check_observe(config)
     console = Console()
@@ -157,7 +159,6 @@ def _convert(arguments: Namespace) -> None:
         inferred, notes = _infer(Path(arguments.predictions), records, writer.needs_scores, console)
         for note in notes:
             console.line(note)
-    output = Path(arguments.output)
     notes = write(
         records, output, arguments.format, inferred, overwrite=arguments.overwrite, report=console.line
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import multiprocessing
 import os
 import statistics
@@ -19,6 +18,7 @@ from jsonargparse import ArgumentParser, Namespace
 from ..config import from_dict
 from ..errors import InputError
 from ..files import check_folder, write_bytes, write_json, write_text
+from ..parsing import parse_json
 from ..runs import recipes
 from ..runs.console import Console
 
@@ -127,8 +127,8 @@ def _run(trial: Trial, settings: dict[str, Any], output: Path) -> dict[str, Any]
         }
     )
     folder = run_training(config, overwrite=True, console=Console(silent=True))
-    summary = json.loads((folder / "summary.json").read_text())
-    history = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    summary = parse_json((folder / "summary.json").read_bytes())
+    history = [parse_json(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     return {
         "score": summary["validation"][summary["selected"]["metric"]],
         "test_mAP": summary["test"]["mAP"],

@@ -10,7 +10,7 @@ from jsonargparse import ArgumentParser, Namespace
 
 from ..config import DataConfig, from_dict
 from ..errors import InputError
-from ..files import check_folder, check_output, make_folder, write_json
+from ..files import check_folder, check_output, check_writable, make_folder, write_json
 from .decision import add_decision_arguments, decision_settings
 
 _EVALUATION = "evaluation.json"
@@ -80,6 +80,8 @@ def run_evaluate(arguments: Namespace) -> None:
         check_output(output, map(Path, [config.path, *(runs if output.name != _EVALUATION else [])]))
     elif output:
         check_folder(output)
+    elif len(runs) == 1 and Path(runs[0]).is_dir():
+        check_writable(Path(runs[0]) / _EVALUATION)
 
     from ..runs.compare import evaluate_runs
     from ..runs.console import Console

@@ -10,7 +10,7 @@ from jsonargparse import ArgumentParser, Namespace
 from ..errors import SpmlError
 from ..version import __version__
 from .analyse import add_analyse_command, run_analyse
-from .arguments import find_command, join_words, parse
+from .arguments import PARSER_MODE, find_command, join_words, parse
 from .audit import add_audit_command, run_audit_command
 from .audit_sample import (
     add_audit_sample_command,
@@ -26,6 +26,7 @@ from .evaluate import add_evaluate_command, run_evaluate
 from .methods import add_methods_command, run_methods
 from .predict import add_predict_command, run_predict
 from .review import add_review_command, add_review_export_command, run_review, run_review_export
+from .streams import guarded_streams
 from .thresholds import add_thresholds_command, run_thresholds
 from .train import add_train_command, run_train
 
@@ -49,26 +50,33 @@ _COMMANDS: dict[str, Callable[[Namespace], None]] = {
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run one command. Exit code 0, or 2 for wrong usage or input, 1 for a failure, 130 when interrupted."""
+    """Run one command.
+
+    Exit code 0, or 2 for wrong usage or input, 1 for a failure, 130 when interrupted, 141 if the process that
+    reads standard output went away.
+    """
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     parser = make_parser(with_figures=arguments[:1] == ["analyse"])
-    if not arguments:
-        parser.print_help()
-        sys.exit(2)
     arguments = join_words(parser, arguments)
     name = find_command(parser, arguments).name
-    try:
-        parsed = parse(parser, arguments)
-        _COMMANDS[parsed.subcommand](parsed[parsed.subcommand])
-    except SpmlError as error:
-        print(f"{name}: {error}", file=sys.stderr)
-        sys.exit(error.exit_code)
-    except KeyboardInterrupt:
-        print(f"{name}: interrupted", file=sys.stderr)
-        sys.exit(130)
-    except BrokenPipeError:
-        sys.stderr.close()
-        sys.exit(1)
+    with guarded_streams(name):
+        if not arguments:
+            parser.print_help()
+            sys.exit(2)
+        try:
+            parsed = parse(parser, arguments)
+            _COMMANDS[parsed.subcommand](parsed[parsed.subcommand])
+        except SpmlError as error:
+            print(f"{name}: {error}", file=sys.stderr)
+            sys.exit(error.exit_code)
+        except OSError as error:
+            if error.filename is None:
+                raise
+            print(f"{name}: {error.filename}: {error.strerror}.", file=sys.stderr)
+            sys.exit(1)
+        except KeyboardInterrupt:
+            print(f"{name}: interrupted", file=sys.stderr)
+            sys.exit(130)
 
 
 def make_parser(*, with_figures: bool = True) -> ArgumentParser:
@@ -81,6 +89,7 @@ def make_parser(*, with_figures: bool = True) -> ArgumentParser:
         prog="spml",
         description="Single-positive multi-label learning: one known label per sample in, every label out.",
         version=__version__,
+        parser_mode=PARSER_MODE,
         exit_on_error=False,
     )
     commands = parser.add_subcommands(required=True)

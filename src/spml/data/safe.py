@@ -87,6 +87,21 @@ def is_file(path: Path) -> bool:
     return os.path.isfile(path)
 
 
+def check_readable(path: Path) -> None:
+    """Check that a file can be opened or a folder listed, before its content is taken for what it is not.
+
+    Raises:
+        InputError: It can't be, for lack of permission or because the disk fails.
+    """
+    try:
+        if path.is_dir():
+            os.scandir(path).close()
+        elif is_file(path):
+            open(path, "rb").close()
+    except OSError as error:
+        raise InputError(f"{path}: can't be read: {error.strerror or error}.") from error
+
+
 def is_special(path: Path) -> bool:
     """Whether the path exists but is neither a file nor a folder: reading from a pipe may never end."""
     return not os.path.isfile(path) and not os.path.isdir(path) and os.path.exists(path)

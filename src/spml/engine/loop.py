@@ -143,8 +143,8 @@ class Trainer:
 
         Raises:
             SpmlError: A term of the loss became NaN or infinite, or a checkpoint could not be written.
-            Interrupted: Stopped by SIGINT or SIGTERM, after a checkpoint was written; by a signal in the last
-                epoch after its end, too.
+            Interrupted: Stopped by SIGINT, SIGTERM or SIGHUP, after a checkpoint was written; by a signal in
+                the last epoch after its end, too.
             InputError: The checkpoint to resume from does not fit or can't be read.
         """
         torch.manual_seed(self.config.seed * self.fabric.world_size + self.fabric.global_rank)

@@ -1,4 +1,4 @@
-"""Graceful stop on SIGINT and SIGTERM."""
+"""Graceful stop on SIGINT, SIGTERM and SIGHUP."""
 
 from __future__ import annotations
 
@@ -9,9 +9,17 @@ from contextlib import contextmanager
 from types import FrameType
 
 
+def ending_signals() -> list[int]:
+    """Signals that ask a process to end: SIGTERM and, unless it is ignored as under `nohup`, SIGHUP."""
+    hangup = getattr(signal, "SIGHUP", None)  # Windows has none
+    if hangup is None or signal.getsignal(hangup) is signal.SIG_IGN:
+        return [signal.SIGTERM]
+    return [signal.SIGTERM, hangup]
+
+
 @contextmanager
 def stop_on_signal(request_stop: Callable[[], None]) -> Iterator[None]:
-    """Call a function on SIGINT or SIGTERM, so that a step can finish; a second SIGINT stops at once.
+    """Call a function on SIGINT, SIGTERM or SIGHUP, so that a step can finish; a second SIGINT stops at once.
 
     The previous handlers are restored at the end. Outside the main thread, where Python does not allow
     handlers, signals are left alone.
@@ -24,7 +32,7 @@ def stop_on_signal(request_stop: Callable[[], None]) -> Iterator[None]:
         request_stop()
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
-    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, *ending_signals())}
     try:
         yield
     finally:

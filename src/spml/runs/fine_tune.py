@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -18,6 +17,7 @@ from . import folder as run_files
 from . import recipes
 from .console import Console
 from .held_out import read_held_out
+from .summary import read_summary
 
 HEAD, TUNED = "head", "fine-tuned"
 TRUSTED = 2.5
@@ -97,7 +97,7 @@ def fine_tune(config: Config, folder: Path, *, resume: bool, train: Train, conso
         if not (resume and (own / run_files.SUMMARY).is_file()):
             console.line(f"{own}:")
             train(part, resume and run_files.holds_run(own))
-        summaries[name] = json.loads((own / run_files.SUMMARY).read_text(encoding="utf-8"))
+        summaries[name] = read_summary(own)
     scores = {name: _score(summary) for name, summary in summaries.items()}
     metric = summaries[HEAD]["selected"]["metric"]
     z = None

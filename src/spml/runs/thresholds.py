@@ -193,7 +193,9 @@ def read_thresholds(path: Path, classes: Sequence[str], model: str) -> Policy:
             f"{path}: is missing. Copy it from the folder that the run was trained in, make it again (spml "
             "thresholds RUN), or use one threshold for all classes (--thresholds global)."
         ) from error
-    except (OSError, ValueError, RecursionError) as error:
+    except OSError as error:
+        raise InputError(f"{path}: can't be read ({error.strerror}).") from error
+    except (ValueError, RecursionError) as error:
         raise InputError(
             f"{path}: damaged, or not written by this version of spml ({error}). {again}"
         ) from error

@@ -13,6 +13,7 @@ from typing import Any, BinaryIO
 from ..data.phrases import counted
 from ..errors import InputError, SpmlError
 from ..locks import only_writer
+from ..parsing import parse_json
 
 SUFFIX, JOURNAL = ".partial", ".partial.journal"
 
@@ -134,9 +135,12 @@ class Unfinished:
             return False
         self._file.seek(0)
         end, size, digest = self._journal.tell(), 0, self._digest.copy()
+        whole = os.fstat(self._file.fileno()).st_size
         for text in self._journal:
             try:
-                line = json.loads(text)
+                line = parse_json(text)
+                if line["size"] > whole:
+                    break
                 for length in _pieces(line["size"] - size):
                     digest.update(self._file.read(length))
                 if not text.endswith(b"\n") or digest.hexdigest() != line["sha256"]:

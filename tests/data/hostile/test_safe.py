@@ -10,6 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spml.config import DataConfig
+from spml.data import safe
+from spml.data.readers import read
+from spml.data.readers.features import read_unlabelled
 from spml.data.readers.folder import list_images, read_folder
 from spml.data.safe import inside, is_special, quote, refuse_leaving_link
 from spml.errors import InputError
@@ -221,3 +224,30 @@ def test_nothing_gets_out(tmp_path_factory, text):
         return
     assert ".." not in path.parts
     assert Path(os.path.realpath(path)).is_relative_to(os.path.realpath(root))
+
+
+@pytest.mark.parametrize("name", ["x.npz", "x.csv", "x.txt", "x.json", "x.parquet", "x.arff", "x"])
+def test_an_unreadable_file_is_not_taken_for_a_wrong_one(tmp_path, monkeypatch, name):
+    def refuse(path, mode):
+        raise PermissionError(13, "Permission denied", str(path))
+
+    path = tmp_path / name
+    path.write_text("content")
+    monkeypatch.setattr(safe, "open", refuse, raising=False)
+    with pytest.raises(InputError) as caught:
+        read(DataConfig(path=str(path)))
+    assert str(caught.value) == f"{path}: can't be read: Permission denied."
+    if name == "x.npz":
+        with pytest.raises(InputError, match=r"x\.npz: can't be read: Permission denied\.$"):
+            read_unlabelled(path)
+
+
+def test_a_folder_that_can_not_be_listed(tmp_path, monkeypatch, recwarn):
+    def refuse(path):
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(safe.os, "scandir", refuse)
+    with pytest.raises(InputError) as caught:
+        read(DataConfig(path=str(tmp_path)))
+    assert str(caught.value) == f"{tmp_path}: can't be read: Permission denied."
+    assert not recwarn.list

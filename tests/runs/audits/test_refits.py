@@ -230,7 +230,9 @@ def test_the_network_scores_where_the_run_has_kept_the_network(tmp_path_factory,
     assert found.how.startswith("2 trainings")
 
 
-@pytest.mark.parametrize("content", ["", "[]", "{}", '{"selected": {}, "data": 1}', '{"selected": 1}'])
+@pytest.mark.parametrize(
+    "content", ["", "[]", "{}", '{"selected": {}, "data": 1}', '{"selected": 1}', "[" * 100_000]
+)
 def test_a_damaged_summary_is_named(tmp_path, content):
     (tmp_path / "summary.json").write_text(content)
     with pytest.raises(InputError, match=r"summary\.json: can't be read"):

@@ -11,6 +11,7 @@ from pathlib import Path
 from ...config import DataConfig
 from ...errors import InputError, nearest
 from ..records import Records
+from ..safe import check_readable
 from ..subset import select
 from .coco import KEYS
 from .digits import make_digits
@@ -26,11 +27,13 @@ def read(config: DataConfig) -> Records:
     The path `digits` always stands for the embedded data; a folder of that name is `./digits`.
 
     Raises:
-        InputError: The path does not exist, no reader recognises it, or its content has a mistake.
+        InputError: The path does not exist or can't be read, no reader recognises it, or its content has a
+            mistake.
     """
     if config.path == "digits":
         return select(make_digits(), config)
     source = Source(existing(config.path))
+    check_readable(source.path)
     reader = find_reader(source)
     if reader is None:
         raise _unknown(source)

@@ -18,7 +18,7 @@ from ...errors import InputError
 from ...labels import LabelError, ObservedLabels, Unlisted
 from ..matrix import FeatureMatrix, check_finite
 from ..records import Records
-from ..safe import quote
+from ..safe import check_readable, quote
 from ..splits import SPELLINGS, split_name
 from .delimited import shorten
 from .places import find_files, images_folder
@@ -165,6 +165,7 @@ def _partner(path: Path, own: Arrays) -> Path | None:
 
 def _load(path: Path) -> Arrays:
     """Load the arrays that have a known key."""
+    check_readable(path)
     try:
         with zipfile.ZipFile(path) as archive:
             members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}

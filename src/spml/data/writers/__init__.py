@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ...errors import InputError, SpmlError
-from ...files import write_text, write_with
+from ...files import check_folder, check_writable, write_text, write_with
 from ...locks import Report, only_writer
 from ..phrases import counted
 from ..records import Records
@@ -44,10 +44,7 @@ def write(
         SpmlError: A file could not be written; one that existed is untouched.
     """
     writer = find_writer(form)
-    if not output.parent.is_dir():
-        raise InputError(f"{output}: there is no folder {output.parent}. Make it first.")
-    if writer.suffix and output.suffix.lower() != writer.suffix:
-        raise InputError(f"{output}: {writer.title} needs a file name that ends in {writer.suffix}.")
+    check_place(output, writer)
     further = Inferred.none() if inferred is None else leave_out_known(inferred, records.labels)
     with only_writer(output, report):
         if output.is_file():
@@ -62,6 +59,22 @@ def write(
     left_out = len(inferred.rows) - len(further.rows)
     unwritten = f", {left_out:,} left out in favour of given labels" if left_out else ""
     return (f"{counted(len(further.rows), 'inferred label')} written{unwritten}.", *notes)
+
+
+def check_place(output: Path, writer: Writer) -> None:
+    """Check, before data is read, that an output of this name can be made.
+
+    Raises:
+        InputError: Its folder does not exist or can't be written to, or the name does not suit the format.
+    """
+    if not output.parent.is_dir():
+        raise InputError(f"{output}: there is no folder {output.parent}. Make it first.")
+    if writer.suffix and output.suffix.lower() != writer.suffix:
+        raise InputError(f"{output}: {writer.title} needs a file name that ends in {writer.suffix}.")
+    if output.is_dir():
+        check_folder(output)
+    else:
+        check_writable(output)
 
 
 def _refuse_existing(path: Path, overwrite: bool) -> None:
@@ -87,6 +100,7 @@ __all__ = [
     "Files",
     "Inferred",
     "Writer",
+    "check_place",
     "find_writer",
     "image_names",
     "known_by_sample",

@@ -25,7 +25,8 @@ from ..fine_tune import HEAD, TUNED
 from ..held_out import read_held_out
 from ..predict import Engine, check_kind
 from ..resolve import Resolved, resolve
-from .refits import SolvedHead, draw_folds, read_summary, train_folds
+from ..summary import read_summary
+from .refits import SolvedHead, draw_folds, train_folds
 
 SOLVED_FOLDS = 5
 """Parts of the training samples for which a head is solved again where nothing else is stated."""

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +19,7 @@ from ...engine import make_fabric
 from ...engine.loop import Judging
 from ...errors import InputError
 from ...labels import ObservedLabels
+from ...parsing import parse_json
 from .. import folder as run_files
 from ..api import load
 from ..build import Build, frozen_features, make_backbone, start_objective
@@ -29,6 +28,7 @@ from ..held_out import read_held_out
 from ..init_from import Start
 from ..predict import Engine
 from ..resolve import Resolved
+from ..summary import read_summary
 from ..train import run_training
 
 Rows = npt.NDArray[np.int64]
@@ -240,27 +240,9 @@ def _chosen_position(folder: Path) -> int:
     chosen = read_summary(folder)["selected"].get("penalty")
     path = folder / run_files.METRICS
     try:
-        records = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        records = [parse_json(line) for line in path.read_text(encoding="utf-8").splitlines()]
         return [record.get("penalty") for record in records].index(chosen)
     except (OSError, ValueError, AttributeError) as error:
         raise InputError(
             f"{path}: does not say which penalty the run chose ({error}). Train the run again."
-        ) from error
-
-
-def read_summary(folder: Path) -> dict[str, Any]:
-    """Read the summary of a finished run.
-
-    Raises:
-        InputError: It is missing, is not JSON, or lacks what every summary has.
-    """
-    path = folder / run_files.SUMMARY
-    try:
-        summary: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        if not (isinstance(summary["selected"], dict) and isinstance(summary["data"]["fingerprint"], str)):
-            raise ValueError("it is not the summary of a run")
-        return summary
-    except (OSError, ValueError, TypeError, LookupError) as error:
-        raise InputError(
-            f"{path}: can't be read ({error}). Name the folder of a finished run, or train it again."
         ) from error

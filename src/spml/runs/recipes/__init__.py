@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import yaml
+from ...parsing import parse_yaml, read_yaml_text
 
 
 def read(name: str) -> dict[str, Any]:
     """Read the packaged recipe `name`.yaml."""
-    text = (Path(__file__).parent / f"{name}.yaml").read_text(encoding="utf-8")
-    recipe: dict[str, Any] = yaml.safe_load(text)
+    path = Path(__file__).parent / f"{name}.yaml"
+    recipe: dict[str, Any] = parse_yaml(read_yaml_text(path), str(path))
     return recipe

@@ -1,0 +1,89 @@
+"""Standard streams that can't be written."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+
+import pytest
+
+from spml.cli.main import main
+from spml.cli.streams import guarded_streams
+
+NO_SPACE = "No space left on device"
+
+
+def open_full():
+    return open("/dev/full", "w")
+
+
+def open_pipe_without_reader():
+    reader, writer = os.pipe()
+    os.close(reader)
+    return os.fdopen(writer, "w")
+
+
+def print_twice(text):
+    with guarded_streams("spml x"):
+        print(text)
+        print(text)
+
+
+@pytest.mark.parametrize(
+    ("make_output", "code", "said"),
+    [
+        (open_full, 1, f"spml x: standard output can't be written ({NO_SPACE}).\n"),
+        (lambda: None, 1, "spml x: standard output can't be written (it is closed).\n"),
+        (open_pipe_without_reader, 141, ""),
+    ],
+)
+@pytest.mark.parametrize("length", [1, 1 << 20])  # at the end, or in the middle, when the buffer is full
+def test_an_output_that_can_not_be_written(monkeypatch, capsys, make_output, code, said, length):
+    monkeypatch.setattr(sys, "stdout", make_output())
+    before = sys.stdout
+    with pytest.raises(SystemExit) as stopped:
+        print_twice("x" * length)
+    assert stopped.value.code == code
+    assert capsys.readouterr().err == said
+    assert sys.stdout is before
+    if before:
+        before.close()  # writes what is left to nowhere
+
+
+def test_errors_of_other_files_are_not_taken_for_those_of_the_output():
+    with pytest.raises(BrokenPipeError), guarded_streams("spml x"):
+        print("out", file=open_pipe_without_reader(), flush=True)
+
+
+@pytest.mark.parametrize("make_messages", [open_full, lambda: None, open_pipe_without_reader])
+def test_messages_that_can_not_be_shown_are_dropped(monkeypatch, capsys, make_messages):
+    monkeypatch.setattr(sys, "stderr", make_messages())
+    with guarded_streams("spml x"):
+        print("epoch 1", file=sys.stderr, flush=True)
+        print("result")
+    assert capsys.readouterr().out == "result\n"
+
+
+@pytest.mark.parametrize(
+    ("redirected", "code", "said"),
+    [
+        ("> /dev/full", 1, f"spml train: standard output can't be written ({NO_SPACE}).\n"),
+        (">&-", 1, "spml train: standard output can't be written (it is closed).\n"),
+        ("| true; exit ${PIPESTATUS[0]}", 141, ""),
+    ],
+)
+def test_help_for_an_output_that_can_not_be_written(redirected, code, said):
+    """Whole processes: the interpreter writes out its buffers when it ends."""
+    line = f"{shlex.quote(sys.executable)} -m spml train --help-all {redirected}"
+    ended = subprocess.run(["bash", "-c", line], stderr=subprocess.PIPE, text=True)
+    assert (ended.returncode, ended.stderr) == (code, said)
+
+
+def test_a_wrong_command_line_is_told_without_an_output(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stdout", None)
+    with pytest.raises(SystemExit) as stopped:
+        main(["traim"])
+    assert stopped.value.code == 2
+    assert capsys.readouterr().err == "spml: unknown command 'traim'. Did you mean train?\n"
