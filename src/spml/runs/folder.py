@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ..engine.checkpoint import CURRENT, PREVIOUS, has_checkpoint
+from ..engine.checkpoint import CURRENT, NEW, PREVIOUS, has_checkpoint
 from ..errors import InputError
 from ..files import check_folder, make_folder, remove_leftovers, write_text
 
@@ -37,6 +37,7 @@ _FILES = (
     THRESHOLDS,
     THRESHOLDS_PICTURE,
     CURRENT,
+    NEW,
     PREVIOUS,
 )
 
