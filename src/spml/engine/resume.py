@@ -57,8 +57,8 @@ def resume_training(trainer: Trainer) -> None:
         if isinstance(error, InputError):
             raise
         raise InputError(
-            f"{folder}: its checkpoint does not fit this run ({unexpected(error)}). Restore it, or start again "
-            "with --overwrite."
+            f"{folder}: its checkpoint does not fit this run ({unexpected(error)}). Restore it, or start "
+            "again with --overwrite."
         ) from error
 
 

@@ -24,6 +24,7 @@ from ..errors import InputError
 from ..methods.base import Objective
 from ..models.backbones import check_fit, create_backbone
 from . import folder as run_files
+from .model_card import load_model
 
 _FORMAT, _WITHOUT_CHECKSUM = "spml objective 2", "spml objective 1"
 
@@ -178,7 +179,7 @@ def read_start(folder: Path) -> Start:
                 f"Finish it first: spml train --output {folder} --resume."
             )
         raise InputError(f"{folder}: holds no run to start from (--init_from): name the folder of a run.")
-    classifier, card = models.load_classifier(folder)
+    classifier, card = load_model(folder)
     classifier.top = classifier.top.linear_start()
     return Start(folder, classifier.eval(), card)
 

@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from ... import models
 from ...config import Config, DataConfig, read_yaml
 from ...data import Dataset, Inputs, Samples, start_opening
 from ...data.dataset import ImageInputs
@@ -23,6 +22,7 @@ from ..api import Run
 from ..console import Console
 from ..fine_tune import HEAD, TUNED
 from ..held_out import read_held_out
+from ..model_card import load_model
 from ..predict import Engine, check_kind
 from ..resolve import Resolved, resolve
 from .refits import SolvedHead, draw_folds, read_summary, train_folds
@@ -73,7 +73,7 @@ class TrainedRun:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.model, card = models.load_classifier(folder)
+        self.model, card = load_model(folder)
         self.run = Run(folder, self.model, card)
         if not (folder / run_files.CONFIG).is_file():
             raise InputError(
