@@ -55,10 +55,14 @@ def test_optimiser_state_comes_back(tmp_path):
 
 def test_tied_and_sliced_tensors_are_stored(tmp_path):
     weight = torch.arange(12.0).reshape(3, 4)
-    save_checkpoint(tmp_path, {"a": weight, "b": weight, "slice": weight[:, 1]})
+    row = torch.arange(6.0).reshape(2, 3)[1]
+    empty = {"one": torch.empty(0), "two": torch.empty(0, 3)}
+    state = {"a": weight, "b": weight, "slice": weight[:, 1], "rows": weight[1:], "row": row, **empty}
+    save_checkpoint(tmp_path, state)
     restored = load_checkpoint(tmp_path)
-    assert torch.equal(restored["b"], weight)
+    assert same(restored, state)
     assert restored["slice"].tolist() == [1, 5, 9]
+    assert restored["row"].tolist() == [3, 4, 5]
 
 
 def test_random_states_come_back(tmp_path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -59,5 +60,6 @@ def test_the_peak_is_counted_without_what_was_given_back():
 @pytest.mark.parametrize(("limit", "expected"), [(-1, None), (1 << 20, 1 << 20), (1 << 60, None)])
 def test_the_total_is_that_of_the_machine_or_the_limit(monkeypatch, limit, expected):
     monkeypatch.setattr(process_memory.resource, "getrlimit", lambda kind: (limit, -1))
-    machine = next(line for line in open("/proc/meminfo") if line.startswith("MemTotal"))
+    lines = Path("/proc/meminfo").read_text().splitlines()
+    machine = next(line for line in lines if line.startswith("MemTotal"))
     assert process_memory.total_memory() == (expected or 1024 * int(machine.split()[1]))

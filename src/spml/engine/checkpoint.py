@@ -42,6 +42,12 @@ def save_checkpoint(folder: Path, state: dict[str, Any]) -> None:
     """
     tensors: dict[str, Tensor] = {}
     tree = _encode(state, "", tensors)
+    memories: set[int] = set()
+    for path, tensor in tensors.items():
+        memory = tensor.untyped_storage().data_ptr()
+        if memory in memories:  # tied weights, which safetensors refuses
+            tensors[path] = tensor.clone()
+        memories.add(memory)
     # The checksum comes before any text of a user.
     content = json.dumps({"checksum": BLANK, "content": tree})
     metadata = {"format": "spml checkpoint", "version": str(_VERSION), "state": content}
@@ -139,8 +145,7 @@ def set_random_state(state: dict[str, Any]) -> None:
 def _encode(value: Any, path: str, tensors: dict[str, Tensor]) -> Any:
     """Encode a nested value as JSON. Dicts become pairs: the state of an optimiser has integer keys."""
     if isinstance(value, Tensor):
-        # Clones, because safetensors refuses tensors that share memory (tied weights).
-        tensors[path] = value.detach().to("cpu", copy=True).contiguous()
+        tensors[path] = value.detach().cpu().contiguous()
         return {"tensor": path}
     if isinstance(value, dict):
         return {"dict": [[key, _encode(item, f"{path}/{key}", tensors)] for key, item in value.items()]}

@@ -1,27 +1,28 @@
-"""Safetensors files that carry a checksum of all their bits."""
+"""Safetensors files that carry a checksum of all their bits.
+
+The checksum is a CRC-32, which finds each flipped bit with certainty, and misses other damage once in four
+billion times. It protects against damage, not against an attacker, who could compute any checksum again.
+Without special instructions of the processor it is several times faster than SHA-256.
+"""
 
 from __future__ import annotations
 
-import hashlib
-import os
 import re
-from concurrent.futures import ThreadPoolExecutor
+import zlib
 from pathlib import Path
-from typing import BinaryIO
 
 from ..files import write_with
 
-_NAME = "sha256:"
-BLANK = _NAME + 64 * "0"
+BLANK = "crc32:00000000"
 """Text in the metadata of a file that `write_checked` replaces by the checksum."""
 
-_CHECKSUM = re.compile(rb"sha256:([0-9a-f]{64})")
+_CHECKSUM = re.compile(rb"crc32:([0-9a-f]{8})")
 _LARGEST_HEADER = 100_000_000
 """Largest header of a safetensors file in bytes, as its library has it."""
 
 
 def write_checked(path: Path, data: bytes) -> None:
-    """Write a safetensors file, completely or not at all, with its SHA-256 in its own metadata.
+    """Write a safetensors file, completely or not at all, with its checksum in its own metadata.
 
     The checksum is that of the content with `BLANK` in its place.
 
@@ -32,19 +33,9 @@ def write_checked(path: Path, data: bytes) -> None:
     Raises:
         SpmlError: The file could not be written; the message names it.
     """
-    place = data.index(BLANK.encode()) + len(_NAME)
-    with ThreadPoolExecutor(1) as pool:
-        digest = pool.submit(hashlib.sha256, data)
-
-        def write(stream: BinaryIO) -> None:
-            stream.write(data)
-            stream.flush()
-            # Waiting for the disk takes longer than the checksum, which therefore costs hardly any time.
-            os.fsync(stream.fileno())
-            stream.seek(place)
-            stream.write(digest.result().hexdigest().encode())
-
-        write_with(path, write)
+    start = data.index(BLANK.encode())
+    parts = data[:start], f"crc32:{zlib.crc32(data):08x}".encode(), memoryview(data)[start + len(BLANK) :]
+    write_with(path, lambda stream: stream.writelines(parts))
 
 
 def has_checksum(path: Path) -> bool:
@@ -60,9 +51,9 @@ def has_checksum(path: Path) -> bool:
         found = _CHECKSUM.search(header)
         if found is None:
             return False
-        digest = hashlib.sha256(start + header[: found.start()] + BLANK.encode() + header[found.end() :])
+        checksum = zlib.crc32(start + header[: found.start()] + BLANK.encode() + header[found.end() :])
         while block := stream.read(1 << 20):
-            digest.update(block)
-    if digest.hexdigest().encode() != found[1]:
+            checksum = zlib.crc32(block, checksum)
+    if checksum != int(found[1], 16):
         raise ValueError("its content does not match its checksum")
     return True
