@@ -22,9 +22,9 @@ NO_NUMBERS = {
     "bench/spec.py", "config.py", "data/__init__.py", "data/cache.py", "data/dataset.py",
     "data/feature_store.py", "data/locks.py", "data/open.py", "data/phrases.py", "data/safe.py",
     "data/subset.py", "errors.py", "files.py", "plugins.py", "runs/__init__.py", "runs/api.py",
-    "runs/choose_cut.py", "runs/common_classes.py", "runs/compare.py", "runs/console.py",
+    "runs/choose_cut.py", "runs/common_classes.py", "runs/compare.py", "runs/console.py", "runs/contents.py",
     "runs/divergence.py", "runs/evaluate.py", "runs/fine_tune.py", "runs/folder.py",
-    "runs/full_labels.py", "runs/held_out.py", "runs/model_card.py", "runs/predict.py", "runs/recording.py",
+    "runs/full_labels.py", "runs/held_out.py", "runs/predict.py", "runs/recording.py",
     "runs/set_thresholds.py", "runs/solver_checks.py", "runs/summary.py", "runs/tensor_files.py",
     "runs/thresholds.py", "runs/train.py", "version.py",
 }  # fmt: skip

@@ -9,7 +9,7 @@ from PIL import Image
 import spml
 from spml.errors import InputError, SpmlError
 from tests.models.test_classifier import set_weights
-from tests.runs.test_model_card import change, save_run
+from tests.runs.test_contents import change, save_run
 
 
 @pytest.fixture

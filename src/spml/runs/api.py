@@ -23,8 +23,8 @@ from . import folder as runfolder
 from .choose_cut import choose_cut
 from .common_classes import UnknownClasses
 from .console import Console
+from .contents import load_model
 from .evaluate import evaluate, of_one
-from .model_card import load_model
 from .predict import Batch, Engine, Predictions, check_kind, find_features, predict_batches
 from .set_thresholds import set_thresholds
 from .thresholds import read_thresholds

@@ -24,7 +24,7 @@ from ..errors import InputError
 from ..methods.base import Objective
 from ..models.backbones import check_fit, create_backbone
 from . import folder as run_files
-from .model_card import load_model
+from .contents import load_model
 
 _FORMAT, _WITHOUT_CHECKSUM = "spml objective 2", "spml objective 1"
 

@@ -19,8 +19,8 @@ from ...models import BackboneSpec, Classifier
 from ...models.spec import NONE
 from ...runs import folder as run_files
 from ...runs.api import Run
+from ...runs.contents import load_model
 from ...runs.evaluate import check_classes
-from ...runs.model_card import load_model
 from ...runs.predict import Engine
 
 Ternary = npt.NDArray[np.int8]

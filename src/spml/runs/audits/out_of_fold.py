@@ -20,9 +20,9 @@ from ...labels import ObservedLabels
 from .. import folder as run_files
 from ..api import Run
 from ..console import Console
+from ..contents import load_model
 from ..fine_tune import HEAD, TUNED
 from ..held_out import read_held_out
-from ..model_card import load_model
 from ..predict import Engine, check_kind
 from ..resolve import Resolved, resolve
 from .refits import SolvedHead, draw_folds, read_summary, train_folds

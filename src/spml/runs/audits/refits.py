@@ -25,6 +25,7 @@ from .. import folder as run_files
 from ..api import load
 from ..build import Build, frozen_features, make_backbone, start_objective
 from ..console import Console
+from ..contents import check_summary
 from ..held_out import read_held_out
 from ..init_from import Start
 from ..predict import Engine
@@ -257,8 +258,7 @@ def read_summary(folder: Path) -> dict[str, Any]:
     path = folder / run_files.SUMMARY
     try:
         summary: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        if not (isinstance(summary["selected"], dict) and isinstance(summary["data"]["fingerprint"], str)):
-            raise ValueError("it is not the summary of a run")
+        check_summary(summary)
         return summary
     except (OSError, ValueError, TypeError, LookupError) as error:
         raise InputError(

@@ -1,4 +1,4 @@
-"""What a run adds to model.json is checked where it is read."""
+"""What a run adds to model.json, and its summary, are checked where they are read."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import spml
 from spml.config import ModelConfig
 from spml.errors import InputError
 from spml.models import Classifier, Top, build_backbone, save_classifier
+from spml.runs.contents import check_summary
 from tests.models.conftest import GREY, describe
 
 CARD = {
@@ -85,3 +86,31 @@ def test_a_run_of_an_early_version_is_loaded(tmp_path):
     change(tmp_path, "without_positives", None)
     run = spml.load(tmp_path)
     assert (run.classes, run.threshold, run.thresholds) == (("a", "b", "c"), 0.5, None)
+
+
+SUMMARY = {
+    "selected": {"metric": "val/SP", "mean_labels": 2.0, "penalty": "infinity"},
+    "validation": {"val/SP": 0.7},
+    "test": {"mAP": 0.8},
+    "data": {"fingerprint": "0123"},
+    "candidates": [{"run": "head", "kept": True}],
+}
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"selected": None}, "Expected `object`, got `null` - at `$.selected`"),
+        ({"selected": {}}, "Object missing required field `metric` - at `$.selected`"),
+        ({"selected": {"metric": "val/mAP"}}, "there is no number of 'val/mAP' - at `$.validation`"),
+        ({"validation": {"val/SP": "good"}}, "there is no number of 'val/SP' - at `$.validation`"),
+        ({"data": {"fingerprint": 5}}, "Expected `str`, got `int` - at `$.data.fingerprint`"),
+        ({"test": [1]}, "Expected `object | null`, got `array` - at `$.test`"),
+        ({"candidates": [{"run": "head"}]}, "Object missing required field `kept` - at `$.candidates[0]`"),
+    ],
+)
+def test_a_wrong_summary_is_explained(changes, words):
+    check_summary(SUMMARY)
+    with pytest.raises(ValueError, match=r".") as caught:
+        check_summary({**SUMMARY, **changes})
+    assert str(caught.value) == words

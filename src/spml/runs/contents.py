@@ -1,9 +1,9 @@
-"""Load the model of a run, with the checked content of its model.json."""
+"""Content of model.json and summary.json, checked where a run is read."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -46,6 +46,44 @@ class _Card(msgspec.Struct):
         for position, name in enumerate(self.without_positives):
             if name not in known:
                 raise ValueError(f"there is no class {name!r} - at `$.without_positives[{position}]`")
+
+
+class _Selected(msgspec.Struct):
+    metric: str
+    mean_labels: float | None = None
+    penalty: float | Literal["infinity"] | None = None
+
+
+class _Data(msgspec.Struct):
+    fingerprint: str
+
+
+class _Candidate(msgspec.Struct):
+    run: str
+    kept: bool
+
+
+class _Summary(msgspec.Struct):
+    """What others read of summary.json."""
+
+    selected: _Selected
+    validation: dict[str, Any]
+    data: _Data
+    test: dict[str, float] | None = None
+    candidates: list[_Candidate] = []
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.validation.get(self.selected.metric), (int, float)):
+            raise ValueError(f"there is no number of {self.selected.metric!r} - at `$.validation`")
+
+
+def check_summary(summary: object) -> None:
+    """Check the content of summary.json.
+
+    Raises:
+        ValueError: A field is missing or has another type; the message names it.
+    """
+    msgspec.convert(summary, _Summary)
 
 
 def load_model(folder: Path) -> tuple[models.Classifier, dict[str, Any]]:
