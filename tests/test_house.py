@@ -27,7 +27,7 @@ ALLOWED = {
     "methods": {"errors", "labels", "losses", "methods", "metrics", "plugins"},
     "models": {"config", "data", "errors", "files", "methods", "models"},
     "engine": {"config", "data", "engine", "errors", "files", "labels", "losses", "methods"},
-    "decisions": {"data", "decisions", "errors", "labels", "metrics"},
+    "decisions": {"data", "decisions", "errors", "files", "labels", "metrics"},
     "audit": {"audit", "config", "data", "decisions", "errors", "files", "labels", "metrics", "version"},
     "review": {"audit", "data", "errors", "files", "labels", "review"},
     "testing": {"errors", "labels", "losses", "methods", "testing"},

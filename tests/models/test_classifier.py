@@ -188,6 +188,7 @@ def test_class_names_must_be_as_many_as_logits(tmp_path: Path) -> None:
 def _rewrite(folder: Path, **changes: Any) -> None:
     path = folder / "model.json"
     card = json.loads(path.read_text())
+    card.pop("sha256", None)
     for key, value in changes.items():
         part, _, name = key.partition("__")
         if name:
@@ -251,6 +252,37 @@ def set_weights(folder: Path, **tensors: torch.Tensor) -> None:
     _rewrite(folder, weights_sha256=hashlib.sha256(path.read_bytes()).hexdigest())
 
 
+def test_no_damaged_bit_of_a_model_changes_it(saved: Path) -> None:
+    """It is refused, or it was only in the layout of the JSON."""
+    _, card = load_classifier(saved)
+    path = saved / "model.json"
+    data, same = path.read_bytes(), 0
+    for byte in range(len(data)):
+        damaged = bytearray(data)
+        damaged[byte] ^= 1 << byte % 8
+        path.write_bytes(damaged)
+        try:
+            _, read = load_classifier(saved)
+        except InputError:
+            continue
+        # Without the name of its field, the checksum is not found, as in a file of an earlier version.
+        read = {key: value for key, value in read.items() if value != card["sha256"]}
+        assert read == {key: value for key, value in card.items() if key != "sha256"}
+        same += 1
+    assert same < 20
+    path.write_bytes(data)
+    card["classes"] = ["a", "c"]
+    path.write_text(json.dumps(card))
+    with pytest.raises(InputError) as caught:
+        load_classifier(saved)
+    assert str(caught.value) == (
+        f"{path}: damaged: its content does not have the SHA-256 that it states; to keep a change of your "
+        "own, remove the field sha256. Train again."
+    )
+    _rewrite(saved, classes=["a", "c"])
+    assert load_classifier(saved)[1]["classes"] == ["a", "c"]
+
+
 @pytest.mark.usefixtures("no_network")
 def test_nan_in_the_weights_is_refused(saved: Path) -> None:
     set_weights(saved, **{"top.head.2.bias": torch.tensor([0.5, torch.nan])})
@@ -274,6 +306,7 @@ from spml.models import load_classifier
 
 folder, cases = Path(sys.argv[1]), json.loads(sys.argv[2])
 card = json.loads((folder / "model.json").read_text())
+del card["sha256"]
 lines = Path("/proc/self/status").read_text().splitlines()
 size = 1024 * int(next(line for line in lines if line.startswith("VmSize")).split()[1])
 resource.setrlimit(resource.RLIMIT_AS, (size + (1 << 28), size + (1 << 28)))

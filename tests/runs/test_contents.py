@@ -39,6 +39,7 @@ def save_run(folder):
 def change(folder, path, value):
     """Set the value at a path of keys in model.json; None removes it."""
     card = json.loads((folder / "model.json").read_text())
+    card.pop("sha256", None)
     *parents, last = path.split(".")
     part = card
     for key in parents:

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from ..data.safe import CONTROL, quote
 from ..errors import InputError
-from ..files import sha256_file, write_bytes, write_json
+from ..files import check_json_sha256, json_sha256, sha256_file, write_bytes, write_json
 from ..methods.base import Outputs
 from .backbones import Backbone, check_fit, create_backbone
 from .heads import LINEAR
@@ -141,7 +141,8 @@ def save_classifier(folder: Path, classifier: Classifier, spec: BackboneSpec, ca
         "backbone": asdict(spec),
         "top": classifier.top.settings(),
     }
-    write_json(folder / CARD, {**card, **model})
+    content = {**card, **model}
+    write_json(folder / CARD, {**content, "sha256": json_sha256(content)})
 
 
 def load_classifier(folder: Path) -> tuple[Classifier, dict[str, Any]]:
@@ -227,6 +228,7 @@ def _read_card(path: Path) -> tuple[dict[str, Any], _ModelFile]:
         model = msgspec.convert(card, _ModelFile)
         if unknown := card["backbone"].keys() - asdict(model.backbone).keys():
             raise ValueError(f"unknown field {min(unknown)!r} - at `$.backbone`")
+        check_json_sha256(card)
     except ValueError as error:
         raise InputError(f"{path}: damaged: {error}. Train again.") from error
     return card, model
