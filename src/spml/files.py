@@ -13,7 +13,7 @@ import re
 import secrets
 import socket
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -180,6 +180,26 @@ def _machine() -> str:
     with contextlib.suppress(OSError):
         name += os.readlink("/proc/self/ns/pid")
     return hashlib.sha256(name.encode()).hexdigest()[:6]
+
+
+def json_sha256(content: Mapping[str, Any]) -> str:
+    """SHA-256 of a JSON object without its field `sha256`, independent of the layout of its text."""
+    rest = {key: value for key, value in content.items() if key != "sha256"}
+    text = json.dumps(rest, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def check_json_sha256(content: Mapping[str, Any]) -> None:
+    """Check a JSON object against its field `sha256`, if it has one: files of earlier versions have none.
+
+    Raises:
+        ValueError: It has another one.
+    """
+    if "sha256" in content and content["sha256"] != json_sha256(content):
+        raise ValueError(
+            "its content does not have the SHA-256 that it states; to keep a change of your own, remove the "
+            "field sha256"
+        )
 
 
 def sha256_file(path: Path) -> str:

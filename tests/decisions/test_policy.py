@@ -73,9 +73,35 @@ def test_a_threshold_keeps_every_bit():
 )  # fmt: skip
 def test_a_file_of_another_structure_is_refused(change):
     content = json.loads(encode_policy(make_policy())) | change
+    del content["sha256"]
     with pytest.raises(ValueError, match=r".") as error:
         decode_policy(json.dumps(content).encode())
     assert not isinstance(error.value, AssertionError)
+
+
+def test_no_damaged_bit_changes_a_threshold():
+    """It is refused, or it was only in the layout of the JSON."""
+    policy = make_policy()
+    content, same = encode_policy(policy), 0
+    for bit in range(8 * len(content)):
+        damaged = bytearray(content)
+        damaged[bit // 8] ^= 1 << bit % 8
+        try:
+            read = decode_policy(bytes(damaged))
+        except (ValueError, UnicodeDecodeError):
+            continue
+        assert read == policy
+        same += 1
+    assert same < 0.01 * 8 * len(content)
+
+
+def test_a_changed_file_is_refused_unless_its_checksum_is_removed():
+    content = json.loads(encode_policy(make_policy()))
+    content["classes"][0]["threshold"] = 0.5
+    with pytest.raises(ValueError, match="to keep a change of your own, remove the field sha256"):
+        decode_policy(json.dumps(content).encode())
+    del content["sha256"]
+    assert decode_policy(json.dumps(content).encode()).thresholds == (0.5, math.inf)
 
 
 def test_a_class_named_twice_is_refused():

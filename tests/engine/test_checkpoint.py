@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 
 import numpy as np
@@ -54,10 +55,14 @@ def test_optimiser_state_comes_back(tmp_path):
 
 def test_tied_and_sliced_tensors_are_stored(tmp_path):
     weight = torch.arange(12.0).reshape(3, 4)
-    save_checkpoint(tmp_path, {"a": weight, "b": weight, "slice": weight[:, 1]})
+    row = torch.arange(6.0).reshape(2, 3)[1]
+    empty = {"one": torch.empty(0), "two": torch.empty(0, 3)}
+    state = {"a": weight, "b": weight, "slice": weight[:, 1], "rows": weight[1:], "row": row, **empty}
+    save_checkpoint(tmp_path, state)
     restored = load_checkpoint(tmp_path)
-    assert torch.equal(restored["b"], weight)
+    assert same(restored, state)
     assert restored["slice"].tolist() == [1, 5, 9]
+    assert restored["row"].tolist() == [3, 4, 5]
 
 
 def test_random_states_come_back(tmp_path):
@@ -85,6 +90,95 @@ def test_the_one_before_is_kept_and_used_when_the_current_one_is_damaged(tmp_pat
         assert load_checkpoint(tmp_path) == {"step": 1}
     (tmp_path / PREVIOUS).write_bytes(b"")
     with pytest.raises(InputError, match="damaged"):
+        load_checkpoint(tmp_path)
+
+
+def flipped(data, bit):
+    damaged = bytearray(data)
+    damaged[bit // 8] ^= 1 << bit % 8
+    return bytes(damaged)
+
+
+def test_no_damaged_bit_is_resumed(tmp_path):
+    """A third of the bits of the header, with names and numbers as JSON, and of a tensor, one at a time."""
+    state = {"classes": ["a", "b"], "loop": {"best": {"w": torch.arange(4.0)}, "seconds": 1.5}}
+    save_checkpoint(tmp_path, {"step": 1})
+    save_checkpoint(tmp_path, state)
+    path, lines = tmp_path / CURRENT, []
+    data = path.read_bytes()
+    assert same(load_checkpoint(tmp_path, lines.append), state)
+    assert not lines
+    bits = range(0, 8 * len(data), 3)
+    for bit in bits:
+        path.write_bytes(flipped(data, bit))
+        assert load_checkpoint(tmp_path, lines.append) == {"step": 1}, f"bit {bit} of byte {data[bit // 8]}"
+    assert len(lines) == len(bits)
+    assert lines[-1] == (
+        f"{path}: damaged (its content does not match its checksum); continuing from {PREVIOUS} instead"
+    )
+
+
+def test_two_damaged_checkpoints_are_refused(tmp_path):
+    for step in (1, 2):
+        save_checkpoint(tmp_path, {"step": step, "w": torch.zeros(9)})
+    for name in (CURRENT, PREVIOUS):
+        data = (tmp_path / name).read_bytes()
+        (tmp_path / name).write_bytes(flipped(data, 8 * len(data) - 1))
+    reason = "damaged (its content does not match its checksum)"
+    with pytest.raises(InputError) as caught:
+        load_checkpoint(tmp_path)
+    assert str(caught.value) == (
+        f"no checkpoint can be read. {tmp_path / CURRENT}: {reason}; {tmp_path / PREVIOUS}: {reason}. "
+        "Restore one of them, or start again with --overwrite."
+    )
+
+
+def test_a_kill_after_a_damaged_checkpoint_was_replaced_loses_nothing(tmp_path, monkeypatch):
+    """The damaged file takes the place of its good predecessor just before the new one is in place."""
+    import spml.engine.checkpoint as checkpoint
+
+    for step in (1, 2):
+        save_checkpoint(tmp_path, {"step": step})
+    (tmp_path / CURRENT).write_bytes(b"damaged")
+    renamed, real = [], checkpoint.os.replace
+
+    def killed_before_the_last(source, target):
+        if target == tmp_path / CURRENT:
+            raise KeyboardInterrupt
+        renamed.append((source.name, target.name))
+        real(source, target)
+
+    monkeypatch.setattr(checkpoint.os, "replace", killed_before_the_last)
+    with pytest.raises(KeyboardInterrupt):
+        save_checkpoint(tmp_path, {"step": 3})
+    assert renamed[-1] == (CURRENT, PREVIOUS)
+    assert load_checkpoint(tmp_path) == {"step": 3}
+
+
+def test_a_checkpoint_of_the_first_version_is_read_without_checksum(tmp_path):
+    from safetensors.torch import save_file
+
+    tree = {"dict": [["step", 4], ["w", {"tensor": "/w"}]]}
+    metadata = {"format": "spml checkpoint", "version": "1", "state": json.dumps(tree)}
+    save_file({"/w": torch.ones(2)}, tmp_path / CURRENT, metadata)
+    assert same(load_checkpoint(tmp_path), {"step": 4, "w": torch.ones(2)})
+    metadata |= {"version": "2", "state": json.dumps({"content": tree})}
+    save_file({"/w": torch.ones(2)}, tmp_path / CURRENT, metadata)
+    with pytest.raises(InputError, match=r"damaged \(its checksum is missing\)"):
+        load_checkpoint(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "tree",
+    ["[]", "5", "{}", '{"dict": 3}', '{"dict": [[[], 1]]}', '{"tensor": "/x"}', '{"surprise": 1}', "{"],
+)
+def test_another_structure_is_refused(tmp_path, tree):
+    from safetensors.torch import save_file
+
+    save_file({"/w": torch.ones(2)}, tmp_path / CURRENT, {"version": "1", "state": tree})
+    with pytest.raises(
+        InputError, match=r"no checkpoint can be read\. .*checkpoint\.safetensors: damaged \("
+    ):
         load_checkpoint(tmp_path)
 
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 import platform
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+
+from spml.engine import process_memory
 
 pytestmark = pytest.mark.skipif(
     platform.libc_ver()[0] != "glibc", reason="memory of other C libraries is left alone"
@@ -52,3 +55,11 @@ def test_the_peak_is_counted_without_what_was_given_back():
     assert abs(high - start - 2**28) < 2**24
     assert anew - start < 2**24
     assert abs(half - anew - 2**27) < 2**24
+
+
+@pytest.mark.parametrize(("limit", "expected"), [(-1, None), (1 << 20, 1 << 20), (1 << 60, None)])
+def test_the_total_is_that_of_the_machine_or_the_limit(monkeypatch, limit, expected):
+    monkeypatch.setattr(process_memory.resource, "getrlimit", lambda kind: (limit, -1))
+    lines = Path("/proc/meminfo").read_text().splitlines()
+    machine = next(line for line in lines if line.startswith("MemTotal"))
+    assert process_memory.total_memory() == (expected or 1024 * int(machine.split()[1]))

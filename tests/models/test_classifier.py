@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 from spml.config import ModelConfig
 from spml.errors import InputError
@@ -184,6 +188,7 @@ def test_class_names_must_be_as_many_as_logits(tmp_path: Path) -> None:
 def _rewrite(folder: Path, **changes: Any) -> None:
     path = folder / "model.json"
     card = json.loads(path.read_text())
+    card.pop("sha256", None)
     for key, value in changes.items():
         part, _, name = key.partition("__")
         if name:
@@ -201,6 +206,14 @@ def _rewrite(folder: Path, **changes: Any) -> None:
         ({"top": None}, "Expected `object`, got `null` - at `$.top`"),
         ({"format": None}, "has format None"),
         ({"classes": ["a", 2]}, "Expected `str`, got `int` - at `$.classes[1]`"),
+        ({"classes": [1, 2]}, "Expected `str`, got `int` - at `$.classes[0]`"),
+        ({"classes": "ab"}, "Expected `array`, got `str` - at `$.classes`"),
+        ({"classes": ["a", "a"]}, "the class name 'a' occurs twice - at `$.classes[1]`"),
+        ({"classes": ["", "b"]}, "the class name '' is empty - at `$.classes[0]`"),
+        (
+            {"classes": ["a", "\x1b[2J"]},
+            "the class name '\\x1b[2J' holds control characters - at `$.classes[1]`",
+        ),
         ({"weights_sha256": "0" * 64}, "not the file that model.json"),
         ({"top__hidden": 6}, "3 of another shape: top.head.0.weight (5, 64) instead of (6, 64)"),
         ({"top__hidden": -1}, "Expected `int` >= 1 - at `$.top.hidden`"),
@@ -230,6 +243,123 @@ def test_a_wrong_model_json_is_explained(saved: Path, changes: dict[str, Any], w
         load_classifier(saved)
     assert words in str(caught.value)
     assert str(saved) in str(caught.value)
+
+
+def set_weights(folder: Path, **tensors: torch.Tensor) -> None:
+    """Change weights together with the checksum that describes them."""
+    path = folder / "model.safetensors"
+    save_file({**load_file(path), **tensors}, path)
+    _rewrite(folder, weights_sha256=hashlib.sha256(path.read_bytes()).hexdigest())
+
+
+def test_no_damaged_bit_of_a_model_changes_it(saved: Path) -> None:
+    """It is refused, or it was only in the layout of the JSON."""
+    _, card = load_classifier(saved)
+    path = saved / "model.json"
+    data, same = path.read_bytes(), 0
+    for byte in range(len(data)):
+        damaged = bytearray(data)
+        damaged[byte] ^= 1 << byte % 8
+        path.write_bytes(damaged)
+        try:
+            _, read = load_classifier(saved)
+        except InputError:
+            continue
+        # Without the name of its field, the checksum is not found, as in a file of an earlier version.
+        read = {key: value for key, value in read.items() if value != card["sha256"]}
+        assert read == {key: value for key, value in card.items() if key != "sha256"}
+        same += 1
+    assert same < 20
+    path.write_bytes(data)
+    card["classes"] = ["a", "c"]
+    path.write_text(json.dumps(card))
+    with pytest.raises(InputError) as caught:
+        load_classifier(saved)
+    assert str(caught.value) == (
+        f"{path}: damaged: its content does not have the SHA-256 that it states; to keep a change of your "
+        "own, remove the field sha256. Train again."
+    )
+    _rewrite(saved, classes=["a", "c"])
+    assert load_classifier(saved)[1]["classes"] == ["a", "c"]
+
+
+@pytest.mark.usefixtures("no_network")
+def test_nan_in_the_weights_is_refused(saved: Path) -> None:
+    set_weights(saved, **{"top.head.2.bias": torch.tensor([0.5, torch.nan])})
+    with pytest.raises(InputError) as caught:
+        load_classifier(saved)
+    assert str(caught.value) == (
+        f"{saved / 'model.safetensors'}: holds NaN in top.head.2.bias, so predictions would be NaN. Train "
+        "again."
+    )
+    set_weights(saved, **{"top.head.2.bias": torch.tensor([0.5, 1e38])})
+    assert load_classifier(saved)[0].top.head[2].bias.tolist() == [0.5, torch.tensor(1e38)]
+
+
+LIMITED = """
+import json, resource, sys
+from pathlib import Path
+
+import timm, torch
+from spml.errors import InputError
+from spml.models import load_classifier
+
+folder, cases = Path(sys.argv[1]), json.loads(sys.argv[2])
+card = json.loads((folder / "model.json").read_text())
+del card["sha256"]
+lines = Path("/proc/self/status").read_text().splitlines()
+size = 1024 * int(next(line for line in lines if line.startswith("VmSize")).split()[1])
+resource.setrlimit(resource.RLIMIT_AS, (size + (1 << 28), size + (1 << 28)))
+for top, backbone in cases:
+    changed = {**card, "top": {**card["top"], **top}, "backbone": {**card["backbone"], **backbone}}
+    (folder / "model.json").write_text(json.dumps(changed))
+    try:
+        load_classifier(folder)
+    except InputError as error:
+        print(error)
+"""
+"""Loads a model with changed sizes, with 256 MiB more memory than the imports take."""
+
+
+@pytest.mark.long
+@pytest.mark.skipif(sys.platform != "linux", reason="limits the memory as Linux counts it")
+def test_sizes_are_compared_before_memory_is_taken(saved: Path) -> None:
+    colour = {"mean": [0, 0, 0], "std": [1, 1, 1], "weights": "random"}
+    space = {"scaling": "standard", "features": 10**8, "width": 1}
+    member = {"space": 0, "head": "ridge", "penalty": 1, "score": 0.5, "weight": 1}
+    ensemble = {"spaces": [space], "members": [member], "landmarks": 10**8, "start": ""}
+    cases: list[tuple[dict[str, Any], dict[str, Any], str]] = [
+        ({"num_features": 200_000_000}, {}, "a top for 200000000 features on a backbone of 64"),
+        ({"hidden": 10**9}, {}, "3 of another shape: top.head.0.weight (5, 64) instead of (1000000000, 64)"),
+        ({"head": "gaussian", "hidden": 10**9}, {}, "4 missing: top.head.code.weight"),
+        ({"head": "ensemble", "ensemble": ensemble}, {}, "missing: top.head.weight"),
+        (
+            {"num_features": 2**24},
+            {"name": "none", "size": 0, "width": 2**24, "mean": [], "std": []},
+            "of another shape",
+        ),
+        (
+            {"num_features": 768},
+            {**colour, "name": "vit_base_patch16_224", "size": 8192},
+            "missing: backbone",
+        ),
+        (
+            {"num_features": 1664},
+            {**colour, "name": "vit_gigantic_patch14_224", "size": 224},
+            "missing: backbone",
+        ),
+    ]
+    sizes = json.dumps([case[:2] for case in cases])
+    done = subprocess.run(
+        [sys.executable, "-c", LIMITED, str(saved), sizes], capture_output=True, text=True, timeout=300
+    )
+    assert not done.stderr
+    lines = done.stdout.splitlines()
+    assert len(lines) == len(cases)
+    for line, (*_, words) in zip(lines, cases, strict=True):
+        assert line.startswith(str(saved))
+        assert words in line
+        assert line.endswith("Train again.")
 
 
 def test_a_model_json_without_later_settings_has_their_defaults(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 import torch
@@ -132,3 +134,34 @@ def test_what_can_not_be_read_is_refused(features, tmp_path):
     path.unlink()
     with pytest.raises(InputError, match=r"is missing, so there are no scores .* train it again"):
         read_held_out(folder, tuple("abcd"))
+
+
+def test_no_damaged_bit_is_read(toy, tmp_path):
+    """Names, scores, labels and counts, and the header that says where they are."""
+    dataset, _ = toy
+    scores = np.random.default_rng(1).normal(size=(4, 3)).astype(np.float32)
+    write_held_out(tmp_path, gather_held_out(dataset, scores, np.arange(4), seed=0), dataset.classes)
+    path = tmp_path / "held_out.safetensors"
+    data = path.read_bytes()
+    for bit in range(0, 8 * len(data), 3):
+        damaged = bytearray(data)
+        damaged[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(damaged)
+        with pytest.raises(
+            InputError, match=r"held_out\.safetensors: damaged, or not written by this version"
+        ):
+            read_held_out(tmp_path)
+
+
+def test_a_file_of_an_earlier_version_is_read_without_checksum(toy, tmp_path):
+    dataset, _ = toy
+    held = gather_held_out(dataset, np.zeros((4, 3), np.float32), np.arange(4), seed=0)
+    write_held_out(tmp_path, held, dataset.classes)
+    path = tmp_path / "held_out.safetensors"
+    tensors, about = load_file(path), {"version": 1, "classes": dataset.classes}
+    save_file(tensors, path, {"spml scores": json.dumps(about)})
+    assert read_held_out(tmp_path, dataset.classes).ids == held.ids
+    for about["version"], words in ((2, "its checksum is missing"), (3, "its version is 3, not 2")):
+        save_file(tensors, path, {"spml scores": json.dumps(about)})
+        with pytest.raises(InputError, match=words):
+            read_held_out(tmp_path)

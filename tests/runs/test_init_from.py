@@ -12,8 +12,11 @@ from safetensors.torch import load_file, save_file
 
 import spml
 from spml.cli.main import main
-from spml.config import read_yaml
+from spml.config import from_dict, read_yaml
+from spml.data import open_dataset
 from spml.engine.checkpoint import load_checkpoint
+from spml.errors import InputError
+from spml.runs.init_from import _read_state, fingerprint, write_state
 from tests.faults.test_bad_input import fails
 from tests.faults.test_kill import make_photos
 from tests.runs.test_closed_form_runs import BACKBONE, HIDE, make_features, make_weights
@@ -165,7 +168,7 @@ def test_a_state_of_another_shape_or_damaged_or_missing(first, features, tmp_pat
     from safetensors import safe_open
 
     with safe_open(first / "objective.safetensors", framework="pt") as stored:
-        about = stored.metadata()
+        about = {"format": "spml objective 1", "labels": stored.metadata()["labels"]}  # had no checksum
     again = ["train", features, *HIDE, *ROLE, *STILL, "--init_from", copy, "--output", tmp_path / "run"]
     for wrong in (
         {"estimates": state["estimates"][:, :3].contiguous()},
@@ -231,6 +234,24 @@ def test_folders_that_hold_no_finished_run(first, features, tmp_path, capsys):
     shutil.copytree(first, copy)
     (copy / "model.safetensors").write_bytes(b"damaged")
     assert "model.safetensors" in fails(capsys, "train", features, *HIDE, "--init_from", copy, *output)
+
+
+def test_no_damaged_bit_of_a_state_is_carried(features, tmp_path):
+    data = {"path": str(features), "unlisted": "negative", "observe": "single"}
+    train = open_dataset(from_dict({"data": data}).data).splits["train"]
+    write_state(tmp_path, {"estimates": torch.arange(6.0), "counts": torch.arange(3)}, train)
+    path = tmp_path / "objective.safetensors"
+    state, labels = _read_state(path)
+    assert (state["estimates"].tolist(), labels) == ([0, 1, 2, 3, 4, 5], fingerprint(train))
+    data = path.read_bytes()
+    for bit in range(0, 8 * len(data), 3):
+        damaged = bytearray(data)
+        damaged[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(damaged)
+        with pytest.raises(
+            InputError, match=r"objective\.safetensors: damaged, or written by another version"
+        ):
+            _read_state(path)
 
 
 def test_a_run_that_started_from_another_is_resumed_only_with_that_one(first, features, tmp_path, capsys):

@@ -325,14 +325,23 @@ def test_a_folder_without_a_recording(features, tmp_path):
 def rewrite(path, *, metadata=None, **tensors):
     """Change tensors or metadata of a file of recorded scores; a tensor that becomes None is removed."""
     with safe_open(path, framework="pt") as stored:
-        metadata = stored.metadata() if metadata is None else metadata
+        metadata = about(path) if metadata is None else metadata
         tensors = {**{name: stored.get_tensor(name) for name in stored.keys()}, **tensors}  # noqa: SIM118
     save_file({name: value for name, value in tensors.items() if value is not None}, path, metadata)
 
 
 def about(path, **changes):
+    """What a file says about itself, as in the first version, which had no checksum."""
     with safe_open(path, framework="pt") as stored:
-        return {"spml scores": json.dumps({**json.loads(stored.metadata()["spml scores"]), **changes})}
+        content = json.loads(stored.metadata()["spml scores"])
+    assert content.pop("checksum").startswith("crc32:")
+    return {"spml scores": json.dumps({**content, "version": 1, **changes})}
+
+
+def flip(path, byte):
+    data = bytearray(path.read_bytes())
+    data[byte] ^= 1
+    path.write_bytes(data)
 
 
 def labels(value):
@@ -346,7 +355,10 @@ DAMAGE = {
     "other type": lambda s, e: rewrite(e, logits=torch.zeros(VAL, CLASSES)),
     "no logits": lambda s, e: rewrite(e, logits=None, other=torch.zeros(1)),
     "other format": lambda s, e: rewrite(e, metadata={"format": "pt"}),
-    "newer version": lambda s, e: rewrite(e, metadata=about(e, version=2)),
+    "newer version": lambda s, e: rewrite(e, metadata=about(e, version=3)),
+    "no checksum": lambda s, e: rewrite(e, metadata=about(e, version=2)),
+    "a bit of a score": lambda s, e: flip(e, -1),
+    "a bit of a label": lambda s, e: flip(s, -1),
     "another epoch": lambda s, e: rewrite(e, metadata=about(e, epoch=1)),
     "not finite": lambda s, e: rewrite(e, logits=torch.full((VAL, CLASSES), torch.nan).half()),
     "samples cut off": lambda s, e: s.write_bytes(s.read_bytes()[:100]),

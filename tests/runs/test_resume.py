@@ -4,41 +4,129 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 
 from spml.config import from_dict, read_yaml
 from spml.engine import Interrupted
+from spml.engine.checkpoint import CURRENT, PREVIOUS, load_checkpoint, save_checkpoint
 from spml.engine.loop import Trainer
 from spml.engine.resume import save_training
 from spml.errors import InputError
+from spml.runs.console import Console
 from spml.runs.train import run_training
 from tests.runs.test_closed_form_runs import make_features
 
 
-def test_a_folder_that_was_moved_is_continued_where_it_lies(tmp_path, monkeypatch):
-    settings = {
-        "data": {"path": str(make_features(tmp_path / "x.npz")), "unlisted": "negative", "observe": "single"},
-        "method": "an",
-        "epochs": 3,
-        "threads": 1,
-    }
-    whole = run_training(from_dict({**settings, "output": str(tmp_path / "whole")}))
+@pytest.fixture
+def settings(tmp_path):
+    data = {"path": str(make_features(tmp_path / "x.npz")), "unlisted": "negative", "observe": "single"}
+    return {"data": data, "method": "an", "epochs": 3, "threads": 1}
+
+
+@pytest.fixture
+def stopped(settings, tmp_path, monkeypatch):
+    """Folder of a run that was stopped after its first epoch, with two checkpoints."""
     real = Trainer._end_epoch
 
     def stop_after_the_first(self, metrics):
+        save_training(self)
         real(self, metrics)
         save_training(self)
         raise Interrupted("stopped")
 
-    monkeypatch.setattr(Trainer, "_end_epoch", stop_after_the_first)
-    with pytest.raises(Interrupted):
-        run_training(from_dict({**settings, "output": str(tmp_path / "first")}))
-    monkeypatch.setattr(Trainer, "_end_epoch", real)
-    moved = (tmp_path / "first").rename(tmp_path / "moved")
+    with monkeypatch.context() as patch:
+        patch.setattr(Trainer, "_end_epoch", stop_after_the_first)
+        with pytest.raises(Interrupted):
+            run_training(from_dict({**settings, "output": str(tmp_path / "stopped")}))
+    return tmp_path / "stopped"
+
+
+def weights_of(run):
+    return json.loads((run / "model.json").read_text())["weights_sha256"]
+
+
+def damage(path):
+    """Flip the last bit, which belongs to a tensor."""
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+
+
+def test_a_folder_that_was_moved_is_continued_where_it_lies(settings, stopped, tmp_path):
+    whole = run_training(from_dict({**settings, "output": str(tmp_path / "whole")}))
+    moved = stopped.rename(tmp_path / "moved")
     assert run_training(from_dict({"output": str(moved)}), resume=True) == moved
-    assert not (tmp_path / "first").exists()
-    weights = [json.loads((run / "model.json").read_text())["weights_sha256"] for run in (whole, moved)]
-    assert weights[0] == weights[1]
+    assert not stopped.exists()
+    assert weights_of(moved) == weights_of(whole)
+
+
+def test_instead_of_a_damaged_checkpoint_the_one_before_is_continued(settings, stopped, tmp_path):
+    whole = run_training(from_dict({**settings, "output": str(tmp_path / "whole")}))
+    damage(stopped / CURRENT)
+    lines, console = [], Console(silent=True)
+    console.line = lines.append
+    run_training(from_dict({"output": str(stopped)}), resume=True, console=console)
+    assert (
+        f"{stopped / CURRENT}: damaged (its content does not match its checksum); continuing from {PREVIOUS} "
+        "instead"
+    ) in lines
+    assert weights_of(stopped) == weights_of(whole)
+
+
+def test_a_run_without_a_sound_checkpoint_is_refused(stopped):
+    for name in (CURRENT, PREVIOUS):
+        damage(stopped / name)
+    reason = "damaged (its content does not match its checksum)"
+    with pytest.raises(InputError) as caught:
+        run_training(from_dict({"output": str(stopped)}), resume=True)
+    assert str(caught.value) == (
+        f"no checkpoint can be read. {stopped / CURRENT}: {reason}; {stopped / PREVIOUS}: {reason}. Restore "
+        "one of them, or start again with --overwrite."
+    )
+
+
+def rename_classes(settings, **names):
+    path = settings["data"]["path"]
+    with np.load(path) as arrays:
+        content = dict(arrays)
+    content["classes"] = np.array([names.get(name, name) for name in content["classes"]])
+    np.savez(path, **content)
+
+
+def test_a_run_is_not_resumed_with_renamed_classes(settings, stopped, tmp_path):
+    whole = run_training(from_dict({**settings, "output": str(tmp_path / "whole")}))
+    rename_classes(settings, b="x", d="y")
+    with pytest.raises(InputError) as caught:
+        run_training(from_dict({"output": str(stopped)}), resume=True)
+    assert str(caught.value) == (
+        f"{stopped}: can't be resumed, because the class names changed since this run was started: class 1 "
+        "(counted from 0) is 'x' instead of 'b', class 3 (counted from 0) is 'y' instead of 'd'. Restore "
+        "them, or start again with --overwrite."
+    )
+    rename_classes(settings, x="b", y="d")
+    run_training(from_dict({"output": str(stopped)}), resume=True)
+    assert weights_of(stopped) == weights_of(whole)
+
+
+def test_a_checkpoint_of_an_earlier_version_names_no_classes(settings, stopped):
+    state = load_checkpoint(stopped)
+    assert state.pop("classes") == list("abcd")
+    save_checkpoint(stopped, state)
+    rename_classes(settings, a="x")
+    run_training(from_dict({"output": str(stopped)}), resume=True)
+    assert json.loads((stopped / "model.json").read_text())["classes"] == list("xbcd")
+
+
+def test_a_checkpoint_of_another_model_is_explained(stopped):
+    state = load_checkpoint(stopped)
+    state["model"] = {name: value[..., :2] for name, value in state["model"].items()}
+    save_checkpoint(stopped, state)
+    with pytest.raises(InputError) as caught:
+        run_training(from_dict({"output": str(stopped)}), resume=True)
+    assert str(caught.value).startswith(f"{stopped}: its checkpoint does not fit this run (RuntimeError: ")
+    assert str(caught.value).endswith("). Restore it, or start again with --overwrite.")
+    assert "\n" not in str(caught.value)
 
 
 def test_the_configuration_names_the_folder_and_a_run_never_starts_from_its_own(tmp_path, monkeypatch):

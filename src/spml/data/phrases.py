@@ -10,6 +10,18 @@ def counted(number: int, noun: str, plural: str = "") -> str:
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
+def class_differences(names: Sequence[str], expected: Sequence[str]) -> str:
+    """Say in what class names differ from those expected: in their number, or in which ones (the first 3)."""
+    if len(names) != len(expected):
+        return f"{len(names)} instead of {len(expected)}"
+    differences = [
+        f"class {position} (counted from 0) is {name!r} instead of {other!r}"
+        for position, (name, other) in enumerate(zip(names, expected, strict=True))
+        if name != other
+    ]
+    return first_few(differences, 3)
+
+
 def first_few(phrases: Sequence[str], limit: int, separator: str = ", ") -> str:
     """The first phrases, joined; an ellipsis stands for those beyond `limit`."""
     return separator.join([*phrases[:limit], *(["..."] if len(phrases) > limit else [])])

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import re
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from ..errors import InputError
+from ..files import check_json_sha256, json_sha256
 from .calibration import Calibration
 from .cuts import Cuts, f1_cuts, label_cuts, precision_cuts, recall_cuts
 from .priors import Priors, Source
@@ -192,7 +193,9 @@ def decode_policy(content: bytes) -> Policy:
     Raises:
         ValueError: It has another structure or version, or an impossible value.
     """
-    policy = msgspec.json.decode(content, type=Policy)
+    fields = msgspec.json.decode(content, type=dict[str, Any])
+    policy = msgspec.convert({key: value for key, value in fields.items() if key != "sha256"}, Policy)
+    check_json_sha256(fields)
     if policy.calibrated is not None and not policy.mean_labels.known:
         raise ValueError("it has probabilities, although K is only assumed")
     if len(set(policy.names)) != len(policy.classes):
@@ -202,7 +205,9 @@ def decode_policy(content: bytes) -> Policy:
 
 def encode_policy(policy: Policy) -> bytes:
     """Content of thresholds.json."""
-    return msgspec.json.format(msgspec.json.encode(policy), indent=1) + b"\n"
+    fields = msgspec.to_builtins(policy)
+    text = msgspec.json.encode({**fields, "sha256": json_sha256(fields)})
+    return msgspec.json.format(text, indent=1) + b"\n"
 
 
 def decide_cuts(

@@ -1,7 +1,8 @@
 """The whole state of a run in one safetensors file: tensors as they are, everything else as JSON metadata.
 
 A checkpoint is written to a temporary name and renamed, and the previous one is kept, so that a run that is
-killed at any moment can go on. Nothing in the file is ever executed.
+killed at any moment can go on. It carries a checksum of all its bits, so that a damaged one is never resumed.
+Nothing in the file is ever executed.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import random
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +21,18 @@ from safetensors.torch import save
 from torch import Tensor
 
 from ..errors import InputError
-from ..files import write_bytes
+from ..parsing import parse_json
+from .checksum import BLANK, has_checksum, write_checked
 
 CURRENT = "checkpoint.safetensors"
 NEW = "checkpoint.new.safetensors"
 PREVIOUS = "checkpoint.previous.safetensors"
-_VERSION = 1
+_NAMES = (CURRENT, NEW, PREVIOUS)
+"""Files that may hold a checkpoint, in the order in which they are tried. A process that is killed while it
+renames them leaves the new one and its predecessor.
+"""
+
+_VERSION = 2  # 1 had no checksum
 
 
 def save_checkpoint(folder: Path, state: dict[str, Any]) -> None:
@@ -35,48 +43,80 @@ def save_checkpoint(folder: Path, state: dict[str, Any]) -> None:
     """
     tensors: dict[str, Tensor] = {}
     tree = _encode(state, "", tensors)
-    data = save(tensors, {"format": "spml checkpoint", "version": str(_VERSION), "state": json.dumps(tree)})
-    fresh = folder / NEW
-    write_bytes(fresh, data)
+    memories: set[int] = set()
+    for path, tensor in tensors.items():
+        memory = tensor.untyped_storage().data_ptr()
+        if memory in memories:  # tied weights, which safetensors refuses
+            tensors[path] = tensor.clone()
+        memories.add(memory)
+    # The checksum comes before any text of a user.
+    content = json.dumps({"checksum": BLANK, "content": tree})
+    metadata = {"format": "spml checkpoint", "version": str(_VERSION), "state": content}
+    write_checked(folder / NEW, save(tensors, metadata))
     if (folder / CURRENT).exists():
         os.replace(folder / CURRENT, folder / PREVIOUS)
-    os.replace(fresh, folder / CURRENT)
+    os.replace(folder / NEW, folder / CURRENT)
 
 
-def load_checkpoint(folder: Path) -> dict[str, Any]:
+def load_checkpoint(folder: Path, report: Callable[[str], None] = lambda line: None) -> dict[str, Any]:
     """Read the latest state in a folder, or the one before it if that file is damaged.
+
+    Args:
+        folder: Folder of the run.
+        report: Called with a line for each damaged checkpoint, if another one can be read.
 
     Raises:
         InputError: There is no checkpoint, none can be read, or it was written by a newer version.
     """
-    reasons = []
-    for name in (CURRENT, PREVIOUS):
-        path = folder / name
-        if not path.exists():
-            continue
+    damages: list[str] = []
+    for path in (folder / name for name in _NAMES if (folder / name).exists()):
         try:
-            with safe_open(path, framework="pt") as stored:
-                header = stored.metadata() or {}
-                if int(header.get("version", 0)) > _VERSION:
-                    raise InputError(f"{path}: written by a newer version of spml; update spml to resume.")
-                tensors = {key: stored.get_tensor(key) for key in stored.keys()}  # noqa: SIM118
-            state = _decode(json.loads(header["state"]), tensors)
-            assert isinstance(state, dict)
-            return state
-        except (SafetensorError, KeyError, ValueError, TypeError, OSError) as error:
+            state = _read(path)
+        except (SafetensorError, LookupError, ValueError, TypeError, OSError) as error:
             if isinstance(error, InputError):
                 raise
-            reasons.append(f"{path}: damaged ({error})")
-    if reasons:
+            what = "can't be read" if isinstance(error, OSError) else "damaged"
+            damages.append(f"{path}: {what} ({error})")
+            continue
+        for damage in damages:
+            report(f"{damage}; continuing from {path.name} instead")
+        return state
+    if damages:
         raise InputError(
-            "no checkpoint can be read. " + "; ".join(reasons) + ". Start again with --overwrite."
+            f"no checkpoint can be read. {'; '.join(damages)}. Restore one of them, or start again with "
+            "--overwrite."
         )
     raise InputError(f"{folder}: holds no checkpoint to resume.")
 
 
 def has_checkpoint(folder: Path) -> bool:
     """Whether a folder holds a checkpoint to resume from."""
-    return any((folder / name).exists() for name in (CURRENT, PREVIOUS))
+    return any((folder / name).exists() for name in _NAMES)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """Read one checkpoint.
+
+    Raises:
+        InputError: It was written by a newer version.
+        Exception: It is damaged.
+    """
+    checked = has_checksum(path)
+    with safe_open(path, framework="pt") as stored:
+        header = stored.metadata() or {}
+        version = int(header.get("version", 0))
+        if version > _VERSION:
+            raise InputError(f"{path}: written by a newer version of spml; update spml to resume.")
+        tree = parse_json(header["state"])
+        if version > 1:
+            if not checked:
+                raise ValueError("its checksum is missing")
+            tree = tree["content"]
+        tensors = {key: stored.get_tensor(key) for key in stored.keys()}  # noqa: SIM118
+    state = _decode(tree, tensors)
+    if not isinstance(state, dict):
+        raise ValueError("not a checkpoint of spml")
+    return state
 
 
 def random_state() -> dict[str, Any]:
@@ -106,8 +146,7 @@ def set_random_state(state: dict[str, Any]) -> None:
 def _encode(value: Any, path: str, tensors: dict[str, Tensor]) -> Any:
     """Encode a nested value as JSON. Dicts become pairs: the state of an optimiser has integer keys."""
     if isinstance(value, Tensor):
-        # Clones, because safetensors refuses tensors that share memory (tied weights).
-        tensors[path] = value.detach().to("cpu", copy=True).contiguous()
+        tensors[path] = value.detach().cpu().contiguous()
         return {"tensor": path}
     if isinstance(value, dict):
         return {"dict": [[key, _encode(item, f"{path}/{key}", tensors)] for key, item in value.items()]}

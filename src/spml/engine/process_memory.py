@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import os
 import resource
 import sys
 from pathlib import Path
@@ -28,6 +29,13 @@ def give_back_freed_memory() -> None:
     """Return kept memory to the system, before other work begins in this process."""
     if sys.platform == "linux" and hasattr(libc := ctypes.CDLL(None), "malloc_trim"):
         libc.malloc_trim(0)
+
+
+def total_memory() -> int:
+    """Memory that this process may take, in bytes: that of the machine, or less if the process is limited."""
+    machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    return machine if limit == resource.RLIM_INFINITY else min(machine, limit)
 
 
 def peak_memory() -> int:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
-from ..errors import InputError
+from ..data.phrases import class_differences
+from ..errors import InputError, unexpected
 from .checkpoint import load_checkpoint, random_state, save_checkpoint, set_random_state
 from .state import LoopState
 
@@ -27,6 +29,7 @@ def save_training(trainer: Trainer) -> None:
         return
     checkpoint = {
         "identity": trainer.identity,
+        "classes": list(trainer.classes),
         "model": dict(trainer.model.state_dict()),
         "objective": dict(trainer.objective.state_dict()),
         "optimizer": trainer.optimizer.state_dict(),
@@ -41,16 +44,42 @@ def resume_training(trainer: Trainer) -> None:
     """Put a trainer into the state of the last checkpoint in its folder.
 
     Raises:
-        InputError: The checkpoint can't be read, or belongs to other data.
+        InputError: The checkpoint can't be read, belongs to other data, or does not fit the run.
     """
-    fabric, folder = trainer.fabric, trainer.folder
+    folder = trainer.folder
     assert folder is not None
-    checkpoint = load_checkpoint(folder)
-    if checkpoint["identity"] != trainer.identity:
+    checkpoint = load_checkpoint(folder, trainer.report)
+    try:
+        # Checkpoints of earlier versions name no classes.
+        _check_data(trainer, checkpoint["identity"], checkpoint.get("classes", trainer.classes))
+        _set_state(trainer, checkpoint)
+    except (LookupError, TypeError, ValueError, AttributeError, RuntimeError) as error:
+        if isinstance(error, InputError):
+            raise
         raise InputError(
-            f"{folder}: can't be resumed, because the data changed since this run was started (its samples "
-            "or labels, or the run that it started from). Restore it, or start again with --overwrite."
+            f"{folder}: its checkpoint does not fit this run ({unexpected(error)}). Restore it, or start "
+            "again with --overwrite."
+        ) from error
+
+
+def _check_data(trainer: Trainer, identity: str, classes: Sequence[str]) -> None:
+    """Refuse to go on with other data or other names of classes than a run was started with."""
+    if list(classes) != list(trainer.classes):
+        raise InputError(
+            f"{trainer.folder}: can't be resumed, because the class names changed since this run was "
+            f"started: {class_differences(trainer.classes, classes)}. Restore them, or start again with "
+            "--overwrite."
         )
+    if identity != trainer.identity:
+        raise InputError(
+            f"{trainer.folder}: can't be resumed, because the data changed since this run was started (its "
+            "samples or labels, or the run that it started from). Restore it, or start again with "
+            "--overwrite."
+        )
+
+
+def _set_state(trainer: Trainer, checkpoint: dict[str, Any]) -> None:
+    fabric = trainer.fabric
     trainer.model.load_state_dict(checkpoint["model"])
     trainer.objective.load_state_dict(checkpoint["objective"])
     trainer.optimizer.load_state_dict(checkpoint["optimizer"])

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
+import torch
 from torch import Tensor, nn
 
+from ..data.safe import CONTROL, quote
 from ..errors import InputError
-from ..files import sha256_file, write_bytes, write_json
+from ..files import check_json_sha256, json_sha256, sha256_file, write_bytes, write_json
 from ..methods.base import Outputs
 from .backbones import Backbone, check_fit, create_backbone
 from .heads import LINEAR
@@ -48,6 +52,13 @@ class _ModelFile(msgspec.Struct):
     def __post_init__(self) -> None:
         if len(self.classes) != self.top.num_classes:
             raise ValueError(f"{len(self.classes)} class names for {self.top.num_classes} logits")
+        before: set[str] = set()
+        for position, name in enumerate(self.classes):
+            wrong = "occurs twice" if name in before else "" if name else "is empty"
+            if wrong or CONTROL.search(name):
+                wrong = wrong or "holds control characters"
+                raise ValueError(f"the class name {quote(name)} {wrong} - at `$.classes[{position}]`")
+            before.add(name)
 
 
 class Classifier(nn.Module):
@@ -130,7 +141,8 @@ def save_classifier(folder: Path, classifier: Classifier, spec: BackboneSpec, ca
         "backbone": asdict(spec),
         "top": classifier.top.settings(),
     }
-    write_json(folder / CARD, {**card, **model})
+    content = {**card, **model}
+    write_json(folder / CARD, {**content, "sha256": json_sha256(content)})
 
 
 def load_classifier(folder: Path) -> tuple[Classifier, dict[str, Any]]:
@@ -140,9 +152,9 @@ def load_classifier(folder: Path) -> tuple[Classifier, dict[str, Any]]:
         Classifier in evaluation mode on the CPU, and the content of its model.json.
 
     Raises:
-        InputError: A file is missing, damaged, of another version, or the two files do not belong together.
+        InputError: A file is missing, damaged, of another version, or the two files do not belong together;
+            or a weight is NaN.
     """
-    from safetensors import SafetensorError
     from safetensors.torch import load_file
 
     weights, path = folder / WEIGHTS, folder / CARD
@@ -155,15 +167,52 @@ def load_classifier(folder: Path) -> tuple[Classifier, dict[str, Any]]:
             f"{weights}: is not the file that {CARD} next to it describes: damaged, or from another run. "
             "Restore both files from one run, or train again."
         )
+    with _readable(folder):
+        expected, stored = _sizes_of(model), _sizes_in(weights)
+    # Before memory is taken for either.
+    check_fit(expected, stored, f"{weights}: does not fit {CARD}", "Train again.")
+    with _readable(folder):
+        classifier = _make(model)
+        classifier.load_state_dict(load_file(weights))
+    for name, tensor in classifier.state_dict().items():
+        if tensor.isnan().any():
+            raise InputError(f"{weights}: holds NaN in {name}, so predictions would be NaN. Train again.")
+    return classifier.eval(), card
+
+
+@contextmanager
+def _readable(folder: Path) -> Iterator[None]:
+    """Turn what damaged files of a model raise into one clear message."""
+    from safetensors import SafetensorError
+
     try:
-        top = Top(**msgspec.structs.asdict(model.top))
-        classifier = Classifier(create_backbone(model.backbone), top)
-        state = load_file(weights)
+        yield
     except (SafetensorError, OSError, TypeError, ValueError, LookupError, RuntimeError) as error:
         raise InputError(f"{folder}: the model can't be read ({error}). Train again.") from error
-    check_fit(classifier.state_dict(), state, f"{weights}: does not fit {CARD}", "Train again.")
-    classifier.load_state_dict(state)
-    return classifier.eval(), card
+
+
+def _make(model: _ModelFile) -> Classifier:
+    """Build the classifier that model.json describes, with random weights."""
+    return Classifier(create_backbone(model.backbone), Top(**msgspec.structs.asdict(model.top)))
+
+
+def _sizes_of(model: _ModelFile) -> dict[str, Tensor]:
+    """Tensors of the sizes that model.json describes, without memory."""
+    try:
+        with torch.device("meta"):
+            return _make(model).state_dict()
+    except RuntimeError:
+        # Early versions of timm build some models from values that they read back, which takes memory.
+        return _make(model).state_dict()
+
+
+def _sizes_in(weights: Path) -> dict[str, Tensor]:
+    """Tensors of the sizes that the header of a file states, without memory."""
+    from safetensors import safe_open
+
+    with safe_open(weights, framework="pt") as stored:
+        names = stored.keys()
+        return {name: torch.empty(stored.get_slice(name).get_shape(), device="meta") for name in names}
 
 
 def _read_card(path: Path) -> tuple[dict[str, Any], _ModelFile]:
@@ -179,6 +228,7 @@ def _read_card(path: Path) -> tuple[dict[str, Any], _ModelFile]:
         model = msgspec.convert(card, _ModelFile)
         if unknown := card["backbone"].keys() - asdict(model.backbone).keys():
             raise ValueError(f"unknown field {min(unknown)!r} - at `$.backbone`")
+        check_json_sha256(card)
     except ValueError as error:
         raise InputError(f"{path}: damaged: {error}. Train again.") from error
     return card, model

@@ -157,7 +157,9 @@ def read_json(path: Path, content: type[T], advice: str) -> T:
         return msgspec.json.decode(path.read_bytes(), type=content)
     except msgspec.ValidationError as error:
         raise InputError(f"{path}: {error}. {advice}") from error
-    except (OSError, ValueError, RecursionError) as error:
+    except OSError as error:
+        raise InputError(f"{path}: can't be read: {error.strerror or error}.") from error
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{path}: not readable as JSON ({error}). {advice}") from error
 
 

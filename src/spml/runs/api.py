@@ -23,6 +23,7 @@ from . import folder as runfolder
 from .choose_cut import choose_cut
 from .common_classes import UnknownClasses
 from .console import Console
+from .contents import load_model
 from .evaluate import evaluate, of_one
 from .predict import Batch, Engine, Predictions, check_kind, find_features, predict_batches
 from .set_thresholds import set_thresholds
@@ -84,7 +85,7 @@ def load(folder: str | Path) -> Run:
     Raises:
         InputError: The folder holds no finished run, or its files are damaged.
     """
-    classifier, card = models.load_classifier(Path(folder))
+    classifier, card = load_model(Path(folder))
     return Run(Path(folder), classifier, card)
 
 

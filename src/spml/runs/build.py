@@ -134,7 +134,8 @@ class Build:
             folder: Folder for checkpoints; None = no checkpoints are written.
             resume: Go on from the last checkpoint, if there is one.
             identity: Fingerprint of the data, kept in checkpoints.
-            report: Called with a line for each penalty of a head that is solved.
+            report: Called with a line for each penalty of a head that is solved, and for a damaged
+                checkpoint.
             on_epoch, on_step, recorded, on_scores: As in `Trainer`.
 
         Raises:
@@ -165,6 +166,7 @@ class Build:
             folder=folder,
             workers=self._workers,
             identity=identity,
+            report=report,
             on_epoch=on_epoch,
             on_step=on_step,
             recorded=recorded,

@@ -16,8 +16,8 @@ from ..metrics import compare_ranks, observed_ranks
 from . import folder as run_files
 from . import recipes
 from .console import Console
+from .contents import read_summary
 from .held_out import read_held_out
-from .summary import read_summary
 
 HEAD, TUNED = "head", "fine-tuned"
 TRUSTED = 2.5

@@ -13,16 +13,15 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import torch
-from safetensors import safe_open
 
 from ..data import Dataset
 from ..data.draws import permutation
 from ..errors import InputError
-from ..files import write_bytes
 from ..labels import ObservedLabels
+from ..parsing import parse_json
 from . import folder as run_files
 from .solve import KnownLabels
-from .tensor_files import check_names, check_tensor, clear_damage, encode, read_about
+from .tensor_files import check_names, check_tensor, open_tensors, write_tensors
 
 MOST_SCORES = 5_000_000
 """Largest number of scores (samples x classes) that are kept."""
@@ -105,7 +104,7 @@ def write_held_out(folder: Path, held_out: HeldOut, classes: tuple[str, ...]) ->
     if held_out.learned_positives is not None:
         arrays["learned_positives"] = held_out.learned_positives
     tensors = {name: torch.from_numpy(np.array(array)) for name, array in arrays.items()}
-    write_bytes(folder / run_files.HELD_OUT, encode(tensors, classes=classes))
+    write_tensors(folder / run_files.HELD_OUT, tensors, classes=classes)
 
 
 def read_held_out(folder: Path, classes: tuple[str, ...] | None = None) -> HeldOut:
@@ -126,9 +125,9 @@ def read_held_out(folder: Path, classes: tuple[str, ...] | None = None) -> HeldO
             f"{path}: is missing, so there are no scores of samples that the model was not fitted to. An "
             "unfinished run, or one of an earlier version, has none: train it again."
         )
-    with clear_damage(path, "Train the run again."), safe_open(path, framework="pt") as stored:
-        names = read_about(stored)["classes"]
-        ids, learned = (json.loads(stored.get_tensor(key).numpy().tobytes()) for key in ("ids", "learned"))
+    with open_tensors(path, "Train the run again.") as (stored, about):
+        names = about["classes"]
+        ids, learned = (parse_json(stored.get_tensor(key).numpy().tobytes()) for key in ("ids", "learned"))
         check_names(names, ids, learned)
         shape = len(ids), len(names)
         check_tensor(stored, "scores", "F32", shape)

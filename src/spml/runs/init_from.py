@@ -18,13 +18,15 @@ from torch import Tensor
 from .. import models
 from ..config import ModelConfig
 from ..data import Opening, Samples
+from ..data.phrases import class_differences
+from ..engine.checksum import BLANK, has_checksum, write_checked
 from ..errors import InputError
-from ..files import write_bytes
 from ..methods.base import Objective
 from ..models.backbones import check_fit, create_backbone
 from . import folder as run_files
+from .contents import load_model
 
-_FORMAT = "spml objective 1"
+_FORMAT, _WITHOUT_CHECKSUM = "spml objective 2", "spml objective 1"
 
 State = tuple[dict[str, Tensor], str]
 """What a method had inferred, and a fingerprint of the samples that its rows belong to."""
@@ -117,8 +119,8 @@ class Start:
         if classes != data.classes:
             raise InputError(
                 f"the model of {self.folder} (--init_from) has other classes than {data.name}: "
-                f"{_difference(classes, data.classes)}. A run can start only from one with the same classes "
-                "in the same order."
+                f"{class_differences(classes, data.classes)}. A run can start only from one with the same "
+                "classes in the same order."
             )
         kind = "image" if spec.size else "feature"
         if data.kind != kind:
@@ -177,7 +179,7 @@ def read_start(folder: Path) -> Start:
                 f"Finish it first: spml train --output {folder} --resume."
             )
         raise InputError(f"{folder}: holds no run to start from (--init_from): name the folder of a run.")
-    classifier, card = models.load_classifier(folder)
+    classifier, card = load_model(folder)
     classifier.top = classifier.top.linear_start()
     return Start(folder, classifier.eval(), card)
 
@@ -196,8 +198,8 @@ def write_state(folder: Path, state: dict[str, Tensor], train: Samples) -> None:
     from safetensors.torch import save
 
     tensors = {name: tensor.contiguous() for name, tensor in state.items()}
-    metadata = {"format": _FORMAT, "labels": fingerprint(train)}
-    write_bytes(folder / run_files.OBJECTIVE, save(tensors, metadata))
+    metadata = {"format": _FORMAT, "labels": fingerprint(train), "checksum": BLANK}
+    write_checked(folder / run_files.OBJECTIVE, save(tensors, metadata))
 
 
 def fingerprint(samples: Samples) -> str:
@@ -211,10 +213,11 @@ def _read_state(path: Path) -> State:
     from safetensors import SafetensorError, safe_open
 
     try:
+        expected = _FORMAT if has_checksum(path) else _WITHOUT_CHECKSUM
         with safe_open(path, framework="pt") as stored:
             metadata = stored.metadata() or {}
-            if metadata.get("format") != _FORMAT:
-                raise ValueError(f"format {metadata.get('format')!r} instead of {_FORMAT!r}")
+            if metadata.get("format") != expected:
+                raise ValueError(f"format {metadata.get('format')!r} instead of {expected!r}")
             state: dict[str, torch.Tensor] = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118
             return state, metadata["labels"]
     except (SafetensorError, OSError, ValueError, KeyError) as error:
@@ -226,11 +229,3 @@ def _read_state(path: Path) -> State:
 
 def _shapes(state: dict[str, Tensor]) -> dict[str, tuple[torch.Size, torch.dtype]]:
     return {name: (tensor.shape, tensor.dtype) for name, tensor in state.items()}
-
-
-def _difference(classes: tuple[str, ...], data_classes: tuple[str, ...]) -> str:
-    if len(classes) != len(data_classes):
-        return f"{len(classes)} instead of {len(data_classes)}"
-    pairs = enumerate(zip(classes, data_classes, strict=True))
-    position, (name, data_name) = next((i, pair) for i, pair in pairs if pair[0] != pair[1])
-    return f"class {position} (counted from 0) is {name!r} instead of {data_name!r}"

@@ -21,7 +21,8 @@ from ..data import Inputs
 from ..data.cache import store_folder
 from ..data.feature_store import FeatureStore, writable
 from ..data.images import ImageFiles, LoadedImages
-from ..errors import InputError
+from ..engine.process_memory import total_memory
+from ..errors import InputError, SpmlError
 from .console import Console
 from .folder import FEATURES, features_of_neighbours
 
@@ -188,7 +189,12 @@ def predict_batches(
         engine: Batch size and number of worker processes.
         start: First sample, a multiple of the batch size.
         kept: Features of the backbone that need not be computed; for image files only.
+
+    Raises:
+        InputError: A batch of images does not fit into the memory.
+        SpmlError: A score is NaN or infinite.
     """
+    _check_memory(model.spec, min(engine.batch_size, len(inputs)))
     model.eval()
     batches = [
         range(row, min(row + engine.batch_size, len(inputs)))
@@ -219,7 +225,30 @@ def predict_batches(
             pixels = loaded.pixels if isinstance(loaded, LoadedImages) else loaded
             with fabric.autocast():
                 logits = model(pixels.to(fabric.device, non_blocking=True)).logits
-        yield Batch(rows[-1] + 1, readable, logits.float().cpu().numpy(), unreadable)
+        scores = logits.float().cpu().numpy()
+        _check_finite(scores, readable)
+        yield Batch(rows[-1] + 1, readable, scores, unreadable)
+
+
+def _check_memory(spec: models.BackboneSpec, rows: int) -> None:
+    """Check that a batch of images fits into the memory, as pixels and as float32."""
+    size, memory = 5 * rows * max(len(spec.mean), 1) * spec.size**2, total_memory()
+    if size > memory:
+        raise InputError(
+            f"the model takes images of {spec.size:,} x {spec.size:,} pixels, {rows} of which need at least "
+            f"{size / 1e9:.1f} GB, but there are {memory / 1e9:.1f} GB of memory. Choose a smaller "
+            "--batch_size."
+        )
+
+
+def _check_finite(scores: npt.NDArray[np.float32], rows: npt.NDArray[np.int64]) -> None:
+    """Check that no score of a batch is NaN or infinite."""
+    finite = np.isfinite(scores).all(1)
+    if not finite.all():
+        raise SpmlError(
+            f"sample {rows[~finite][0]} (counted from 0): its scores are NaN or infinite, because its "
+            "features are too large or the model is damaged. Correct the data, or train again."
+        )
 
 
 def _features(

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,16 +17,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from safetensors import safe_open
 
 from ..config import Config
 from ..data import Dataset, Samples
 from ..data.phrases import counted
 from ..errors import InputError
-from ..files import make_folder, write_bytes
+from ..files import make_folder
 from ..models import LOG_SOFTMAX
 from . import folder as run_files
-from .tensor_files import check_names, check_tensor, clear_damage, encode, read_about
+from .tensor_files import check_names, check_tensor, open_tensors, write_tensors
 
 Logits = npt.NDArray[np.float32]
 Rows = npt.NDArray[np.int64]
@@ -35,6 +33,7 @@ Rows = npt.NDArray[np.int64]
 _EPOCH = re.compile(r"epoch-(\d{3,9})\.safetensors")
 _LARGEST = float(np.finfo(np.float16).max)
 _SPLITS = ("train", "val", "test")
+_AGAIN = "Train the run again with --record scores --overwrite."
 
 
 # -- writing ---------------------------------------------------------------------------------------------
@@ -148,21 +147,21 @@ class Recorder:
         if not epoch:
             self._write_samples()
         halves = torch.from_numpy(logits.clip(-_LARGEST, _LARGEST).astype(np.float16))
-        write_bytes(self._folder / _epoch_file(epoch), encode({"logits": halves}, epoch=epoch))
+        write_tensors(self._folder / _epoch_file(epoch), {"logits": halves}, epoch=epoch)
 
     def _write_samples(self) -> None:
         labels = {"observed": np.concatenate([samples.observed.to_ternary() for samples in self.samples])}
         if all(name in self._data.truth for name in self._rows):
             full = [_rows_of(self._data.truth[name], chosen) for name, chosen in self._rows.items()]
             labels["truth"] = np.concatenate([part.to_multi_hot() for part in full])
-        data = encode(
+        write_tensors(
+            self._folder / run_files.SCORED_SAMPLES,
             {name: torch.from_numpy(array) for name, array in labels.items()},
             method=self._config.method,
             output=self._config.model.scores,
             classes=self._data.classes,
             ids=self._ids,
         )
-        write_bytes(self._folder / run_files.SCORED_SAMPLES, data)
 
 
 def _take(samples: Samples, rows: Rows | None) -> Samples:
@@ -229,8 +228,8 @@ class Recording:
         """
         self.check_epoch(epoch)
         path = self.folder / run_files.SCORES / _epoch_file(epoch)
-        with _damage(path), safe_open(path, framework="pt") as stored:
-            if (number := read_about(stored)["epoch"]) != epoch:
+        with open_tensors(path, _AGAIN) as (stored, about):
+            if (number := about["epoch"]) != epoch:
                 raise ValueError(f"it is the file of epoch {number!r}")
             check_tensor(stored, "logits", "F16", self.observed.shape)
             logits: Logits = stored.get_tensor("logits").float().numpy()
@@ -271,7 +270,8 @@ def read_recording(run: str | Path) -> Recording:
     recording = replace(_read_samples(path), folder=folder, epochs=_find_epochs(scores))
     for epoch in recording.epochs:
         file = scores / _epoch_file(epoch)
-        with _damage(file), safe_open(file, framework="pt") as stored:
+        # The scores themselves are checked when they are read.
+        with open_tensors(file, _AGAIN, check=False) as (stored, _):
             check_tensor(stored, "logits", "F16", recording.observed.shape)
     return recording
 
@@ -295,8 +295,7 @@ def _find_epochs(scores: Path) -> range:
 
 def _read_samples(path: Path) -> Recording:
     """Read the file that says which samples were recorded, without epochs."""
-    with _damage(path), safe_open(path, framework="pt") as stored:
-        about = read_about(stored)
+    with open_tensors(path, _AGAIN) as (stored, about):
         method, output, classes, ids = (about[key] for key in ("method", "output", "classes", "ids"))
         check_names([method, output], classes, ids)
         "".join(classes).encode()  # fails for halves of surrogate pairs, which can't be printed
@@ -321,7 +320,3 @@ def _read_samples(path: Path) -> Recording:
         epochs=range(0),
         normalised=output == LOG_SOFTMAX,
     )
-
-
-def _damage(path: Path) -> AbstractContextManager[None]:
-    return clear_damage(path, "Train the run again with --record scores --overwrite.")

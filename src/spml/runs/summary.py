@@ -22,10 +22,8 @@ from ..decisions import (
     global_threshold,
     threshold_curve,
 )
-from ..errors import InputError
 from ..files import sha256_file, write_json
 from ..metrics import FEWEST_SHOWN, mean_average_precision, shown_score
-from ..parsing import parse_json
 from ..version import __version__
 from . import folder as run_files
 from . import init_from
@@ -271,21 +269,3 @@ def _closing_lines(folder: Path, summary: dict[str, Any], known: int) -> str:
     notes = [f"note: {warning}" for warning in selected.get("warnings", ())]
     warnings = [f"warning: {warning}" for warning in summary["warnings"]]
     return "\n".join([text, *notes, *warnings, f"{folder}: done"])
-
-
-def read_summary(folder: Path) -> dict[str, Any]:
-    """Read the summary of a finished run.
-
-    Raises:
-        InputError: It is missing, is not JSON, or lacks what every summary has.
-    """
-    path = folder / run_files.SUMMARY
-    try:
-        summary: dict[str, Any] = parse_json(path.read_bytes())
-        if not (isinstance(summary["selected"], dict) and isinstance(summary["data"]["fingerprint"], str)):
-            raise ValueError("it is not the summary of a run")
-        return summary
-    except (OSError, ValueError, TypeError, LookupError) as error:
-        raise InputError(
-            f"{path}: can't be read ({error}). Name the folder of a finished run, or train it again."
-        ) from error

@@ -9,34 +9,59 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 
+from ..engine.checksum import BLANK, has_checksum, write_checked
 from ..errors import InputError
+from ..parsing import parse_json
 
 _KEY = "spml scores"
 """Only key of the metadata, so that equal contents are equal files: safetensors keeps no order of keys."""
 
-_VERSION = 1
+_VERSION = 2  # 1 had no checksum
 
 
-def encode(tensors: dict[str, torch.Tensor], **about: Any) -> bytes:
-    """Content of a file with these tensors and what it says about itself."""
-    data: bytes = save(tensors, {_KEY: json.dumps({"version": _VERSION, **about})})
-    return data
-
-
-def read_about(stored: Any) -> dict[str, Any]:
-    """What an open file says about itself.
+def write_tensors(path: Path, tensors: dict[str, torch.Tensor], **about: Any) -> None:
+    """Write a file with these tensors, what it says about itself, and a checksum of all of it.
 
     Raises:
-        ValueError: It is of another version.
-        LookupError: It says nothing.
+        SpmlError: The file could not be written.
     """
-    about = json.loads((stored.metadata() or {})[_KEY])
-    if about["version"] != _VERSION:
-        raise ValueError(f"its version is {about['version']!r}, not {_VERSION}")
-    return dict(about)
+    # The checksum comes before any text of a user.
+    text = json.dumps({"checksum": BLANK, "version": _VERSION, **about})
+    write_checked(path, save(tensors, {_KEY: text}))
+
+
+@contextmanager
+def open_tensors(path: Path, advice: str, *, check: bool = True) -> Iterator[tuple[Any, dict[str, Any]]]:
+    """Open a file that `write_tensors` has written.
+
+    Args:
+        path: File to read.
+        advice: Last sentence of the message if the file is damaged, whether this is found here or by the code
+            that reads the open file.
+        check: Whether the whole file is read to check it against its checksum.
+
+    Yields:
+        The open file, and what it says about itself.
+
+    Raises:
+        InputError: The file is damaged or of another version.
+    """
+    try:
+        checked = has_checksum(path) if check else True
+        with safe_open(path, framework="pt") as stored:
+            about = parse_json((stored.metadata() or {})[_KEY])
+            if about["version"] not in range(1, _VERSION + 1):
+                raise ValueError(f"its version is {about['version']!r}, not {_VERSION}")
+            if about["version"] > 1 and not checked:
+                raise ValueError("its checksum is missing")
+            yield stored, about
+    except (SafetensorError, OSError, ValueError, TypeError, LookupError) as error:
+        raise InputError(
+            f"{path}: damaged, or not written by this version of spml ({error}). {advice}"
+        ) from error
 
 
 def check_tensor(stored: Any, name: str, kind: str, shape: tuple[int, ...]) -> None:
@@ -60,14 +85,3 @@ def check_names(*lists: Any) -> None:
     for names in lists:
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
             raise TypeError("its names are not lists of text")
-
-
-@contextmanager
-def clear_damage(path: Path, advice: str) -> Iterator[None]:
-    """Turn what a damaged file raises into one clear message."""
-    try:
-        yield
-    except (SafetensorError, OSError, ValueError, TypeError, LookupError, RecursionError) as error:
-        raise InputError(
-            f"{path}: damaged, or not written by this version of spml ({error}). {advice}"
-        ) from error

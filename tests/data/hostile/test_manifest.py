@@ -14,8 +14,8 @@ from tests.data.hostile.fuzzing import bounded, fuzz
 from spml.config import DataConfig
 from spml.data.benchmarks import prepare
 from spml.data.readers import manifest, read
-from spml.data.readers.manifest import digest
 from spml.errors import InputError
+from spml.files import json_sha256
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +34,7 @@ def edited(root, tmp_path):
         content = json.loads((root / "spml-voc2012.json").read_text())
         content = change(content) or content
         if seal:
-            content["sha256"] = digest(content)
+            content["sha256"] = json_sha256(content)
         path = root / "edited.json"
         path.write_text(json.dumps(content))
         return path

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import torch
@@ -62,6 +63,16 @@ class _FullLabels(Objective):
     def forward(self, outputs: Outputs, batch: Batch) -> dict[str, Tensor]:
         truth = (batch.target == 1).to(outputs.logits.dtype)
         return {"loss": functional.binary_cross_entropy_with_logits(outputs.logits, truth)}
+
+
+class _Selected(msgspec.Struct):
+    l2: float
+
+
+class _Summary(msgspec.Struct):
+    """The part of summary.json that says how a path was penalised."""
+
+    selected: _Selected
 
 
 class _Piece(NamedTuple):
@@ -181,8 +192,7 @@ def _l2(opened: OpenedRun) -> float:
     """Weight of the squared weights in the loss, which L-BFGS chooses itself."""
     if opened.config.optim.name != LBFGS:
         return opened.config.optim.l2
-    summary = read_json(opened.run.folder / run_files.SUMMARY, dict[str, Any], "Train again.")
-    return float(summary["selected"]["l2"])
+    return read_json(opened.run.folder / run_files.SUMMARY, _Summary, "Train again.").selected.l2
 
 
 def _check_full(opened: OpenedRun, truth: object) -> None:

@@ -15,10 +15,11 @@ from ...data import Dataset, Inputs, Opening, Samples, open_inputs, start_openin
 from ...data.draws import permutation
 from ...errors import InputError
 from ...labels import ObservedLabels
-from ...models import BackboneSpec, Classifier, load_classifier
+from ...models import BackboneSpec, Classifier
 from ...models.spec import NONE
 from ...runs import folder as run_files
 from ...runs.api import Run
+from ...runs.contents import load_model
 from ...runs.evaluate import check_classes
 from ...runs.predict import Engine
 
@@ -56,7 +57,7 @@ def open_runs(folders: Sequence[str | Path]) -> list[OpenedRun]:
     last = [path.resolve().name for path in paths]
     runs = []
     for path, name in zip(paths, last, strict=True):
-        classifier, card = load_classifier(path)
+        classifier, card = load_model(path)
         config = read_yaml(path / run_files.CONFIG)
         runs.append(
             OpenedRun(

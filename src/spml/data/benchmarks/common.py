@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...errors import InputError
-from ...files import write_text
+from ...files import json_sha256, write_text
 from ...labels import ObservedLabels
 from ..hiding.protocol import protocol_observed, protocol_split
-from ..readers.manifest import FORMAT, PARTS, digest, image_paths
+from ..readers.manifest import FORMAT, PARTS, image_paths
 from ..safe import is_file
 from .download import Archive, Report
 
@@ -163,7 +163,7 @@ def write_manifest(benchmark: Benchmark, root: Path, official: Official, report:
         "statistics": statistics,
         "notes": notes,
     }
-    content["sha256"] = digest(content)
+    content["sha256"] = json_sha256(content)
     path = manifest_path(root, benchmark)
     write_text(path, json.dumps(content, separators=(",", ":")) + "\n")
     for note in notes:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import re
 from collections.abc import Sequence
@@ -17,6 +15,7 @@ import numpy.typing as npt
 
 from ...config import DataConfig
 from ...errors import InputError
+from ...files import json_sha256
 from ...labels import ObservedLabels
 from ..hiding.protocol import observed_labels
 from ..records import Records
@@ -69,13 +68,6 @@ def is_manifest(path: Path) -> bool:
         return False
 
 
-def digest(content: dict[str, Any]) -> str:
-    """Compute the SHA-256 of a manifest without its field `sha256`, independent of the layout of its JSON."""
-    rest = {key: value for key, value in content.items() if key != "sha256"}
-    text = json.dumps(rest, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
 def _recognises(source: Source) -> bool:
     return source.suffix == ".json" and is_manifest(source.path)
 
@@ -99,7 +91,7 @@ def read_manifest(path: Path, config: DataConfig) -> Records:
             f"{FORMAT!r}. Write it again with spml data prepare."
         )
     try:
-        if content.get("sha256") != digest(content):
+        if content.get("sha256") != json_sha256(content):
             raise ValueError("its content does not have the SHA-256 that it states")
         manifest = msgspec.convert(content, Manifest)
         labels, observed, split = _arrays(manifest)

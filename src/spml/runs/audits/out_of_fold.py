@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from ... import models
 from ...config import Config, DataConfig, read_yaml
 from ...data import Dataset, Inputs, Samples, start_opening
 from ...data.dataset import ImageInputs
@@ -21,11 +20,11 @@ from ...labels import ObservedLabels
 from .. import folder as run_files
 from ..api import Run
 from ..console import Console
+from ..contents import load_model, read_summary
 from ..fine_tune import HEAD, TUNED
 from ..held_out import read_held_out
 from ..predict import Engine, check_kind
 from ..resolve import Resolved, resolve
-from ..summary import read_summary
 from .refits import SolvedHead, draw_folds, train_folds
 
 SOLVED_FOLDS = 5
@@ -74,7 +73,7 @@ class TrainedRun:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.model, card = models.load_classifier(folder)
+        self.model, card = load_model(folder)
         self.run = Run(folder, self.model, card)
         if not (folder / run_files.CONFIG).is_file():
             raise InputError(

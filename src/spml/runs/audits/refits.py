@@ -24,11 +24,11 @@ from .. import folder as run_files
 from ..api import load
 from ..build import Build, frozen_features, make_backbone, start_objective
 from ..console import Console
+from ..contents import read_summary
 from ..held_out import read_held_out
 from ..init_from import Start
 from ..predict import Engine
 from ..resolve import Resolved
-from ..summary import read_summary
 from ..train import run_training
 
 Rows = npt.NDArray[np.int64]

@@ -1,0 +1,112 @@
+"""Content of model.json and summary.json, checked where a run is read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from .. import models
+from ..errors import InputError
+from ..parsing import parse_json
+from . import folder as run_files
+
+_Positive = Annotated[float, msgspec.Meta(gt=0)]
+
+
+class _Method(msgspec.Struct):
+    name: str
+
+
+class _Threshold(msgspec.Struct):
+    """One threshold for all classes; runs of early versions have no curve."""
+
+    logit: float
+    labels_per_sample: _Positive
+    source: str
+    curve: Annotated[list[tuple[_Positive, float]], msgspec.Meta(min_length=1)] | None = None
+
+    def __post_init__(self) -> None:
+        labels = [point[0] for point in self.curve or ()]
+        if labels != sorted(labels):
+            raise ValueError("the numbers of labels per sample must rise - at `$.threshold.curve`")
+
+
+class _Card(msgspec.Struct):
+    """What a run adds to the description of a model in model.json, and how others read it."""
+
+    classes: list[str]
+    method: _Method
+    threshold: _Threshold
+    thresholds: str | None = None
+    without_positives: list[str] = []
+
+    def __post_init__(self) -> None:
+        known = set(self.classes)
+        for position, name in enumerate(self.without_positives):
+            if name not in known:
+                raise ValueError(f"there is no class {name!r} - at `$.without_positives[{position}]`")
+
+
+class _Selected(msgspec.Struct):
+    metric: str
+    mean_labels: float | None = None
+    penalty: float | Literal["infinity"] | None = None
+
+
+class _Data(msgspec.Struct):
+    fingerprint: str
+
+
+class _Candidate(msgspec.Struct):
+    run: str
+    kept: bool
+
+
+class _Summary(msgspec.Struct):
+    """What others read of summary.json."""
+
+    selected: _Selected
+    validation: dict[str, Any]
+    data: _Data
+    test: dict[str, float] | None = None
+    candidates: list[_Candidate] = []
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.validation.get(self.selected.metric), (int, float)):
+            raise ValueError(f"there is no number of {self.selected.metric!r} - at `$.validation`")
+
+
+def read_summary(folder: Path) -> dict[str, Any]:
+    """Read the summary of a finished run.
+
+    Raises:
+        InputError: It is missing, is not JSON, or lacks what every summary has; the message names the field.
+    """
+    path = folder / run_files.SUMMARY
+    try:
+        summary: dict[str, Any] = parse_json(path.read_bytes())
+        msgspec.convert(summary, _Summary)
+        return summary
+    except (OSError, ValueError) as error:
+        raise InputError(
+            f"{path}: can't be read ({error}). Name the folder of a finished run, or train it again."
+        ) from error
+
+
+def load_model(folder: Path) -> tuple[models.Classifier, dict[str, Any]]:
+    """Load the model in the folder of a run.
+
+    Returns:
+        Classifier in evaluation mode on the CPU, and the content of model.json.
+
+    Raises:
+        InputError: The folder holds no finished run, or a file is damaged.
+    """
+    classifier, card = models.load_classifier(folder)
+    try:
+        msgspec.convert(card, _Card)
+    except ValueError as error:
+        raise InputError(f"{folder / run_files.MODEL[1]}: damaged: {error}. Train again.") from error
+    return classifier, card

@@ -1,0 +1,81 @@
+"""Every damaged bit of a file that carries a checksum is noticed."""
+
+from __future__ import annotations
+
+import json
+import random
+import zlib
+
+import pytest
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+
+from spml.engine.checksum import BLANK, has_checksum, write_checked
+from spml.errors import SpmlError
+
+
+def content(about=BLANK):
+    return save({"a": torch.arange(6.0)}, {"about": json.dumps({"checksum": about, "names": ["b", "c"]})})
+
+
+def test_the_checksum_is_that_of_the_file_with_a_blank_in_its_place(tmp_path):
+    path = tmp_path / "x.safetensors"
+    write_checked(path, content())
+    with safe_open(path, framework="pt") as stored:
+        checksum = json.loads(stored.metadata()["about"])["checksum"]
+        assert stored.get_tensor("a").tolist() == [0, 1, 2, 3, 4, 5]
+    assert checksum == f"crc32:{zlib.crc32(content()):08x}"
+    assert path.read_bytes().replace(checksum.encode(), BLANK.encode()) == content()
+    assert has_checksum(path)
+    assert [file.name for file in tmp_path.iterdir()] == ["x.safetensors"]
+
+
+def test_a_file_without_a_checksum_is_told_from_a_damaged_one(tmp_path):
+    path = tmp_path / "x.safetensors"
+    path.write_bytes(content("none"))
+    assert not has_checksum(path)
+    path.write_bytes(content())  # was never filled in
+    with pytest.raises(ValueError, match="its content does not match its checksum"):
+        has_checksum(path)
+
+
+def test_each_bit_counts(tmp_path):
+    path = tmp_path / "x.safetensors"
+    write_checked(path, content())
+    data = path.read_bytes()
+    for bit in range(8 * len(data)):
+        damaged = bytearray(data)
+        damaged[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(damaged)
+        try:
+            checked = has_checksum(path)
+        except ValueError:
+            continue
+        # The text that announces the checksum is damaged, so that it is not found: the reader misses it.
+        assert not checked
+
+
+def test_cut_files_are_noticed(tmp_path):
+    path = tmp_path / "x.safetensors"
+    write_checked(path, content())
+    data, moments = path.read_bytes(), random.Random(0)
+    for size in [len(data) - 1, *(moments.randrange(len(data)) for _ in range(20))]:
+        path.write_bytes(data[:size])
+        with pytest.raises((ValueError, SafetensorError)):
+            assert has_checksum(path) or safe_open(path, framework="pt")
+
+
+def test_a_full_disk_leaves_what_was_there(tmp_path, monkeypatch):
+    path = tmp_path / "x.safetensors"
+    write_checked(path, content())
+    before = path.read_bytes()
+
+    def full(fd):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("spml.files.os.fsync", full)
+    with pytest.raises(SpmlError, match=r"No space left on device.*untouched"):
+        write_checked(path, content())
+    assert path.read_bytes() == before
+    assert [file.name for file in tmp_path.iterdir()] == ["x.safetensors"]
