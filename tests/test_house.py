@@ -132,7 +132,7 @@ def test_nothing_is_executed_from_files():
 
 def test_what_others_wrote_is_parsed_in_one_place():
     """`parsing` knows the limits. The readers of data have their own for typed documents."""
-    own = {"parsing.py", "data/readers/documents.py", "bench/yaml_lines.py"}
+    own = {"parsing.py", "data/readers/documents.py"}
     parsers = {"json.load", "json.loads", "yaml.load", "yaml.safe_load"}
     found = {
         str(path.relative_to(SOURCE))

@@ -18,9 +18,10 @@ if TYPE_CHECKING:
     from .labels import ObservedLabels
     from .methods.base import Objective
     from .methods.registry import register
-    from .runs.api import Run, load, train
+    from .runs.api import load, train
     from .runs.compare import compare
     from .runs.predict import Predictions
+    from .runs.run import Run
     from .testing import check_objective
     from .version import __version__
 
@@ -30,7 +31,7 @@ _WHERE = {
     "Objective": "methods.base",
     "ObservedLabels": "labels",
     "Predictions": "runs.predict",
-    "Run": "runs.api",
+    "Run": "runs.run",
     "SpmlError": "errors",
     "__version__": "version",
     "check_objective": "testing",

@@ -19,9 +19,9 @@ from spml.data import open_dataset
 from spml.engine import make_fabric
 from spml.engine.loop import Trainer
 from spml.errors import InputError
-from spml.runs.api import Engine
 from spml.runs.build import Build, make_backbone, start_objective
 from spml.runs.console import Console
+from spml.runs.predict import Engine
 from spml.runs.recording import Recorder, choose_samples, read_recording
 from spml.runs.resolve import open_for_backbone, resolve
 from spml.runs.train import run_training

@@ -14,7 +14,7 @@ from ..errors import InputError
 from .evaluate import add_engine_arguments
 
 if TYPE_CHECKING:
-    from ..runs.api import Run
+    from ..runs.run import Run
 
 _SHEET = "sample.csv"
 

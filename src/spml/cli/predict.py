@@ -15,9 +15,9 @@ from .evaluate import add_engine_arguments
 
 if TYPE_CHECKING:
     from ..data import Inputs
-    from ..runs.api import Run
     from ..runs.predict import Engine
     from ..runs.prediction_files import Format
+    from ..runs.run import Run
 
 _FORMATS = ("csv", "jsonl", "parquet")
 

@@ -12,7 +12,7 @@ from .resolve import check_mean_labels
 from .thresholds import read_thresholds
 
 if TYPE_CHECKING:
-    from .api import Run
+    from .run import Run
 
 GLOBAL = "global"
 """One threshold for all classes, in place of thresholds.json."""

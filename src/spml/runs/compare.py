@@ -9,11 +9,12 @@ from typing import Any
 
 from ..config import DataConfig
 from ..errors import InputError
-from .api import Run, data_config, load
+from .api import load
 from .common_classes import UnknownClasses
 from .console import Console
 from .evaluate import evaluate
 from .predict import Engine
+from .run import Run, data_config
 
 
 def compare(

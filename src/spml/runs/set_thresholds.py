@@ -33,8 +33,8 @@ from .thresholds import (
 )
 
 if TYPE_CHECKING:
-    from .api import Run
     from .predict import Engine
+    from .run import Run
 
 
 def set_thresholds(

@@ -18,10 +18,10 @@ from ...labels import ObservedLabels
 from ...models import BackboneSpec, Classifier
 from ...models.spec import NONE
 from ...runs import folder as run_files
-from ...runs.api import Run
 from ...runs.contents import load_model
 from ...runs.evaluate import check_classes
 from ...runs.predict import Engine
+from ...runs.run import Run
 
 Ternary = npt.NDArray[np.int8]
 

@@ -24,8 +24,8 @@ from ..held_out import HeldOut
 from .names import names_in_training
 
 if TYPE_CHECKING:
-    from ..api import Run
     from ..predict import Engine
+    from ..run import Run
 
 
 class Audited(NamedTuple):

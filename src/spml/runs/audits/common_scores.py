@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ...errors import InputError
-from ..api import Run
 from ..common_classes import columns_of
 from ..evaluate import check_classes
 from ..held_out import read_held_out
+from ..run import Run
 
 
 class CommonScores(NamedTuple):

@@ -18,13 +18,13 @@ from ...data.phrases import counted
 from ...errors import InputError, SpmlError
 from ...labels import ObservedLabels
 from .. import folder as run_files
-from ..api import Run
 from ..console import Console
 from ..contents import load_model, read_summary
 from ..fine_tune import HEAD, TUNED
 from ..held_out import read_held_out
 from ..predict import Engine, check_kind
 from ..resolve import Resolved, resolve
+from ..run import Run
 from .refits import SolvedHead, draw_folds, train_folds
 
 SOLVED_FOLDS = 5

@@ -16,9 +16,9 @@ from ...config import DataConfig
 from ...data.phrases import counted
 from ...decisions import Priors, fit_calibration, priors_from_shares
 from ...errors import InputError
-from ..api import Run
 from ..common_classes import common_classes
 from ..resolve import check_mean_labels
+from ..run import Run
 from .common_scores import CommonScores, read_common_scores
 
 

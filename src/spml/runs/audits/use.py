@@ -16,11 +16,11 @@ from ...files import sha256_file, write_json
 from ...locks import Report, only_writer
 from ...version import __version__
 from .. import folder as run_files
-from ..api import Run
 from ..common_classes import columns_of
 from ..evaluate import check_classes
 from ..held_out import HeldOut, read_held_out
 from ..predict import Engine
+from ..run import Run
 from ..thresholds import decide_thresholds, evidence_from_audit, write_thresholds
 from .answers import Audited, audited_scores, read_audited
 from .common_scores import read_common_scores

@@ -1,0 +1,387 @@
+"""A trained run: predict, evaluate, decide."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .. import models
+from ..config import Config, DataConfig, from_dict, read_yaml
+from ..data import Inputs, Samples, list_inputs
+from ..data.open import note_unreadable
+from ..decisions import Calibration, Decision, Policy, read_target
+from ..engine import make_fabric
+from ..errors import InputError, SpmlError, nearest
+from . import folder as runfolder
+from .choose_cut import choose_cut
+from .common_classes import UnknownClasses
+from .console import Console
+from .evaluate import evaluate, of_one
+from .predict import Batch, Engine, Predictions, check_kind, find_features, predict_batches
+from .set_thresholds import set_thresholds
+from .thresholds import read_thresholds
+
+
+class Run:
+    """A trained model with its classes and its threshold.
+
+    Attributes:
+        folder: Folder of the run.
+        classes: Class names, in the order of the columns of scores.
+        threshold: Logit at which the model predicted K labels per validation sample: one threshold for all
+            classes, where `thresholds` is not used.
+        card: Content of model.json.
+    """
+
+    def __init__(self, folder: Path, classifier: models.Classifier, card: dict[str, Any]) -> None:
+        self.folder, self.card, self._classifier = folder, card, classifier
+        self.classes: tuple[str, ...] = tuple(card["classes"])
+        self.threshold = float(card["threshold"]["logit"])
+
+    @property
+    def model(self) -> str:
+        """SHA-256 of the weights."""
+        return str(self.card["weights_sha256"])
+
+    @cached_property
+    def thresholds(self) -> Policy | None:
+        """Thresholds of the classes, in thresholds.json; None for a run of an earlier version.
+
+        Raises:
+            InputError: The file is missing, damaged, or of another model.
+        """
+        path = self.folder / runfolder.THRESHOLDS
+        if not path.is_file() and "thresholds" not in self.card:
+            return None
+        return read_thresholds(path, self.classes, self.model)
+
+    @property
+    def trained_on(self) -> str:
+        """Path of the training data as the user stated it; empty if the run does not record it."""
+        return self.config.data.path if self.config else ""
+
+    @cached_property
+    def config(self) -> Config | None:
+        """Settings of the training; None if the run does not record them."""
+        path = self.folder / runfolder.CONFIG
+        return read_yaml(path) if path.is_file() else None
+
+    @property
+    def spec(self) -> models.BackboneSpec:
+        """Backbone, and how images are prepared for it."""
+        return self._classifier.spec
+
+    def predict(
+        self,
+        paths: str | Path | Sequence[str | Path],
+        *,
+        batch_size: int = 64,
+        workers: int = -1,
+        device: str = "auto",
+        console: Console | None = None,
+        cache: str | None = None,
+        **decision: Any,
+    ) -> Predictions:
+        """Predict scores and labels of images, folders of images (searched recursively) or feature files.
+
+        Args:
+            paths: One path or several; tables (CSV, TSV, Parquet) with a column of file names, too.
+            batch_size: Samples per step.
+            workers: Number of processes that decode images; -1 = one per core, at most 8.
+            device: `auto`, `cpu`, `cuda` or `mps`.
+            console: Shows progress; None = no progress is shown.
+            cache: Folder for the features of a frozen backbone, or `none` to keep none; None = where the run
+                keeps those of its training samples.
+            decision: Arguments of `decision`, such as `top_k=3`.
+
+        Raises:
+            InputError: A path is missing, nothing can be read, or features have another width.
+        """
+        paths = [paths] if isinstance(paths, (str, Path)) else list(paths)
+        engine = Engine(batch_size, workers, device, console, cache)
+        decide = self.decision(**decision)
+        ids, inputs = self.list_inputs([str(path) for path in paths])
+        batches = list(self.stream(inputs, engine))
+        skipped = {row: reason for batch in batches for row, reason in batch.unreadable.items()}
+        everything = Batch(
+            len(ids),
+            np.concatenate([batch.rows for batch in batches]),
+            np.concatenate([batch.logits for batch in batches]),
+            skipped,
+        )
+        return replace(self.labelled(ids, everything, decide), notes=self.notes(ids, skipped))
+
+    def list_inputs(self, paths: Sequence[str], images: str | None = None) -> tuple[tuple[str, ...], Inputs]:
+        """Find samples to predict, as `spml.data.list_inputs` does, and prepare them for the backbone.
+
+        Raises:
+            InputError: A path is missing or nothing is found.
+        """
+        spec = self.spec
+        config = DataConfig(images=images)
+        return list_inputs(paths, config, size=spec.size, interpolation=spec.interpolation)
+
+    def stream(self, inputs: Inputs, engine: Engine, start: int = 0) -> Iterator[Batch]:
+        """Compute logits batch by batch, and look up the features of a frozen backbone.
+
+        Args:
+            inputs: Samples. Image files need not have been checked.
+            engine: Settings of prediction.
+            start: First sample, a multiple of the batch size.
+
+        Raises:
+            InputError: The samples have another kind or width than the model takes, or a setting is wrong.
+        """
+        engine.check()
+        check_kind(self.folder, self._classifier, inputs)
+        console = engine.console or Console(silent=True)
+        fabric = make_fabric(engine.device)
+        model = self._classifier.to(fabric.device)
+        with ExitStack() as stack:
+            kept = find_features(self.folder, self.config, model.backbone, inputs, engine.cache, console.line)
+            if kept:
+                stack.enter_context(kept.store)
+            advance = stack.enter_context(console.progress(len(inputs), "predicting"))
+            advance(start)
+            done = start
+            for batch in predict_batches(model, inputs, fabric, engine, start=start, kept=kept):
+                advance(batch.end - done)
+                done = batch.end
+                yield batch
+
+    def labelled(self, ids: Sequence[str], batch: Batch, decision: Decision) -> Predictions:
+        """Predictions of a batch of `stream`; `ids` are the names of all samples."""
+        return Predictions(
+            tuple(ids[row] for row in batch.rows.tolist()),
+            self.classes,
+            self.probabilities(batch.logits),
+            self._labels(batch.logits, decision),
+            probabilities=self.calibrated(batch.logits),
+        )
+
+    def notes(self, ids: tuple[str, ...], skipped: dict[int, str]) -> tuple[str, ...]:
+        """Remarks on images that were left out, and on classes that are never predicted.
+
+        Raises:
+            InputError: All images were left out.
+        """
+        never = ", ".join(self.card.get("without_positives", ()))
+        unseen = (f"Never predicted, because no training sample had it: {never}.",) if never else ()
+        return (*note_unreadable(ids, skipped), *unseen)
+
+    def evaluate(
+        self,
+        data: str | Path | DataConfig,
+        *,
+        split: str = "test",
+        observed: bool = False,
+        mean_labels: float | None = None,
+        threshold: float | None = None,
+        top_k: int = 0,
+        top1_fallback: bool = False,
+        thresholds: str | Path | float | None = None,
+        unknown_classes: UnknownClasses = "stop",
+        batch_size: int = 64,
+        workers: int = 0,
+        device: str = "auto",
+        console: Console | None = None,
+        **settings: Any,
+    ) -> dict[str, Any]:
+        """Compute metrics on labelled data: full-label metrics if it is fully labelled, else the SP-score.
+
+        Args:
+            data: Path of the data, or a complete `DataConfig`.
+            split: `train`, `val` or `test`.
+            observed: Judge by observed labels alone, even if true labels are available.
+            mean_labels: Mean labels per sample K of the SP-score; if None, 2, or half of fewer than 4
+                classes. On fully labelled data, as in `decision`.
+            threshold, top_k, top1_fallback, thresholds: How labels are predicted on fully labelled data, as
+                in `decision`.
+            unknown_classes: What to do about classes of the data that the model does not know: `stop`, or
+                `leave_out` to evaluate over the others; `left_out` in the result says what was left out.
+            batch_size, workers, device, console: As in `predict`.
+            settings: Fields of `DataConfig`, for example `unlisted="negative"`.
+
+        Returns:
+            A dict that can be written as JSON. Metrics lie in [0, 1]; SP and A exceed 1 where a model does
+            better than K allows for.
+
+        Raises:
+            InputError: The data can't be read, has no such split, has a class that the model does not know,
+                or has no known positive label where it is not fully labelled; or the decision does not suit.
+        """
+        engine = Engine(batch_size, workers, device, console)
+        result = evaluate(
+            {str(self.folder): self},
+            data if isinstance(data, DataConfig) else data_config(data, settings),
+            split=split,
+            observed=observed,
+            mean_labels=mean_labels,
+            decision={
+                "threshold": threshold,
+                "top_k": top_k,
+                "top1_fallback": top1_fallback,
+                "thresholds": thresholds,
+            },
+            predict=lambda run, samples: run.logits(samples, engine),
+            unknown_classes=unknown_classes,
+            intervals=False,
+            report=(console or Console(silent=True)).line,
+        )
+        return of_one(result)
+
+    def set_thresholds(
+        self,
+        data: str | Path | DataConfig | None = None,
+        *,
+        target: str = "f1",
+        per_class: bool = False,
+        audit: str | Path | None = None,
+        mean_labels: float | None = None,
+        batch_size: int = 64,
+        workers: int = -1,
+        device: str = "auto",
+        console: Console | None = None,
+        **settings: Any,
+    ) -> Policy:
+        """Decide thresholds and probabilities again, and write them to thresholds.json and thresholds.png.
+
+        Args:
+            data: Samples with observed labels that decide; None, or the training data, for the held-out
+                scores that the run has kept.
+            target: `f1` (the best of each class), `labels` (K labels per sample, by one threshold),
+                `precision=0.9` or `recall=0.8`.
+            per_class: Reach a precision or recall in each class.
+            audit: Randomly chosen, fully labelled samples, from which K, class priors and probabilities are
+                estimated.
+            mean_labels: Mean labels per sample K.
+            batch_size, workers, device, console: As in `predict`.
+            settings: Fields of `DataConfig`, for example `images="photos"`.
+
+        Returns:
+            The thresholds, which `thresholds` holds from now on.
+
+        Raises:
+            InputError: K is not known, a file does not suit, or a precision is not reached.
+        """
+        if data is not None and not isinstance(data, DataConfig):
+            data = data_config(data, settings)
+        policy = set_thresholds(
+            self,
+            data,
+            read_target(target, per_class=per_class),
+            audit=None if audit is None else Path(audit),
+            images=data.images if data is not None else settings.get("images"),
+            mean_labels=mean_labels,
+            engine=Engine(batch_size, workers, device, console),
+        )
+        self.__dict__ |= {"thresholds": policy, "calibration": policy.calibrated}
+        return policy
+
+    def decision(
+        self,
+        *,
+        mean_labels: float | None = None,
+        threshold: float | None = None,
+        top_k: int = 0,
+        top1_fallback: bool = False,
+        thresholds: str | Path | float | None = None,
+    ) -> Decision:
+        """How logits become labels; by default, by the threshold of each class in `thresholds`.
+
+        Args:
+            mean_labels: Mean labels per sample K: cut where the model predicted K labels per validation
+                sample on average, at one threshold for all classes.
+            threshold: Cut at this score, on the scale of `Predictions.scores`.
+            top_k: Largest number of labels of a sample. Alone, exactly the `top_k` highest scores are
+                predicted.
+            top1_fallback: Predict the label with the highest score where no other is predicted.
+            thresholds: File of thresholds, in place of the run's own; `global` for one threshold for all
+                classes, at the K of training; or a number, which means the same as `threshold`.
+
+        Raises:
+            InputError: Two of `mean_labels`, `threshold` and `thresholds` are given, a value is out of its
+                domain, or the file of thresholds does not suit.
+        """
+        cut = choose_cut(
+            self,
+            mean_labels=mean_labels,
+            threshold=threshold,
+            thresholds=thresholds,
+            top_k=top_k,
+        )
+        unseen = set(self.card.get("without_positives", ()))
+        never = tuple(column for column, name in enumerate(self.classes) if name in unseen)
+        return Decision(cut, top_k, top1_fallback, never)
+
+    @property
+    def log_probabilities(self) -> bool:
+        """Whether logits are logarithms of probabilities that sum to 1 over the classes."""
+        return bool(self._classifier.top.scores == models.LOG_SOFTMAX)
+
+    def columns(self, path: str, classes: tuple[str, ...]) -> npt.NDArray[np.int64]:
+        """Column of the model for each class of a data set.
+
+        Raises:
+            InputError: The model does not know a class.
+        """
+        position = {name: column for column, name in enumerate(self.classes)}
+        for name in classes:
+            if name not in position:
+                raise InputError(
+                    f"{path}: has the class {name!r}, which the model in {self.folder} does not know. "
+                    f"{nearest(name, position)}"
+                )
+        return np.asarray([position[name] for name in classes], np.int64)
+
+    def logits(self, samples: Samples, engine: Engine) -> npt.NDArray[np.float32]:
+        """Compute the logits (N, C) of samples.
+
+        Raises:
+            InputError: The samples have another kind or width than the model takes, or a setting is wrong.
+        """
+        parts = []
+        for batch in self.stream(samples.inputs, engine):
+            for row, reason in batch.unreadable.items():
+                raise SpmlError(
+                    f"{samples.ids[row]}: {reason}. It could be read when the data was opened; do not change "
+                    "the data during a run."
+                )
+            parts.append(batch.logits)
+        return np.concatenate(parts)
+
+    def probabilities(self, logits: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+        """Turn what `logits` returned into scores, float32 in [0, 1], as `Predictions` describes them."""
+        return models.probabilities(logits, self._classifier.top.scores)
+
+    @cached_property
+    def calibration(self) -> Calibration | None:
+        """Map from logits to probabilities, in thresholds.json; None where K is not known.
+
+        Raises:
+            InputError: The file is damaged, or of another model.
+        """
+        if not (self.folder / runfolder.THRESHOLDS).is_file() or self.thresholds is None:
+            return None
+        return self.thresholds.calibrated
+
+    def calibrated(self, logits: npt.NDArray[np.float32]) -> npt.NDArray[np.float32] | None:
+        """Calibrated probabilities of logits of any shape; None where K is not known."""
+        return None if self.calibration is None else self.calibration(logits).astype(np.float32)
+
+    def _labels(self, logits: npt.NDArray[np.float32], decision: Decision) -> list[list[str]]:
+        order = np.argsort(-logits, axis=1, kind="stable")
+        chosen = np.take_along_axis(decision(logits), order, axis=1)
+        return [[self.classes[c] for c in ranked[marks]] for ranked, marks in zip(order, chosen, strict=True)]
+
+
+def data_config(path: str | Path, settings: dict[str, Any]) -> DataConfig:
+    """Settings of data from its path and fields of `DataConfig` by name."""
+    return from_dict({"data": {**settings, "path": str(path)}}).data
