@@ -109,7 +109,7 @@ def _train(config: Config, folder: Path, resume: bool, console: Console, open_da
         def train(part: Config, goes_on: bool) -> None:
             run_training(part, resume=goes_on, overwrite=not goes_on, console=console, open_data=open_data)
 
-        return fine_tune(config, folder, resume=resume, train=train, console=console)
+        return fine_tune(config, folder, data.classes, resume=resume, train=train, console=console)
     recorded = choose_samples(config.record_samples, data) if config.record == "scores" else {}
     for note in run.notes:
         console.line(f"note: {note}.")
