@@ -286,7 +286,7 @@ def test_a_small_lead_is_not_trusted(tmp_path, gain, kept):
 
     config = from_dict({"method": "auto", "model": {"frozen": "no"}})
     console = Console(silent=True)
-    fine_tune.fine_tune(config, tmp_path / "run", resume=False, train=train, console=console)
+    fine_tune.fine_tune(config, tmp_path / "run", tuple("abcd"), resume=False, train=train, console=console)
     summary = summary_of(tmp_path / "run")
     assert [part["run"] for part in summary["candidates"] if part["kept"]] == [kept]
     if gain == 0.1:  # ahead, but not far enough
@@ -296,5 +296,7 @@ def test_a_small_lead_is_not_trusted(tmp_path, gain, kept):
 def test_two_runs_are_made_on_one_device(tmp_path):
     config = from_dict({"method": "auto", "model": {"frozen": "no"}, "devices": 2})
     with pytest.raises(InputError, match="on one device only, but --devices is 2"):
-        fine_tune.fine_tune(config, tmp_path / "run", resume=False, train=None, console=Console(silent=True))
+        fine_tune.fine_tune(
+            config, tmp_path / "run", (), resume=False, train=None, console=Console(silent=True)
+        )
     assert not (tmp_path / "run").exists()

@@ -9,6 +9,7 @@ import msgspec
 
 from .. import models
 from ..errors import InputError
+from ..files import check_json_sha256
 from . import folder as run_files
 
 _Positive = Annotated[float, msgspec.Meta(gt=0)]
@@ -77,13 +78,15 @@ class _Summary(msgspec.Struct):
             raise ValueError(f"there is no number of {self.selected.metric!r} - at `$.validation`")
 
 
-def check_summary(summary: object) -> None:
+def check_summary(summary: dict[str, Any]) -> None:
     """Check the content of summary.json.
 
     Raises:
-        ValueError: A field is missing or has another type; the message names it.
+        ValueError: A field is missing or has another type, and the message names it; or the content does not
+            have the SHA-256 that it states.
     """
     msgspec.convert(summary, _Summary)
+    check_json_sha256(summary)
 
 
 def load_model(folder: Path) -> tuple[models.Classifier, dict[str, Any]]:

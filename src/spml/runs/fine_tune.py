@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 from ..config import Config, to_yaml
 from ..engine.resume import check_classes
 from ..errors import InputError
-from ..files import write_json, write_text, write_with
+from ..files import write_checked_json, write_text, write_with
 from ..metrics import compare_ranks, observed_ranks
 from . import folder as run_files
 from . import recipes
@@ -121,7 +121,8 @@ def fine_tune(
         {"run": name, metric: scores[name], "test": summaries[name]["test"], "kept": name == chosen}
         for name in summaries
     ]
-    write_json(folder / run_files.SUMMARY, {**summaries[chosen], "candidates": candidates, "lead_z": z})
+    summary = {**summaries[chosen], "candidates": candidates, "lead_z": z}
+    write_checked_json(folder / run_files.SUMMARY, summary)
     told = ", ".join(f"{name} {100 * score:.2f}" for name, score in scores.items())
     lead = "" if z is None else f" (z = {z:.1f}; above {TRUSTED:g} is trusted)"
     console.line(f"{metric}: {told}{lead}; kept: {chosen}\n{folder}: done")
