@@ -189,6 +189,11 @@ def json_sha256(content: Mapping[str, Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+def write_checked_json(path: Path, content: Mapping[str, Any]) -> None:
+    """Write a JSON object as `write_json` does, with its SHA-256 in the field `sha256`."""
+    write_json(path, {**content, "sha256": json_sha256(content)})
+
+
 def check_json_sha256(content: Mapping[str, Any]) -> None:
     """Check a JSON object against its field `sha256`, if it has one: files of earlier versions have none.
 

@@ -26,7 +26,8 @@ NO_NUMBERS = {
     "runs/contents.py",
     "runs/divergence.py", "runs/evaluate.py", "runs/fine_tune.py", "runs/folder.py",
     "runs/full_labels.py", "runs/held_out.py", "runs/predict.py", "runs/recording.py",
-    "runs/set_thresholds.py", "runs/solver_checks.py", "runs/summary.py", "runs/tensor_files.py",
+    "runs/run.py", "runs/set_thresholds.py", "runs/solver_checks.py", "runs/summary.py",
+    "runs/tensor_files.py",
     "runs/thresholds.py", "runs/train.py", "version.py",
 }  # fmt: skip
 """Modules that `bench/run.py` reaches and that change no number of a run. Settings and the content of the

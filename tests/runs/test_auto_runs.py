@@ -281,12 +281,13 @@ def test_a_small_lead_is_not_trusted(tmp_path, gain, kept):
             "selected": {"metric": "val/SP", "mean_labels": 1.0},
             "validation": {"val/SP": sp_score(scores, index, 1.0).score},
             "test": None,
+            "data": {"fingerprint": "of all samples"},
         }
         (own / "summary.json").write_text(json.dumps(summary))
 
     config = from_dict({"method": "auto", "model": {"frozen": "no"}})
     console = Console(silent=True)
-    fine_tune.fine_tune(config, tmp_path / "run", resume=False, train=train, console=console)
+    fine_tune.fine_tune(config, tmp_path / "run", tuple("abcd"), resume=False, train=train, console=console)
     summary = summary_of(tmp_path / "run")
     assert [part["run"] for part in summary["candidates"] if part["kept"]] == [kept]
     if gain == 0.1:  # ahead, but not far enough
@@ -296,5 +297,7 @@ def test_a_small_lead_is_not_trusted(tmp_path, gain, kept):
 def test_two_runs_are_made_on_one_device(tmp_path):
     config = from_dict({"method": "auto", "model": {"frozen": "no"}, "devices": 2})
     with pytest.raises(InputError, match="on one device only, but --devices is 2"):
-        fine_tune.fine_tune(config, tmp_path / "run", resume=False, train=None, console=Console(silent=True))
+        fine_tune.fine_tune(
+            config, tmp_path / "run", (), resume=False, train=None, console=Console(silent=True)
+        )
     assert not (tmp_path / "run").exists()

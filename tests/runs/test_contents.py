@@ -10,6 +10,7 @@ import torch
 import spml
 from spml.config import ModelConfig
 from spml.errors import InputError
+from spml.files import write_checked_json
 from spml.models import Classifier, Top, build_backbone, save_classifier
 from spml.runs.contents import read_summary
 from tests.models.conftest import GREY, describe
@@ -96,6 +97,16 @@ SUMMARY = {
     "data": {"fingerprint": "0123"},
     "candidates": [{"run": "head", "kept": True}],
 }
+
+
+def test_a_summary_that_was_damaged_is_refused(tmp_path):
+    path = tmp_path / "summary.json"
+    write_checked_json(path, SUMMARY)
+    written = json.loads(path.read_text())
+    assert read_summary(tmp_path) == written
+    path.write_text(json.dumps({**written, "test": {"mAP": 0.9}}))
+    with pytest.raises(InputError, match="its content does not have the SHA-256 that it states"):
+        read_summary(tmp_path)
 
 
 @pytest.mark.parametrize(

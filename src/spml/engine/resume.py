@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..data.phrases import class_differences
@@ -51,7 +52,13 @@ def resume_training(trainer: Trainer) -> None:
     checkpoint = load_checkpoint(folder, trainer.report)
     try:
         # Checkpoints of earlier versions name no classes.
-        _check_data(trainer, checkpoint["identity"], checkpoint.get("classes", trainer.classes))
+        check_classes(folder, checkpoint.get("classes", trainer.classes), trainer.classes)
+        if checkpoint["identity"] != trainer.identity:
+            raise InputError(
+                f"{folder}: can't be resumed, because the data changed since this run was started (its "
+                "samples or labels, or the run that it started from). Restore it, or start again with "
+                "--overwrite."
+            )
         _set_state(trainer, checkpoint)
     except (LookupError, TypeError, ValueError, AttributeError, RuntimeError) as error:
         if isinstance(error, InputError):
@@ -62,19 +69,21 @@ def resume_training(trainer: Trainer) -> None:
         ) from error
 
 
-def _check_data(trainer: Trainer, identity: str, classes: Sequence[str]) -> None:
-    """Refuse to go on with other data or other names of classes than a run was started with."""
-    if list(classes) != list(trainer.classes):
+def check_classes(folder: Path, before: Sequence[str], now: Sequence[str]) -> None:
+    """Check that the classes of a run that is resumed still have their names.
+
+    Args:
+        folder: Folder of the run.
+        before: Class names when the run was started.
+        now: Class names of the data.
+
+    Raises:
+        InputError: They have other names; the message states them.
+    """
+    if list(now) != list(before):
         raise InputError(
-            f"{trainer.folder}: can't be resumed, because the class names changed since this run was "
-            f"started: {class_differences(trainer.classes, classes)}. Restore them, or start again with "
-            "--overwrite."
-        )
-    if identity != trainer.identity:
-        raise InputError(
-            f"{trainer.folder}: can't be resumed, because the data changed since this run was started (its "
-            "samples or labels, or the run that it started from). Restore it, or start again with "
-            "--overwrite."
+            f"{folder}: can't be resumed, because the class names changed since this run was started: "
+            f"{class_differences(now, before)}. Restore them, or start again with --overwrite."
         )
 
 

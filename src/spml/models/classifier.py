@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from ..data.safe import CONTROL, quote
 from ..errors import InputError
-from ..files import check_json_sha256, json_sha256, sha256_file, write_bytes, write_json
+from ..files import check_json_sha256, sha256_file, write_bytes, write_checked_json
 from ..methods.base import Outputs
 from .backbones import Backbone, check_fit, create_backbone
 from .heads import LINEAR
@@ -141,8 +141,7 @@ def save_classifier(folder: Path, classifier: Classifier, spec: BackboneSpec, ca
         "backbone": asdict(spec),
         "top": classifier.top.settings(),
     }
-    content = {**card, **model}
-    write_json(folder / CARD, {**content, "sha256": json_sha256(content)})
+    write_checked_json(folder / CARD, {**card, **model})
 
 
 def load_classifier(folder: Path) -> tuple[Classifier, dict[str, Any]]:

@@ -9,6 +9,7 @@ import msgspec
 
 from .. import models
 from ..errors import InputError
+from ..files import check_json_sha256
 from ..parsing import parse_json
 from . import folder as run_files
 
@@ -82,12 +83,14 @@ def read_summary(folder: Path) -> dict[str, Any]:
     """Read the summary of a finished run.
 
     Raises:
-        InputError: It is missing, is not JSON, or lacks what every summary has; the message names the field.
+        InputError: It is missing, is not JSON, lacks what every summary has, in which case the message names
+            the field, or does not have the SHA-256 that it states.
     """
     path = folder / run_files.SUMMARY
     try:
         summary: dict[str, Any] = parse_json(path.read_bytes())
         msgspec.convert(summary, _Summary)
+        check_json_sha256(summary)
         return summary
     except (OSError, ValueError) as error:
         raise InputError(

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from ..config import Config, to_yaml
+from ..engine.resume import check_classes
 from ..errors import InputError
-from ..files import write_json, write_text, write_with
+from ..files import write_checked_json, write_text, write_with
 from ..metrics import compare_ranks, observed_ranks
 from . import folder as run_files
 from . import recipes
 from .console import Console
-from .contents import read_summary
+from .contents import load_model, read_summary
 from .held_out import read_held_out
 
 HEAD, TUNED = "head", "fine-tuned"
@@ -38,7 +39,9 @@ Train = Callable[[Config, bool], None]
 """Trains a run in the folder that the configuration names, or goes on with it."""
 
 
-def fine_tune(config: Config, folder: Path, *, resume: bool, train: Train, console: Console) -> Path:
+def fine_tune(
+    config: Config, folder: Path, classes: Sequence[str], *, resume: bool, train: Train, console: Console
+) -> Path:
     """Train the two runs in folders of their own, and copy one of them: the network if it is clearly better.
 
     Both are scored on the same validation samples, which neither was fitted to: the head by members that were
@@ -50,6 +53,7 @@ def fine_tune(config: Config, folder: Path, *, resume: bool, train: Train, conso
     Args:
         config: Resolved settings with method `auto` and a backbone that is not frozen.
         folder: Folder of the run.
+        classes: Class names of the data.
         resume: Go on with what the folder holds.
         train: Trains one of the two.
         console: Shows progress.
@@ -58,7 +62,8 @@ def fine_tune(config: Config, folder: Path, *, resume: bool, train: Train, conso
         The folder.
 
     Raises:
-        InputError: More than one device is asked for; nothing was written.
+        InputError: More than one device is asked for, or what the folder holds has other class names or is
+            damaged; nothing was written.
         SpmlError: A training failed, or a file could not be written.
     """
     if config.devices > 1:
@@ -94,7 +99,9 @@ def fine_tune(config: Config, folder: Path, *, resume: bool, train: Train, conso
     summaries = {}
     for name, part in ((HEAD, head), (TUNED, tuned)):
         own = folder / name
-        if not (resume and (own / run_files.SUMMARY).is_file()):
+        if resume and (own / run_files.SUMMARY).is_file():
+            check_classes(own, load_model(own)[1]["classes"], classes)
+        else:
             console.line(f"{own}:")
             train(part, resume and run_files.holds_run(own))
         summaries[name] = read_summary(own)
@@ -113,7 +120,8 @@ def fine_tune(config: Config, folder: Path, *, resume: bool, train: Train, conso
         {"run": name, metric: scores[name], "test": summaries[name]["test"], "kept": name == chosen}
         for name in summaries
     ]
-    write_json(folder / run_files.SUMMARY, {**summaries[chosen], "candidates": candidates, "lead_z": z})
+    summary = {**summaries[chosen], "candidates": candidates, "lead_z": z}
+    write_checked_json(folder / run_files.SUMMARY, summary)
     told = ", ".join(f"{name} {100 * score:.2f}" for name, score in scores.items())
     lead = "" if z is None else f" (z = {z:.1f}; above {TRUSTED:g} is trusted)"
     console.line(f"{metric}: {told}{lead}; kept: {chosen}\n{folder}: done")

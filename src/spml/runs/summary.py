@@ -22,7 +22,7 @@ from ..decisions import (
     global_threshold,
     threshold_curve,
 )
-from ..files import sha256_file, write_json
+from ..files import sha256_file, write_checked_json
 from ..metrics import FEWEST_SHOWN, mean_average_precision, shown_score
 from ..version import __version__
 from . import folder as run_files
@@ -123,7 +123,7 @@ def write_results(folder: Path, finished: Finished) -> str:
     }
     # Before the summary, which says that the run has finished.
     write_thresholds(folder, policy, finished.held_out)
-    write_json(folder / run_files.SUMMARY, summary)
+    write_checked_json(folder / run_files.SUMMARY, summary)
     _draw_curves(folder, finished)
     if data.kind == "image":
         never = tuple(data.classes.index(name) for name in card["without_positives"])

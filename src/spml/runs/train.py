@@ -131,7 +131,7 @@ def _train(
             run_training(part, resume=goes_on, overwrite=not goes_on, console=console, open_data=open_data)
 
         claim()
-        return fine_tune(config, folder, resume=resume, train=train, console=console)
+        return fine_tune(config, folder, data.classes, resume=resume, train=train, console=console)
     recorded = choose_samples(config.record_samples, data) if config.record == "scores" else {}
     for note in run.notes:
         console.line(f"note: {note}.")
