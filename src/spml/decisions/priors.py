@@ -16,7 +16,7 @@ FEWEST_AUDITED = 20
 LARGEST_SHARE = 0.95
 BIASED_GAMMA = 0.7
 """Exponent at and below which the known labels look as if frequent classes were preferred. With 50 audited
-samples, 67 % of biased data sets and 14 % of unbiased ones have one (benchmarks/decisions.py)."""
+samples, 68 % of biased data sets and 14 % of unbiased ones have one (benchmarks/decisions.py)."""
 
 _GAMMAS = np.linspace(0, 2, 41)
 _SHAPES = np.geomspace(0.3, 1000, 40)
@@ -102,8 +102,8 @@ def priors_from_audit(positives: npt.ArrayLike, audited: npt.ArrayLike) -> Prior
     The prior of a class is `pi_c = pi0_c (a + x_c) / (a + m pi0_c)`, where `x_c` of the m audited samples
     have the class, and `pi0_c` is proportional to (share among the known labels) ^ gamma and sums to K. Gamma
     and the shape a maximise the likelihood of a negative binomial distribution of the `x_c` with means
-    `m pi0_c`, on a grid. With 50 samples, priors are off by 17 % and, if
-    frequent classes were preferred, by 20 %.
+    `m pi0_c`, on a grid. With 50 samples, priors are off by 17 % and, if frequent classes were preferred, by
+    20 %.
 
     Args:
         positives: Number of known positives of each class, integers of shape (C,).
