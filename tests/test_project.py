@@ -60,7 +60,7 @@ def test_the_workflow_pins_its_actions_and_calls_make():
     assert all(re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40}", action) for action in actions)
     assert workflow["permissions"] == {"contents": "read"}
     targets = {match[1] for step in steps if (match := re.match(r"make ([a-z-]+)", step.get("run", "")))}
-    assert targets == {"test", "test-all", "lint", "docs"}
+    assert targets == {"setup", "test", "test-all", "lint", "docs"}
     assert targets <= set(re.findall(r"^([a-z-]+):", text("Makefile"), re.M))
 
 

@@ -80,9 +80,12 @@ def check_output(path: Path, read: Iterable[Path] = ()) -> None:
 def check_writable(path: Path) -> None:
     """Check, before long work, that `write_with` can make a file of this name: one is made and removed.
 
+    What killed processes of this machine left in the folder is removed, too.
+
     Raises:
         InputError: Its folder can't be written to, or its name is too long for a temporary name beside it.
     """
+    _remove_own_leftovers(path.parent.absolute())
     trial = _temporary(path)
     try:
         with open(trial, "xb"):
