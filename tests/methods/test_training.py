@@ -37,7 +37,8 @@ def chance(source, unlisted="unknown"):
 @pytest.mark.long
 @pytest.mark.parametrize("method", LEARNS)
 def test_every_method_learns_scenes_of_digits(method, tmp_path):
-    actual = trained(tmp_path, "digits", method, epochs=3, optim={"lr": 3e-3})
+    epochs = 3 if method in ("mime", "pumlc") else 2
+    actual = trained(tmp_path, "digits", method, epochs=epochs, optim={"lr": 4e-3})
     # Entropy minimisation collapses, as published; it only has to be better than chance.
     assert actual > (1.2 if method == "entmin" else 2) * chance("digits")
 

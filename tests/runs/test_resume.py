@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import numpy as np
 import pytest
 
 from spml.config import from_dict, read_yaml
 from spml.engine import Interrupted
-from spml.engine.checkpoint import CURRENT, PREVIOUS, load_checkpoint, save_checkpoint
+from spml.engine.checkpoint import CURRENT, NEW, PREVIOUS, load_checkpoint, save_checkpoint
 from spml.engine.loop import Trainer
 from spml.engine.resume import save_training
 from spml.errors import InputError
 from spml.runs.console import Console
+from spml.runs.folder import METRICS, MODEL, SUMMARY
 from spml.runs.train import run_training
 from tests.runs.test_closed_form_runs import make_features
 
@@ -59,6 +61,22 @@ def test_a_folder_that_was_moved_is_continued_where_it_lies(settings, stopped, t
     assert run_training(from_dict({"output": str(moved)}), resume=True) == moved
     assert not stopped.exists()
     assert weights_of(moved) == weights_of(whole)
+
+
+def test_a_run_that_was_killed_at_its_last_checkpoint_is_completed(settings, tmp_path):
+    """Between the two renames of the checkpoint, before the last epoch was written to metrics.jsonl."""
+    whole = run_training(from_dict({**settings, "output": str(tmp_path / "whole")}))
+    killed = shutil.copytree(whole, tmp_path / "killed")
+    (killed / CURRENT).rename(killed / NEW)
+    lines = (killed / METRICS).read_text().splitlines(keepends=True)
+    (killed / METRICS).write_text("".join(lines[:-1]))
+    for name in (*MODEL, SUMMARY):
+        (killed / name).unlink()
+    run_training(from_dict({"output": str(killed)}), resume=True)
+    assert len(lines) == 3
+    assert (killed / METRICS).read_text().splitlines(keepends=True) == lines
+    assert {path.name for path in killed.iterdir()} == {path.name for path in whole.iterdir()}
+    assert weights_of(killed) == weights_of(whole)
 
 
 def test_instead_of_a_damaged_checkpoint_the_one_before_is_continued(settings, stopped, tmp_path):

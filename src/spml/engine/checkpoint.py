@@ -28,9 +28,7 @@ CURRENT = "checkpoint.safetensors"
 NEW = "checkpoint.new.safetensors"
 PREVIOUS = "checkpoint.previous.safetensors"
 _NAMES = (CURRENT, NEW, PREVIOUS)
-"""Files that may hold a checkpoint, in the order in which they are tried. A process that is killed while it
-renames them leaves the new one and its predecessor.
-"""
+"""Files that may hold a checkpoint, in the order in which they are tried."""
 
 _VERSION = 2  # 1 had no checksum
 
@@ -56,6 +54,12 @@ def save_checkpoint(folder: Path, state: dict[str, Any]) -> None:
     if (folder / CURRENT).exists():
         os.replace(folder / CURRENT, folder / PREVIOUS)
     os.replace(folder / NEW, folder / CURRENT)
+
+
+def finish_saving(folder: Path) -> None:
+    """Give a new checkpoint its final name, if a process was killed between the two renames of saving it."""
+    if (folder / NEW).exists() and not (folder / CURRENT).exists():
+        os.replace(folder / NEW, folder / CURRENT)
 
 
 def load_checkpoint(folder: Path, report: Callable[[str], None] = lambda line: None) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..data.phrases import class_differences
 from ..errors import InputError, unexpected
-from .checkpoint import load_checkpoint, random_state, save_checkpoint, set_random_state
+from .checkpoint import finish_saving, load_checkpoint, random_state, save_checkpoint, set_random_state
 from .state import LoopState
 
 if TYPE_CHECKING:
@@ -49,6 +49,9 @@ def resume_training(trainer: Trainer) -> None:
     """
     folder = trainer.folder
     assert folder is not None
+    if trainer.fabric.is_global_zero:
+        finish_saving(folder)
+    trainer.fabric.barrier()
     checkpoint = load_checkpoint(folder, trainer.report)
     try:
         # Checkpoints of earlier versions name no classes.

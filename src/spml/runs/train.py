@@ -185,8 +185,8 @@ def _train(
             held_out = HeldOutScores(scores["val"], count + np.arange(len(scores["val"])))
         scores["val"] = held_out.of_validation(count)
         if fabric.is_global_zero:
-            if run.solved:
-                run_files.write_lines(folder / run_files.METRICS, [*fitted.tried, *fitted.history])
+            # Of a network too: a run that was killed after its last checkpoint lacks the last epoch here.
+            run_files.write_lines(folder / run_files.METRICS, [*fitted.tried, *fitted.history])
             assert build.classifier is not None
             finished = Finished(
                 run=run,

@@ -21,14 +21,14 @@ from spml.data import open_dataset
 from spml.errors import InputError
 
 MEMORY = 100e6  # bytes, of Python and of Arrow, that no file of a few kilobytes may need
-LONG = int(os.environ.get("FUZZ_EXAMPLES", "1500"))
+LONG = int(os.environ.get("FUZZ_EXAMPLES", "1000"))
 """Examples of each test in the long run."""
 SECONDS = 20.0  # far more than any file takes, even if all cores are busy
 OUTCOMES: Counter[str] = Counter()
 
 
 def fuzz(
-    *, some_read: bool = True, everyday: int = 100, long: int = LONG, **strategies: Any
+    *, some_read: bool = True, everyday: int = 50, long: int = LONG, **strategies: Any
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Make a test that calls the decorated function with random arguments; its other arguments are fixtures.
 

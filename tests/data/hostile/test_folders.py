@@ -91,6 +91,7 @@ NUMBERS = count()
 
 
 @fuzz(
+    everyday=100,
     more=st.sampled_from([CLASSES, []]),
     files=st.lists(st.tuples(name, name, st.sampled_from([".png", ""])), max_size=6),
 )
