@@ -175,7 +175,7 @@ def _write_owner(file: int) -> None:
 
 
 def _read_owner(path: Path) -> _Owner | None:
-    """Owner that a file names; None if there is no such file, or nobody has written to it yet."""
+    """Read the owner from a lock file. Returns None if the file does not exist or is still empty."""
     try:
         with open(_open_file(path, os.O_RDONLY), "rb") as stream:
             text = stream.read(1024).decode(errors="replace")

@@ -20,7 +20,6 @@ import importlib
 import io
 import json
 import os
-import resource
 import shutil
 import signal
 import sys
@@ -196,32 +195,15 @@ class Ended(NamedTuple):
     modules: list[str]
 
 
-def run(words: str, folder: Path, stop: Stop | None = None, *, memory: int = 0, seconds: int = 0) -> Ended:
-    """Run a command in a fork of this process.
-
-    Args:
-        words: The command.
-        folder: Folder that it runs in.
-        stop: Where it is disturbed.
-        memory: Bytes that it may take beyond what this process has; 0 = any.
-        seconds: CPU time that it may take; 0 = any.
-    """
+def run(words: str, folder: Path, stop: Stop | None = None) -> Ended:
+    """Run a command in a fork of this process, disturbed at `stop`."""
     printed, log = folder.parent / f"{folder.name}.txt", folder.parent / f"{folder.name}.log"
     child = os.fork()
     if not child:
-        _limit(memory, seconds)
         os._exit(_child(words.split(), folder, stop, printed, log))
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     lines, modules = json.loads(log.read_text()) if code >= 0 else ([], [])
     return Ended(code, printed.read_text(), lines, modules)
-
-
-def _limit(memory: int, seconds: int) -> None:
-    if memory:
-        held = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-        resource.setrlimit(resource.RLIMIT_AS, (held + memory, held + memory))
-    if seconds:
-        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
 
 
 def _child(words: list[str], folder: Path, stop: Stop | None, printed: Path, log: Path) -> int:

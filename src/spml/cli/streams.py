@@ -51,14 +51,17 @@ def guarded_streams(name: str) -> Iterator[None]:
 
 
 class _OutputLost(BaseException):
-    """Standard output can't be written. Not an `OSError`, which would be taken for one of a file."""
+    """Raised when standard output can't be written.
+
+    It is not an `OSError`, because code that handles errors of files would catch it.
+    """
 
     def __init__(self, cause: OSError) -> None:
         self.cause = cause
 
 
 class _Output:
-    """Standard output, whose errors are told from those of other files."""
+    """Standard output that raises `_OutputLost` instead of `OSError`."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream

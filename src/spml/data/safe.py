@@ -88,7 +88,7 @@ def is_file(path: Path) -> bool:
 
 
 def check_readable(path: Path) -> None:
-    """Check that a file can be opened or a folder listed, before its content is taken for what it is not.
+    """Check that a file can be opened or a folder listed, before its format is recognised.
 
     Raises:
         InputError: It can't be, for lack of permission or because the disk fails.

@@ -168,7 +168,7 @@ def load_classifier(folder: Path) -> tuple[Classifier, dict[str, Any]]:
         )
     with _readable(folder):
         expected, stored = _sizes_of(model), _sizes_in(weights)
-    # Before memory is taken for either.
+    # Checked before memory is allocated for the model or its weights.
     check_fit(expected, stored, f"{weights}: does not fit {CARD}", "Train again.")
     with _readable(folder):
         classifier = _make(model)

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from ..data.matrix import CHUNK, FeatureMatrix
 from ..data.phrases import counted
 from ..data.readers.delimited import Table, open_delimited, shorten
+from ..data.readers.image_rows import text
 from ..data.readers.parquet import open_parquet
 from ..data.records import Records
 from ..data.safe import quote
@@ -89,13 +90,13 @@ def _read(path: Path, wanted: set[str]) -> dict[str, Content]:
     found: dict[str, Content] = {}
     first: dict[str, int] = {}
     for number, (name, *cells) in table.rows(range(len(names))):
-        sample = str(name).strip()
+        sample = text(name)
         if sample not in wanted:
             continue
         if sample in found:
             raise InputError(f"{table.where(first[sample], number)}: both are {quote(sample)}. Remove one.")
-        pairs = zip(names[1:], map(_text, cells), strict=True)
-        found[sample], first[sample] = [(key, text) for key, text in pairs if text], number
+        pairs = zip(names[1:], map(_cut, map(text, cells)), strict=True)
+        found[sample], first[sample] = [(key, value) for key, value in pairs if value], number
     if lost := sorted(wanted - found.keys()):
         missed = f"{counted(len(lost), 'sample')} of the list, such as {quote(lost[0])}"
         raise InputError(
@@ -105,7 +106,5 @@ def _read(path: Path, wanted: set[str]) -> dict[str, Content]:
     return found
 
 
-def _text(cell: object) -> str:
-    """A cell as text; empty if it is missing or NaN."""
-    text = "" if cell is None or cell != cell else str(cell).strip()
-    return text if len(text) <= MOST_CHARACTERS else text[:MOST_CHARACTERS] + " …"
+def _cut(value: str) -> str:
+    return value if len(value) <= MOST_CHARACTERS else value[:MOST_CHARACTERS] + " …"

@@ -13,7 +13,7 @@ from ..data.phrases import counted
 from ..decisions import HOW_TO_KNOW_K, Policy, Target
 from ..errors import InputError
 from ..labels import ObservedLabels
-from ..locks import only_writer
+from ..locks import check_no_writer, only_writer
 from . import folder as run_files
 from .audits.answers import audited_scores, read_audited
 from .audits.names import names_in_training
@@ -70,22 +70,7 @@ def set_thresholds(
     if audit is not None and mean_labels is not None:
         raise InputError("pass --audit or --mean_labels, not both: an audit estimates K.")
     check_mean_labels(mean_labels, len(run.classes))
-    with only_writer(run.folder, (engine.console or Console(silent=True)).line, inside=True):
-        policy, held_out = _decide(run, data, target, audit, images, mean_labels, engine)
-        write_thresholds(run.folder, policy, held_out)
-    return policy
-
-
-def _decide(
-    run: Run,
-    data: DataConfig | None,
-    target: Target,
-    audit: Path | None,
-    images: str | None,
-    mean_labels: float | None,
-    engine: Engine,
-) -> tuple[Policy, HeldOut]:
-    """Decide thresholds, as in `set_thresholds`. Returns them and the scores that they were decided on."""
+    check_no_writer(run.folder, inside=True)
     own = data is None or (bool(run.trained_on) and _same(run.trained_on, data.path))
     if own:
         held_out, source = read_held_out(run.folder, run.classes), HELD_OUT
@@ -103,7 +88,9 @@ def _decide(
     else:
         evidence = _known_evidence(run, held_out, own)
     policy = decide_thresholds(run.model, run.classes, held_out, evidence, target, source=source)
-    return policy, held_out
+    with only_writer(run.folder, (engine.console or Console(silent=True)).line, inside=True):
+        write_thresholds(run.folder, policy, held_out)
+    return policy
 
 
 def _same(first: str, second: str) -> bool:

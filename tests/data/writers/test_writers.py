@@ -336,3 +336,9 @@ def test_a_failure_keeps_the_old_file(folder, tmp_path, monkeypatch):
         write(image_records(folder, MATRIX, CLASSES), tmp_path / "out.csv", "csv", overwrite=True)
     assert [path.name for path in tmp_path.iterdir()] == ["out.csv"]
     assert (tmp_path / "out.csv").read_text() == "old"
+
+
+def test_names_of_features_come_back(tmp_path):
+    np.savez(tmp_path / "x.npz", X=np.eye(2), Y=np.eye(2), classes=["a", "b"], feature_names=["red", "green"])
+    write(read(DataConfig(path=str(tmp_path / "x.npz"))), tmp_path / "y.npz", "nan")
+    assert read(DataConfig(path=str(tmp_path / "y.npz"))).feature_names == ("red", "green")

@@ -21,6 +21,8 @@ MAX_DENSITY = 1 / 3  # share of values that are not 0 up to which features are w
 def write_nan(records: Records, inferred: Inferred, output: Path) -> tuple[Files, tuple[str, ...]]:
     """Write `Y`, float32 (N, C) in {0, 1, NaN}, `names`, `classes`, perhaps `split`, features as `X` or CSR.
 
+    Names of features, if the data has them, are in `feature_names`.
+
     Inferred labels are in `inferred` and `inferred_score`, both float32 (N, C), NaN where there is none.
     """
     arrays: dict[str, Any] = {"Y": records.labels.to_nan(), "classes": np.array(records.classes, "U")}
@@ -30,6 +32,8 @@ def write_nan(records: Records, inferred: Inferred, output: Path) -> tuple[Files
         names, notes = image_names(records, output.parent)
     elif isinstance(records.inputs, FeatureMatrix):
         arrays |= _feature_arrays(records.inputs)
+        if records.feature_names:
+            arrays["feature_names"] = np.array(records.feature_names, "U")
     else:
         notes = ("The images are not in files of their own, so only their names and labels are written.",)
     arrays["names"] = np.array(names, "U")
