@@ -70,10 +70,10 @@ import os, sys, time
 from pathlib import Path
 from spml.locks import only_writer
 with only_writer(Path(sys.argv[1]), print):
-    # A process that loads images outlives its parent by some seconds.
-    if not (child := os.fork()):
-        time.sleep(600)
-    print(child, flush=True)
+    # A process that loads images outlives its parent by some seconds. The child tells its number itself, which
+    # it can do only once the functions that Python runs in it after a fork have ended.
+    if not os.fork():
+        print(os.getpid(), flush=True)
     time.sleep(600)
 """
 
