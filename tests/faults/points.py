@@ -42,6 +42,7 @@ from spml.bench.store import Store
 from spml.cli.main import main as spml
 from tests.data.benchmarks.layouts import voc2012
 from tests.faults.disk import FULL, HOW, TIMED, Disk, Stop
+from tests.faults.tally import Tally
 
 TIMES = ("cost", "seconds", "date", "sha256")
 """Words in the names of values that no two runs share."""
@@ -309,14 +310,12 @@ def main() -> None:
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     draw, names = random.Random(arguments.seed), arguments.commands
-    chosen = Counter(draw.choices(names, k=arguments.random))
-    total = wrong = 0
+    folder, chosen = arguments.folder.absolute(), Counter(draw.choices(names, k=arguments.random))
+    tally = Tally(folder / ("random.json" if arguments.random else "points.json"))
     for name in chosen if arguments.random else names:
-        cases, problems = disturb(name, arguments.folder.absolute(), arguments.every, chosen[name], draw)
-        print(f"{name}: {cases:,} cases, {problems:,} wrong", flush=True)
-        total, wrong = total + cases, wrong + problems
-    print(f"{total:,} cases, {wrong:,} wrong")
-    sys.exit(1 if wrong else 0)
+        cases, wrong = disturb(name, folder, arguments.every, chosen[name], draw)
+        tally.add(name, {"cases": cases, "wrong": wrong})
+    sys.exit(tally.finish())
 
 
 if __name__ == "__main__":
