@@ -3,8 +3,8 @@
     python benchmarks/faults.py FOLDER [FOLDER ...]
 
 FOLDER is one that `python -m tests.faults.points`, `flips` or `fuzz` was given (see CONTRIBUTING.md); their
-counts are added. Then a checkpoint of a ResNet-50 and its AdamW is saved in the first FOLDER, in turn with and
-without a checksum, and a lock is taken and released there.
+counts are added. Then a checkpoint of a ResNet-50 and its AdamW is saved in the first FOLDER, in turn with
+and without a checksum, and a lock is taken and released there.
 
 Writes benchmarks/results/faults.json and faults.md.
 """
@@ -121,9 +121,9 @@ def page(results):
         "",
         "## Cost",
         "",
-        f"Saving a checkpoint of {cost['megabytes']} MB takes {cost['seconds without']} s without a checksum; "
-        f"the checksum adds {cost['checksum adds, %']} % (median of {SAVES} pairs, quartiles {low} to {high} %). "
-        f"SHA-256 would add {cost['SHA-256 would add, %']} %. Taking and releasing a lock takes "
+        f"Saving a checkpoint of {cost['megabytes']} MB takes {cost['seconds without']} s without a "
+        f"checksum. The checksum adds {cost['checksum adds, %']} % (median of {SAVES} pairs, quartiles {low} "
+        f"to {high} %). SHA-256 would add {cost['SHA-256 would add, %']} %. Taking and releasing a lock takes "
         f"{cost['lock, microseconds']:.0f} microseconds.",
     ]
     return "\n".join(lines) + "\n"
