@@ -123,8 +123,8 @@ def page(results):
         "",
         f"Saving a checkpoint of {cost['megabytes']} MB takes {cost['seconds without']} s without a "
         f"checksum. The checksum adds {cost['checksum adds, %']} % (median of {SAVES} pairs, quartiles {low} "
-        f"to {high} %). SHA-256 would add {cost['SHA-256 would add, %']} %. Taking and releasing a lock takes "
-        f"{cost['lock, microseconds']:.0f} microseconds.",
+        f"to {high} %). SHA-256 would add {cost['SHA-256 would add, %']} %. Taking and releasing a lock "
+        f"takes {cost['lock, microseconds']:.0f} microseconds.",
     ]
     return "\n".join(lines) + "\n"
 
