@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 
 import pytest
 import torch
@@ -130,4 +131,14 @@ def test_a_wrong_summary_is_explained(tmp_path, changes, words):
         read_summary(tmp_path)
     assert str(caught.value) == (
         f"{path}: can't be read ({words}). Name the folder of a finished run, or train it again."
+    )
+
+
+def test_a_run_with_a_pipe_is_refused(tmp_path):
+    folder = save_run(tmp_path)
+    os.mkfifo(folder / "thresholds.json")
+    with pytest.raises(InputError) as caught:
+        spml.load(folder)
+    assert str(caught.value) == (
+        f"{folder / 'thresholds.json'}: is a device or a pipe, which no run has. Remove it."
     )
