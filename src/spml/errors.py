@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import difflib
+import re
 import traceback
 from collections.abc import Iterable
 from pathlib import Path
+
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 class SpmlError(Exception):
@@ -39,6 +42,24 @@ def quoted(value: object) -> str:
     """Represent a value in a message, in one line of at most 100 characters."""
     text = repr(value)
     return text if len(text) <= 100 else text[:99] + "…"
+
+
+def escaped(text: str) -> str:
+    """Replace control characters other than line breaks and tabs, which a terminal would obey, by escapes."""
+    return _CONTROL.sub(lambda found: repr(found[0])[1:-1], text)
+
+
+def memory_asked_for(error: Exception) -> str | None:
+    """How much memory could not be had, such as "2.4 GiB".
+
+    Returns:
+        Empty if the error does not tell; None if it is no error about memory.
+    """
+    text = str(error)
+    if not isinstance(error, MemoryError) and not re.search("allocate memory|out of memory", text):
+        return None
+    amount = re.search(r"allocate (\d\S* [KMGTPE]?i?[Bb](?:ytes)?)\b", text)
+    return amount[1] if amount else ""
 
 
 def nearest(name: str, options: Iterable[str]) -> str:

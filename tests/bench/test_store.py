@@ -218,6 +218,33 @@ def test_a_series_of_another_machine_is_taken_over_without_heartbeats(tmp_path, 
     assert not elsewhere.claim(SERIES)
 
 
+@pytest.mark.parametrize(
+    ("owner", "beat"),
+    [
+        ("elsewhere:1:1", "soon"),
+        ("elsewhere:1:1", 1e300),
+        ("nobody", None),
+        ("elsewhere:x:y", None),
+        (b"elsewhere:1:1", None),
+    ],
+)
+def test_a_claim_that_no_process_has_made_is_taken_over(tmp_path, owner, beat):
+    store = Store(url_of(tmp_path))
+    with sql.create_engine(store.url).begin() as connection:
+        values = {"series": json.dumps(SERIES), "owner": owner, "beat": beat or time.time()}
+        connection.execute(sql.text("INSERT INTO claims VALUES (:series, :owner, :beat)"), values)
+    assert store.claim(SERIES)
+
+
+def test_a_row_whose_code_is_not_that_of_its_column(tmp_path):
+    store = Store(url_of(tmp_path))
+    store.add(made(), "p")
+    with sql.create_engine(store.url).begin() as connection:
+        connection.execute(sql.text("UPDATE runs SET code = 'other'"))
+    with pytest.raises(InputError, match=r"its code is another one than its column `code` states"):
+        store.find()
+
+
 def test_heartbeats(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "BEAT", 0.05)
     store = Store(url_of(tmp_path))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -15,6 +15,7 @@ import numpy.typing as npt
 from ..audit.folder import MISSING, About, Audit, fingerprint, read_audit, read_observed
 from ..data.phrases import counted
 from ..data.records import Records
+from ..data.safe import quote
 from ..errors import InputError
 from ..files import sha256_file
 from .answers import STATUSES, Answers, Status
@@ -228,7 +229,30 @@ class Review:
         """Status of each entry, with the answers that other processes have added since."""
         with self._lock:
             for file, label in self._answers.follow(self.store.since(self._answers.last)):
+                check_known(self.store.path, file, label, self._row_of, self._column_of)
                 entry = self._entry_of.get((self._row_of[file], self._column_of[label]))
                 if entry is not None:  # an earlier audit of the same data may have listed more
                     self._status[entry] = STATUSES.index(self._answers.status((file, label)))
             return np.array(self._status)
+
+
+def check_known(
+    path: Path, file: str, label: str, row_of: Mapping[str, int], column_of: Mapping[str, int]
+) -> None:
+    """Check that an answer in the database of a review is about the data.
+
+    Args:
+        path: The database.
+        file: Name of the sample that the answer is about.
+        label: Name of the class.
+        row_of: Row of each sample of the data.
+        column_of: Column of each class of the data.
+
+    Raises:
+        InputError: The data has no such sample or class.
+    """
+    if file not in row_of or label not in column_of:
+        raise InputError(
+            f"{path}: has an answer about the sample {quote(file)} and the class {quote(label)}, which the "
+            "data does not have. Restore it from a copy, or move it away to begin again."
+        )

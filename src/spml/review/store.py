@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 import threading
 import time
@@ -144,7 +145,7 @@ class Store:
 
     def _check(self, about: dict[str, str], fingerprint: str) -> None:
         version = about.get("format", "")
-        if not version.isdigit():
+        if not re.fullmatch("[0-9]{1,9}", version):
             raise InputError(f"{self.path}: is damaged: it does not say its format.")
         if int(version) > FORMAT:
             raise InputError(

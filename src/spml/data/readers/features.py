@@ -18,7 +18,7 @@ from ...errors import InputError
 from ...labels import LabelError, ObservedLabels, Unlisted
 from ..matrix import FeatureMatrix, check_finite
 from ..records import Records
-from ..safe import check_readable, quote
+from ..safe import CONTROL, check_readable, quote
 from ..splits import SPELLINGS, split_name
 from .delimited import shorten
 from .places import find_files, images_folder
@@ -175,7 +175,8 @@ def _load(path: Path) -> Arrays:
                 raise ValueError(f"its arrays unpack to {unpacked:,} bytes, more than the limit of {limit:,}")
             arrays = {key: _array(archive, info) for key, info in known.items()}
     except Exception as error:  # damaged archives raise nearly anything, zlib.error and KeyError included
-        reason = " ".join(str(error).split())[:300] or type(error).__name__
+        # Of a header that is too long, NumPy continues with advice to allow Python objects.
+        reason = str(error).strip().partition("\n")[0].rstrip(".")[:300] or type(error).__name__
         raise InputError(
             f"{path}: is not a .npz file, or can't be read: {reason}. Write numbers and strings with "
             "numpy.savez; Python objects are not read, because loading them can run code."
@@ -291,7 +292,10 @@ def _sparse(arrays: Arrays, source: str, name: str) -> Any:
             raise ValueError("indices, indptr and shape must be integers")
         rows, columns = arrays["shape"].tolist()
         matrix = csr_matrix((arrays["data"], arrays["indices"], arrays["indptr"]), shape=(rows, columns))
-        # Without the full check, an index out of range would read foreign memory.
+        # Without the full check, an index out of range would read foreign memory. SciPy leaves it out where
+        # the last row ends before the first.
+        if (matrix.indptr[1:] < matrix.indptr[:-1]).any():
+            raise ValueError("indptr must not decrease")
         matrix.check_format(full_check=True)
         matrix.sum_duplicates()
     except (ValueError, TypeError, OverflowError) as error:
@@ -315,10 +319,15 @@ def _strings(arrays: Arrays, key: str, count: int | None, source: str) -> tuple[
 def _distinct(strings: tuple[str, ...], key: str, source: str) -> tuple[str, ...]:
     seen: dict[str, int] = {}
     for entry, text in enumerate(strings):
-        if not text or text in seen:
-            wrong = f"repeats {quote(text)} of entry {seen[text]}" if text else "is empty"
+        wrong = "" if text else "is empty"
+        if text in seen:
+            wrong = f"repeats {quote(text)} of entry {seen[text]}"
+        elif CONTROL.search(text):
+            wrong = f"is {quote(text)}, which holds control characters"
+        if wrong:
             raise InputError(
-                f"{source}: {key}: entry {entry} {wrong} (counted from 0). Names must be distinct."
+                f"{source}: {key}: entry {entry} {wrong} (counted from 0). Names must be distinct, without "
+                "control characters."
             )
         seen[text] = entry
     return strings
