@@ -19,7 +19,7 @@ import msgspec
 from ..config import DataConfig, from_dict
 from ..data.hiding import check_observe, hide
 from ..data.readers import read
-from ..data.readers.delimited import read_lines
+from ..data.readers.delimited import read_lines, shorten
 from ..data.records import Records
 from ..errors import InputError
 from ..files import make_folder, write_json, write_rows
@@ -245,7 +245,7 @@ def _read_rows(path: Path, kind: type[Row], classes: Sequence[str]) -> list[Row]
         header = tuple(next(reader, []))
         if header != columns:
             raise InputError(
-                f"{path}: has the columns {', '.join(header)}; expected {', '.join(columns)}. Run spml audit "
+                f"{path}: has the columns {shorten(header)}; expected {', '.join(columns)}. Run spml audit "
                 "again."
             )
         for cells in reader:

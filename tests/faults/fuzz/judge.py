@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import spml
-from spml.data.safe import CONTROL
-from spml.errors import SpmlError
+from spml.errors import CONTROL, LONGEST, SpmlError
 from tests.faults.fuzz.change import Change
 
 SECONDS = 4.0
@@ -27,8 +26,6 @@ WAIT = 120.0
 """Seconds of the clock after which an input that does not use the processor hangs."""
 MEMORY = 1 << 30
 """Bytes of address space that no input may take."""
-LONGEST = 2000
-"""Characters of a message."""
 
 _STATE = struct.Struct("<qq")  # number of the input that is tried, and of those refused so far
 _PACKAGE = str(Path(spml.__file__).parent)

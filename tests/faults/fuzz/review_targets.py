@@ -214,7 +214,7 @@ def requests(folder: Path) -> list[Target]:
         return attempt(b"POST" + start + b"/api/decide" + host + length + data)
 
     return [
-        Target("http", ".http", tuple(seeds), of_text(HTTP_WORDS), attempt, 0.5),
+        Target("http", ".http", tuple(seeds), of_text(HTTP_WORDS), attempt),
         Target("http-body", ".json", tuple(bodies), of_json(), posted, 0.5),
     ]
 
@@ -292,9 +292,9 @@ def comparisons(folder: Path) -> list[Target]:
 
     return [
         of_file(
-            "spec", spec, of_yaml(), lambda: read_spec(spec), seeds=[small, small, TOY.encode()], weight=0.1
+            "spec", spec, of_yaml(), lambda: read_spec(spec), seeds=[small, small, TOY.encode()], weight=0.5
         ),
         Target("store-body", ".json", (text,), of_json(), lambda data: replaced(zlib.compress(data, 1)), 0.3),
         Target("store-packed", ".z", (packed,), of_bytes(), replaced, 0.2),
-        Target("store", ".sqlite", (stored,), of_bytes((*WORDS, b"runs", b"CREATE")), damaged, 0.1),
+        Target("store", ".sqlite", (stored,), of_bytes((*WORDS, b"runs", b"CREATE")), damaged, 0.3),
     ]

@@ -241,8 +241,8 @@ def training(folder: Path) -> list[Target]:
     whole = make_run(folder, "whole", *words)
     copies = {name: Path(shutil.copytree(whole, folder / name)) for name in ("a", "b", "c", "d")}
     targets = [
-        of_file("metrics", copies["a"] / "metrics.jsonl", of_json_lines(), lambda: epochs([copies["a"]]), weight=0.1),
-        of_file("config", copies["a"] / "config.yaml", of_yaml(), lambda: check(read_yaml(copies["a"] / "config.yaml")), weight=0.3),
+        of_file("metrics", copies["a"] / "metrics.jsonl", of_json_lines(), lambda: epochs([copies["a"]]), weight=0.3),
+        of_file("config", copies["a"] / "config.yaml", of_yaml(), lambda: check(read_yaml(copies["a"] / "config.yaml")), weight=0.5),
         of_file(
             "recorded-samples", copies["b"] / "scores" / "samples.safetensors", of_safetensors(),
             lambda: read_recording(copies["b"]), finish=with_checksum,
@@ -278,7 +278,7 @@ def training(folder: Path) -> list[Target]:
             lambda: load_checkpoint(copies["d"]),
             finish=with_checksum,
         ),
-        of_file("resume", resumed, of_safetensors(), resume, finish=with_checksum, weight=0.005),
+        of_file("resume", resumed, of_safetensors(), resume, finish=with_checksum, weight=0.02),
     ]
 
 
@@ -325,8 +325,8 @@ def settings(folder: Path) -> list[Target]:
     config = ModelConfig(weights=str(weights))
     assert from_dict({}).method == ""
     return [
-        Target("train-config", ".yaml", (CONFIG,), of_yaml(), parsed, 0.05),
-        Target("train-settings", ".yaml", (CONFIG,), of_yaml(), resolved, 0.02),
+        Target("train-config", ".yaml", (CONFIG,), of_yaml(), parsed, 0.3),
+        Target("train-settings", ".yaml", (CONFIG,), of_yaml(), resolved, 0.1),
         of_file(
             "beside-weights", beside, of_json(), lambda: describe_backbone(config, "image", 3), weight=0.5
         ),
