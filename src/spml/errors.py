@@ -8,7 +8,6 @@ import traceback
 from collections.abc import Iterable
 from pathlib import Path
 
-
 CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 """Characters that would break the line of a message, change a terminal, or can't be printed."""
 

@@ -93,7 +93,7 @@ def parse(parser: ArgumentParser, arguments: Sequence[str]) -> Namespace:
             read_yaml_text(Path(given.values[0]))  # jsonargparse would read a file of any length
     try:
         return parser.parse_args([*arguments[:named], *spelled])
-    except (argparse.ArgumentError, InputError, OverflowError) as error:
+    except (argparse.ArgumentError, ValueError, OverflowError) as error:
         raise InputError(_explain(command, str(error))) from error
 
 

@@ -80,7 +80,7 @@ def create_app(review: Review, pictures: Pictures, token: str) -> FastAPI:
 
     @app.exception_handler(RequestValidationError)
     def refuse(_: Request, error: RequestValidationError) -> JSONResponse:
-        # Without what was sent, which FastAPI would repeat, although JSON has no infinity and no half characters.
+        # FastAPI would repeat what was sent, but JSON has no infinity and no half of a character.
         problems = (f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
         return JSONResponse({"error": one_line("; ".join(problems))}, 422)
 

@@ -43,6 +43,9 @@ CREATE TRIGGER IF NOT EXISTS decisions_stay BEFORE DELETE ON decisions
 CREATE TRIGGER IF NOT EXISTS decisions_do_not_change BEFORE UPDATE ON decisions
     BEGIN SELECT RAISE(ABORT, 'decisions are never changed'); END;
 """
+_ERRORS = (sqlite3.Error, UnicodeDecodeError)
+"""What a damaged database raises: SQLite quotes its content in messages, which may be no text."""
+
 _COLUMNS = "id, file, label, answer, reviewer, time, random_check, undoes"
 
 
@@ -103,11 +106,11 @@ class Store:
             self._connection = sqlite3.connect(
                 path, timeout=SECONDS_TO_WAIT, isolation_level=None, check_same_thread=False
             )
-        except sqlite3.Error as error:
+        except _ERRORS as error:
             raise InputError(f"{path}: can't be opened ({error}).") from error
         try:
             self._prepare(fingerprint, classes)
-        except sqlite3.Error as error:
+        except _ERRORS as error:
             self._connection.close()
             raise InputError(f"{path}: can't be used as the database of a review ({error}).") from error
         except InputError:
@@ -210,14 +213,14 @@ class Store:
         with self._lock:
             try:
                 return [self._decision(row) for row in self._connection.execute(query, [last])]
-            except sqlite3.Error as error:
+            except _ERRORS as error:
                 raise SpmlError(f"{self.path}: can't be read ({error}).") from error
 
     def _decision(self, row: tuple[Any, ...]) -> Decision:
         """Row of the log; the schema of a database that others made may check nothing."""
         try:
-            *values, random_check, undoes = msgspec.convert(row, _Row)
-            return Decision(*values, random_check=bool(random_check), undoes=undoes)
+            number, file, label, answer, reviewer, when, check, undoes = msgspec.convert(row, _Row)
+            return Decision(number, file, label, answer, reviewer, when, bool(check), undoes)
         except ValueError as error:
             raise InputError(
                 f"{self.path}: is damaged: row {quote(row[0])}: {error}. Restore a copy, or move it away to "
@@ -242,7 +245,7 @@ class Store:
                     if self._connection.in_transaction:
                         self._connection.execute("ROLLBACK")
                     raise
-            except sqlite3.Error as error:
+            except _ERRORS as error:
                 raise SpmlError(f"{self.path}: can't be written ({error}). Nothing was saved.") from error
 
 

@@ -4,8 +4,9 @@
 
 Inputs are valid ones with changes. An input must be accepted, or refused with one clear message, within a few
 seconds and a limit of memory. The first input of each other outcome is made small and written to
-FOLDER/failures as TARGET-KIND with the suffix of its format, with what happened in a .txt beside it. Counts are
-in FOLDER/counts.json at the end, after Ctrl-C, too. Inputs follow from the seed; another one makes others.
+FOLDER/failures as TARGET-KIND with the suffix of its format, with what happened in a .txt next to it. Counts
+are in FOLDER/counts.json at the end, after Ctrl-C, too. Another seed makes other inputs.
+A folder in memory (/dev/shm) is faster, since databases wait for the disk.
 
 A mended failure is kept in tests/attacks/found, which `tests/faults/test_fuzz.py` tries in every run.
 """

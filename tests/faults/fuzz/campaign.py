@@ -99,7 +99,7 @@ class Campaign:
         )
         for name, counts in of_targets.items():
             print(
-                f"{name}: {counts['inputs']:,} inputs in {counts['seconds']:,} s, {counts['refused']:,} refused, "
-                f"{len(counts['failures'])} failures"
+                f"{name}: {counts['inputs']:,} inputs in {counts['seconds']:,} s, "
+                f"{counts['refused']:,} refused, {len(counts['failures'])} failures"
             )
         print(f"{content['inputs']:,} inputs, {content['failures']:,} distinct failures", flush=True)

@@ -28,9 +28,9 @@ NUMBERS = (
     b"-9223372036854775809", b"1" + b"0" * 30, b"9" * 400, b"1e308", b"0x10", b"1_0", "\u0663".encode(),
 )  # fmt: skip
 WORDS = (
-    b"", b" ", b"\0", b"\x1b[31m", b"\xff", b"\xed\xa0\x80", b"\r", b"\n", b"\t", b'"', b"'", b"\\", b",", b";",
-    b"..", b"/", b"../x", b"a" * 3000, b"[", b"{", b"}", b"]", b"%s", "\u202e".encode(), "\u2028".encode(),
-    "\u00e9".encode(), b"\xef\xbb\xbf", b"null", b"true", b"-",
+    b"", b" ", b"\0", b"\x1b[31m", b"\xff", b"\xed\xa0\x80", b"\r", b"\n", b"\t", b'"', b"'", b"\\", b",",
+    b";", b"..", b"/", b"../x", b"a" * 3000, b"[", b"{", b"}", b"]", b"%s", "\u202e".encode(),
+    "\u2028".encode(), "\u00e9".encode(), b"\xef\xbb\xbf", b"null", b"true", b"-",
 )  # fmt: skip
 VALUES = (
     "null", "true", "false", "NaN", "Infinity", "-Infinity", "1e999", "-1", "0", "1", "2", "0.5", "1.5",
@@ -47,7 +47,8 @@ YAML_VALUES = (
     "!!str 1", "!x y", "'\\x00'", '"\\x00"', '"\\ud800"', "0" * 5000, "1" * 2999, "-", "=", "<<",
 )  # fmt: skip
 YAML_WORDS = (
-    *WORDS, b":", b": ", b"- ", b"#", b"|", b">", b"&a", b"*a", b"!!int ", b"---", b"...", b"? ", b"%YAML 9.9\n",
+    *WORDS, b":", b": ", b"- ", b"#", b"|", b">", b"&a", b"*a", b"!!int ", b"---", b"...", b"? ",
+    b"%YAML 9.9\n",
     b"<<: ", b"  ", b"\n  - ",
 )  # fmt: skip
 
@@ -292,7 +293,8 @@ def _arrays(draw: random.Random) -> bytes:
         np.eye(4), np.eye(4)[0], np.zeros((4, 0)), np.zeros((0, 4)), np.array(3), np.full((4, 2), np.nan),
         np.array(["a", "b"]), np.array([4, 4]), np.array([-1, 4]), np.arange(5), np.array([2**62] * 4),
         np.array([b"\xff", b"a"]), np.array([1.5]), np.array([True] * 4), np.array("csr"), np.eye(4) == 1,
-        np.array(["train", "val", "test", "x"]), np.array(["\x1b", "\ud800", "", "\n"]), np.eye(4, dtype=complex),
+        np.array(["train", "val", "test", "x"]), np.array(["\x1b", "\ud800", "", "\n"]),
+        np.eye(4, dtype=complex),
         np.array(["2001-01-01"], "datetime64[D]"), np.zeros(4, [("a", int)]), np.full((4, 4), -1, np.int8),
     ))  # fmt: skip
     stream = io.BytesIO()

@@ -55,8 +55,8 @@ KEYS = (
     "Y_shape",
 )
 ARFF_WORDS = (
-    b"@relation", b"@attribute", b"@data", b"numeric", b"{0,1}", b"-C 1", b"-C -9", b"%", b"?", b"{0 1}", b"string",
-    b"date", b"{", b"}", b"0 1,",
+    b"@relation", b"@attribute", b"@data", b"numeric", b"{0,1}", b"-C 1", b"-C -9", b"%", b"?", b"{0 1}",
+    b"string", b"date", b"{", b"}", b"0 1,",
 )  # fmt: skip
 
 
@@ -300,7 +300,7 @@ def _decoded(name: bytes) -> str:
 
 
 def image_targets(folder: Path) -> list[Target]:
-    """Images in all formats: checking, decoding for training, and a data set with an image that is damaged."""
+    """Images in all formats: checking them, and a data set for training with one that is damaged."""
     seeds = []
     noise = np.random.default_rng(0).integers(0, 256, (16, 16, 4), np.uint8)
     for mode in ("RGB", "L", "RGBA", "P", "I;16", "CMYK"):

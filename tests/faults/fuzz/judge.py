@@ -29,7 +29,7 @@ MEMORY = 1 << 30
 
 _STATE = struct.Struct("<qq")  # number of the input that is tried, and of those refused so far
 _PACKAGE = str(Path(spml.__file__).parent)
-_FRAME = re.compile(r'File "([^"]*/([^/"]+)\.py)", line (\d+)')
+_FRAME = re.compile(r'File "([^"]*/([^/"]+)\.py)", line (\d+)(?: in (\S+))?')
 
 
 class Target(NamedTuple):
@@ -139,11 +139,16 @@ def judge(target: Target, data: bytes) -> tuple[str, Failure | None]:
         return "", Failure(f"{type(error).__name__}-{_place(frames[::-1])}", text[-20_000:])
 
 
-def _place(frames: Sequence[str]) -> str:
-    """File and line of the innermost frame in the package, or of the innermost one."""
+def _place(frames: Sequence[str], *, in_time: bool = False) -> str:
+    """File and line of the innermost frame in the package, or of the innermost one.
+
+    Args:
+        frames: Lines of a traceback, the innermost frame first.
+        in_time: Whether a timer chose the line, so that the function says more.
+    """
     found = [match for match in map(_FRAME.search, frames) if match]
     found = [match for match in found if match[1].startswith(_PACKAGE)] or found
-    return f"{found[0][2]}-{found[0][3]}" if found else "unknown"
+    return f"{found[0][2]}-{found[0][4 if in_time else 3]}" if found else "unknown"
 
 
 def run_batch(target: Target, inputs: Callable[[int], bytes], numbers: range, folder: Path) -> Result:
@@ -185,10 +190,13 @@ def run_batch(target: Target, inputs: Callable[[int], bytes], numbers: range, fo
         if code == 0:
             break
         text = trace.read_text(errors="replace")
-        kind = f"{_ending(code)}-{_place(text.splitlines())}"
+        kind = f"{_ending(code)}-{_place(text.splitlines(), in_time=code in _TOO_LONG)}"
         failures.setdefault(kind, (number, Failure(kind, f"The process ended with {code}.\n{text}")))
         start = number + 1
     return Result(len(numbers), refused, list(failures.values()))
+
+
+_TOO_LONG = (-signal.SIGPROF, -signal.SIGALRM)
 
 
 def _ending(code: int) -> str:
@@ -202,7 +210,7 @@ def _ending(code: int) -> str:
 def _try_all(
     target: Target, inputs: Callable[[int], bytes], numbers: range, state_path: Path, trace: Path, found: Path
 ) -> None:
-    """Try inputs in this process, which a limit may end. The number of each is in a file before it is tried."""
+    """Try inputs in this process, which a limit may end; the number of each is in a file before."""
     set_limits(trace)
     refused, kinds = 0, set()
     with open(state_path, "r+b") as stream:
@@ -224,7 +232,7 @@ def set_limits(trace: Path) -> None:
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, 1)
     os.dup2(null, 2)
-    traces = open(trace, "w")
+    traces = open(trace, "w")  # noqa: SIM115 (stays open, as long as the process)
     faulthandler.enable(traces)
     for number in (signal.SIGPROF, signal.SIGALRM):
         signal.signal(number, signal.SIG_DFL)

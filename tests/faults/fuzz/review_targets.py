@@ -32,12 +32,13 @@ from tests.review.conftest import make_audit
 TOKEN = "t0ken"
 EVERYTHING = Selection(None, 0.0)
 HTTP_WORDS = (
-    *WORDS, b"HTTP/1.0", b"HTTP/9.9", b"Content-Length: 5", b"Content-Length: -1", b"Transfer-Encoding: chunked",
-    b"Content-Encoding: gzip", b"Content-Type: text/plain", b"Content-Type: application/json; charset=utf-16",
-    b"Content-Type: multipart/form-data; boundary=x", b"Cookie: a=b", b"Range: bytes=0-1", b"Expect: 100-continue",
-    b"Host: evil.example", b"Host: localhost", b"Origin: null", b"X-Forwarded-Host: x", b"\r\n", b"?", b"&", b"=",
-    b"%00", b"%ff", b"%2e%2e%2f", b"samples=0", b"column=1", b"minimum=0.5", b"show=all", b"HEAD", b"OPTIONS",
-    b"PUT", b"DELETE", b"TRACE", b"CONNECT", b"0", b"api", b"static", b"photo", b"thumbnail",
+    *WORDS, b"HTTP/1.0", b"HTTP/9.9", b"Content-Length: 5", b"Content-Length: -1",
+    b"Transfer-Encoding: chunked", b"Content-Encoding: gzip", b"Content-Type: text/plain",
+    b"Content-Type: application/json; charset=utf-16", b"Content-Type: multipart/form-data; boundary=x",
+    b"Cookie: a=b", b"Range: bytes=0-1", b"Expect: 100-continue", b"Host: evil.example", b"Host: localhost",
+    b"Origin: null", b"X-Forwarded-Host: x", b"\r\n", b"?", b"&", b"=", b"%00", b"%ff", b"%2e%2e%2f",
+    b"samples=0", b"column=1", b"minimum=0.5", b"show=all", b"HEAD", b"OPTIONS", b"PUT", b"DELETE", b"TRACE",
+    b"CONNECT", b"0", b"api", b"static", b"photo", b"thumbnail",
 )  # fmt: skip
 
 
@@ -253,7 +254,10 @@ def comparisons(folder: Path) -> list[Target]:
     """Specifications of comparisons, bodies of rows in a store, and the file of a store."""
     folder.mkdir(parents=True)
     spec = folder / "spec.yaml"
-    small = b"data: {a: {path: a.npz, mean_labels: 1.5}}\nhiding: {u: {observe: single}}\ncandidates: [an, {name: b, method: em, hp.alpha: 0.1}]\n"
+    small = (
+        b"data: {a: {path: a.npz, mean_labels: 1.5}}\nhiding: {u: {observe: single}}\n"
+        b"candidates: [an, {name: b, method: em, hp.alpha: 0.1}]\n"
+    )
     path = folder / "store.sqlite"
     made = row(
         SeriesKey("voc", "uniform", "an", 0), 0, values={"val/SP": [0.1, 0.2]}, draws={"oracle": [0.25, 0.5]}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import io
 import json
-import os
 import re
 import shutil
 import zlib
@@ -20,9 +19,6 @@ from spml.analysis.epochs import epochs
 from spml.cli.arguments import parse
 from spml.cli.main import main, make_parser
 from spml.config import ModelConfig, check, from_dict, read_yaml
-from spml.data.feature_store import FeatureStore
-from spml.data.readers import read
-from spml.data.writers.predictions import read_inferred
 from spml.decisions import Decision
 from spml.engine.checkpoint import load_checkpoint
 from spml.engine.checksum import BLANK
@@ -35,13 +31,10 @@ from spml.runs.held_out import read_held_out
 from spml.runs.init_from import _read_state
 from spml.runs.recording import read_recording
 from spml.runs.thresholds import evidence_from_policy, read_thresholds
-from spml.runs.unfinished import Unfinished
 from tests.faults.fuzz.change import (
     Change,
-    of_bytes,
     of_json,
     of_json_lines,
-    of_npz,
     of_safetensors,
     of_text,
     of_yaml,
@@ -69,17 +62,21 @@ def command(words: Sequence[object]) -> None:
 
 
 def make_run(folder: Path, name: str, *words: str) -> Path:
-    """Train on a few features, or on `words[0]`; returns the folder of the run."""
-    folder.mkdir(parents=True, exist_ok=True)
-    data = folder / "rows.npz"
+    """Train on a few features; returns a copy of the run in a folder, next to the features, rows.npz."""
+    runs = folder.parent / "runs"
+    data, run = runs / "rows.npz", runs / name
     if not data.exists():
+        runs.mkdir(parents=True)
         generator = np.random.default_rng(0)
         y = generator.integers(0, 3, 200)
         x = generator.normal(size=(200, 6)) + 2 * np.eye(3, 6)[y]
         data.write_bytes(saved(X=x.astype(np.float32), Y=y, classes=["blue", "green", "red"]))
-    common = ("--mean_labels", "1.5", "--data.workers", "0", "--threads", "1")
-    command(["train", data, "--output", folder / name, *common, *words])
-    return folder / name
+    if not run.exists():
+        common = ("--mean_labels", "1.5", "--data.workers", "0", "--threads", "1")
+        command(["train", data, "--output", run, *common, *words])
+    folder.mkdir(exist_ok=True)
+    shutil.copy(data, folder)
+    return Path(shutil.copytree(run, folder / name))
 
 
 def with_checksum(data: bytes) -> bytes:
@@ -127,10 +124,19 @@ def unsealed(path: Path) -> bytes:
 
 
 def models(folder: Path) -> list[Target]:
-    """model.json and model.safetensors, of features and of images."""
-    ridge = make_run(folder, "ridge", "--head", "ridge")
+    """model.json and model.safetensors of a head on features."""
+    return _model_files("model", make_run(folder, "ridge", "--head", "ridge"), (1, 6), 1.0)
 
-    def predict(folder: Path, shape: tuple[int, ...]) -> Sequence[str]:
+
+def image_models(folder: Path) -> list[Target]:
+    """model.json and model.safetensors of a network on images."""
+    return _model_files("images", _image_run(folder), (1, 3, 8, 8), 0.3)
+
+
+def _model_files(name: str, run: Path, shape: tuple[int, ...], weight: float) -> list[Target]:
+    """Targets for the two files of a model that takes inputs of a shape."""
+
+    def predict(folder: Path) -> Sequence[str]:
         run = spml.load(folder)
         # As `Run.predict`, without the processes and the progress of reading data.
         with torch.inference_mode():
@@ -141,38 +147,39 @@ def models(folder: Path) -> list[Target]:
         assert np.isfinite(run.probabilities(logits)).all()
         return [*run.notes((), {}), *run.classes]
 
-    targets = []
-    for name, source, shape in (("model", ridge, (1, 6)), ("images", _images(folder), (1, 3, 8, 8))):
-        card_run, weights_run = (Path(shutil.copytree(source, folder / f"{name}-{part}")) for part in "cw")
-        card, weights = card_run / "model.json", weights_run / "model.safetensors"
-        described = json.loads(unsealed(card))
+    card_run, weights_run = (Path(shutil.copytree(run, run.with_name(f"{name}-{part}"))) for part in "cw")
+    card, weights = card_run / "model.json", weights_run / "model.safetensors"
+    about = json.loads(unsealed(card))
 
-        def write(
-            content: bytes,
-            path: Path = weights_run / "model.json",
-            weights: Path = weights,
-            about: dict = described,
-        ) -> bytes:
-            weights.write_bytes(content)
-            about = {**about, "weights_sha256": sha256_file(weights)}
-            path.write_bytes(sealed(json.dumps(about).encode()))
-            return content
+    def describe(content: bytes) -> bytes:
+        """Write the model.json that belongs to changed weights."""
+        weights.write_bytes(content)
+        described = {**about, "weights_sha256": sha256_file(weights)}
+        (weights_run / "model.json").write_bytes(sealed(json.dumps(described).encode()))
+        return content
 
-        share = 1 if name == "model" else 0.3
-        targets += [
-            of_file(
-                f"{name}-card", card, of_json(), lambda run=card_run, shape=shape: predict(run, shape),
-                finish=sealed, seeds=[unsealed(card)], weight=share,
-            ),
-            of_file(
-                f"{name}-weights", weights, of_safetensors(), lambda run=weights_run, shape=shape: predict(run, shape),
-                finish=write, weight=share,
-            ),
-        ]  # fmt: skip
-    return targets
+    return [
+        of_file(
+            f"{name}-card",
+            card,
+            of_json(),
+            lambda: predict(card_run),
+            finish=sealed,
+            seeds=[unsealed(card)],
+            weight=weight,
+        ),
+        of_file(
+            f"{name}-weights",
+            weights,
+            of_safetensors(),
+            lambda: predict(weights_run),
+            finish=describe,
+            weight=weight,
+        ),
+    ]
 
 
-def _images(folder: Path) -> Path:
+def _image_run(folder: Path) -> Path:
     from PIL import Image
 
     noise = np.random.default_rng(0)
@@ -225,14 +232,24 @@ def decisions(folder: Path) -> list[Target]:
     return [
         of_file("thresholds", thresholds, of_json(), decide, finish=sealed, seeds=[unsealed(thresholds)]),
         of_file(
-            "summary", ridge / "summary.json", of_json(), lambda: read_summary(ridge), finish=sealed,
+            "summary",
+            ridge / "summary.json",
+            of_json(),
+            lambda: read_summary(ridge),
+            finish=sealed,
             seeds=[unsealed(ridge / "summary.json")],
         ),
         of_file(
-            "held-out", held_out, of_safetensors(), lambda: read_held_out(ridge, run.classes), finish=with_checksum
+            "held-out",
+            held_out,
+            of_safetensors(),
+            lambda: read_held_out(ridge, run.classes),
+            finish=with_checksum,
         ),
-        of_file("audit-answers", sheet, of_text(words), lambda: use_audit(sheet, {"run": audited}), weight=0.5),
-    ]  # fmt: skip
+        of_file(
+            "audit-answers", sheet, of_text(words), lambda: use_audit(sheet, {"run": audited}), weight=0.5
+        ),
+    ]
 
 
 def training(folder: Path) -> list[Target]:
@@ -240,22 +257,38 @@ def training(folder: Path) -> list[Target]:
     words = ("--method", "role", "--epochs", "2", "--batch_size", "32", "--record", "scores")
     whole = make_run(folder, "whole", *words)
     copies = {name: Path(shutil.copytree(whole, folder / name)) for name in ("a", "b", "c", "d")}
+    config = copies["a"] / "config.yaml"
     targets = [
-        of_file("metrics", copies["a"] / "metrics.jsonl", of_json_lines(), lambda: epochs([copies["a"]]), weight=0.3),
-        of_file("config", copies["a"] / "config.yaml", of_yaml(), lambda: check(read_yaml(copies["a"] / "config.yaml")), weight=0.5),
         of_file(
-            "recorded-samples", copies["b"] / "scores" / "samples.safetensors", of_safetensors(),
-            lambda: read_recording(copies["b"]), finish=with_checksum,
+            "metrics",
+            copies["a"] / "metrics.jsonl",
+            of_json_lines(),
+            lambda: epochs([copies["a"]]),
+            weight=0.3,
+        ),
+        of_file("config", config, of_yaml(), lambda: check(read_yaml(config)), weight=0.5),
+        of_file(
+            "recorded-samples",
+            copies["b"] / "scores" / "samples.safetensors",
+            of_safetensors(),
+            lambda: read_recording(copies["b"]),
+            finish=with_checksum,
         ),
         of_file(
-            "recorded-scores", copies["c"] / "scores" / "epoch-001.safetensors", of_safetensors(),
-            lambda: read_recording(copies["c"]).logits(1), finish=with_checksum,
+            "recorded-scores",
+            copies["c"] / "scores" / "epoch-001.safetensors",
+            of_safetensors(),
+            lambda: read_recording(copies["c"]).logits(1),
+            finish=with_checksum,
         ),
         of_file(
-            "inferred-state", whole / "objective.safetensors", of_safetensors(),
-            lambda: _read_state(whole / "objective.safetensors"), finish=with_checksum,
+            "inferred-state",
+            whole / "objective.safetensors",
+            of_safetensors(),
+            lambda: _read_state(whole / "objective.safetensors"),
+            finish=with_checksum,
         ),
-    ]  # fmt: skip
+    ]
     checkpoint = copies["d"] / "checkpoint.safetensors"
     for name in ("checkpoint.previous.safetensors", "checkpoint.new.safetensors"):
         (copies["d"] / name).unlink(missing_ok=True)
@@ -295,8 +328,8 @@ optim: {lr: 1e-3, name: adamw, weight_decay: 0}
 
 
 def settings(folder: Path) -> list[Target]:
-    """The YAML of `train --config`, through the command line and up to training, and a file beside weights."""
-    make_run(folder, "run", "--head", "ridge")
+    """The YAML of `train --config`, up to training, and the file next to weights."""
+    make_run(folder, "ridge", "--head", "ridge")
     path = folder / "config.yaml"
     parser = make_parser(with_figures=False)
 
@@ -331,96 +364,3 @@ def settings(folder: Path) -> list[Target]:
             "beside-weights", beside, of_json(), lambda: describe_backbone(config, "image", 3), weight=0.5
         ),
     ]
-
-
-def predictions(folder: Path) -> list[Target]:
-    """Predictions as files, the journal of unfinished ones, pseudo-labels, and kept features."""
-    make_run(folder, "run", "--head", "ridge")
-    (folder / "out").mkdir()
-    for form in ("csv", "jsonl", "parquet"):
-        command(
-            [
-                "predict",
-                folder / "run",
-                folder / "rows.npz",
-                "--output",
-                folder / "out" / f"p.{form}",
-                "--format",
-                form,
-            ]
-        )
-    records = read(spml.config.DataConfig(path=str(folder / "rows.npz")))
-    targets = []
-    changes = {"csv": of_text(), "jsonl": of_json_lines(), "parquet": of_bytes()}
-    for form, change in changes.items():
-        path = folder / "out" / f"p.{form}"
-        content = path.read_bytes()
-        if form != "parquet":
-            content = b"".join(content.splitlines(keepends=True)[:6])
-        targets.append(
-            of_file(
-                f"predictions-{form}",
-                path,
-                change,
-                lambda path=path: read_inferred(path, records),
-                seeds=[content],
-            )
-        )
-    pseudo = folder / "out" / "pseudo.npz"
-    arrays = {"ids": ["0", "1"], "classes": ["blue", "red"], "labels": np.array([[1, 0], [-1, 1]], np.int8)}
-    targets.append(
-        of_file(
-            "pseudo-labels", pseudo, of_npz((*arrays, "x")), lambda: read_inferred(pseudo, records),
-            seeds=[saved(**arrays)],
-        )
-    )  # fmt: skip
-    return [*targets, _journal(folder), *_kept_features(folder)]
-
-
-def _journal(folder: Path) -> Target:
-    output = folder / "scores.csv"
-    content, journal = (Path(f"{output}.partial"), Path(f"{output}.partial.journal"))
-    identity = {"identity": 1}
-    with (
-        contextlib.suppress(KeyboardInterrupt),
-        Unfinished(output, identity, b"head\n", lambda line: None) as first,
-    ):
-        first.add(b"one\n", 1, {})
-        first.add(b"two\n", 2, {1: "broken"})
-        raise KeyboardInterrupt
-    written, seed = content.read_bytes(), journal.read_bytes()
-
-    def attempt(data: bytes) -> Sequence[str]:
-        journal.write_bytes(data)
-        content.write_bytes(written)
-        lines: list[str] = []
-        with Unfinished(output, identity, b"head\n", lines.append) as unfinished:
-            unfinished.add(b"three\n", unfinished.samples + 1, {})
-            assert all(isinstance(row, int) for row in unfinished.skipped)
-            unfinished.finish(os.replace)
-        return lines
-
-    return Target("journal", ".journal", (seed,), of_json_lines(), attempt)
-
-
-def _kept_features(folder: Path) -> list[Target]:
-    kept = folder / "kept"
-    identities = np.arange(4 * 32, dtype=np.uint8).reshape(4, 32)
-    rows = np.arange(12, dtype=np.float32).reshape(4, 3)
-    with FeatureStore(kept) as store:
-        store.append(identities[:2], rows[:2])
-        store.append(identities[2:], rows[2:])
-    targets = []
-    for suffix in (".index", ".rows"):
-        copied = Path(shutil.copytree(kept, folder / f"kept{suffix}"))
-        path = next(copied.glob(f"*{suffix}"))
-
-        def look_up(copied: Path = copied) -> None:
-            store = FeatureStore(copied)
-            positions = store.locate(identities)
-            found = positions >= 0
-            if found.any():
-                assert (store.rows(positions[found]) == rows[found]).all()
-
-        targets.append(of_file(f"features{suffix}".replace(".", "-"), path, of_bytes(), look_up, weight=0.5))
-    return targets

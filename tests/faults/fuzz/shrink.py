@@ -1,4 +1,4 @@
-"""Make a failing input small: leave out large pieces, then smaller ones, as long as it fails in the same way."""
+"""Make a failing input small: leave out large pieces, then smaller ones, as long as it fails as before."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from tests.faults.fuzz import data_targets, review_targets, run_targets
+from tests.faults.fuzz import data_targets, prediction_targets, review_targets, run_targets
 from tests.faults.fuzz.judge import Target
 
 GROUPS: dict[Callable[[Path], list[Target]], str] = {
@@ -14,14 +14,15 @@ GROUPS: dict[Callable[[Path], list[Target]], str] = {
     data_targets.feature_targets: "npz npz-labels arff arff-labels",
     data_targets.folders: "voc-list voc huggingface-dataset_info huggingface-state huggingface-data folders",
     data_targets.image_targets: "images images-in-training",
-    run_targets.models: "model-card model-weights images-card images-weights",
+    run_targets.models: "model-card model-weights",
+    run_targets.image_models: "images-card images-weights",
     run_targets.decisions: "thresholds summary held-out audit-answers",
     run_targets.training: "metrics config recorded-samples recorded-scores inferred-state checkpoint resume",
     run_targets.settings: "train-config train-settings beside-weights",
-    run_targets.predictions: "predictions-csv predictions-jsonl predictions-parquet pseudo-labels journal "
-    "features-index features-rows",
-    review_targets.audits: "audit-audit-json audit-missing-csv audit-wrong-csv audit-classes-csv rows-to-show "
-    "review-answers review-database",
+    prediction_targets.predictions: "predictions-csv predictions-jsonl predictions-parquet pseudo-labels "
+    "journal features-index features-rows",
+    review_targets.audits: "audit-audit-json audit-missing-csv audit-wrong-csv audit-classes-csv "
+    "rows-to-show review-answers review-database",
     review_targets.requests: "http http-body",
     review_targets.comparisons: "spec store-body store-packed store",
 }

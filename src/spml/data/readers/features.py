@@ -314,6 +314,7 @@ def _sparse(arrays: Arrays, source: str, name: str) -> Any:
             raise ValueError(f"the format is {str(stated)[:100]}, so call {name}.tocsr() first")
         if any(arrays[key].dtype.kind not in "iu" for key in ("indices", "indptr", "shape")):
             raise ValueError("indices, indptr and shape must be integers")
+        _check_indptr(arrays["indptr"], len(arrays["indices"]))
         rows, columns = arrays["shape"].tolist()
         matrix = csr_matrix((arrays["data"], arrays["indices"], arrays["indptr"]), shape=(rows, columns))
         # Without the full check, an index out of range would read foreign memory.
@@ -324,6 +325,17 @@ def _sparse(arrays: Arrays, source: str, name: str) -> Any:
             f"{source}: the arrays of {name} are not a valid CSR matrix: {error}. Save it again."
         ) from error
     return matrix
+
+
+def _check_indptr(indptr: npt.NDArray[Any], entries: int) -> None:
+    """Check where the rows of a CSR matrix begin and end; SciPy does not, if the last number is negative.
+
+    Raises:
+        ValueError: A row would begin or end outside the matrix.
+    """
+    ends = indptr.astype(np.int64)
+    if ends.ndim != 1 or not len(ends) or ends[0] != 0 or (np.diff(ends) < 0).any() or ends[-1] > entries:
+        raise ValueError(f"indptr must rise from 0 to {entries:,}, the number of entries")
 
 
 def _strings(arrays: Arrays, key: str, count: int | None, source: str) -> tuple[str, ...]:
