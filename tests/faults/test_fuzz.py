@@ -60,11 +60,12 @@ def test_what_was_found_is_mended(targets, file):
 @pytest.mark.long
 def test_a_short_run_over_all_targets(tmp_path, capfd):
     assert main([str(tmp_path), "--number", "2000", "--seed", "5"]) == 0
-    counts = json.loads((tmp_path / "counts.json").read_text())
-    assert tuple(counts["targets"]) == NAMES
-    assert counts["inputs"] == pytest.approx(2000, rel=0.05)
+    counts = json.loads((tmp_path / "fuzz.json").read_text())
+    assert tuple(counts) == NAMES
+    assert sum(each["cases"] for each in counts.values()) == pytest.approx(2000, rel=0.05)
+    assert not any(each["wrong"] for each in counts.values())
     assert not list((tmp_path / "failures").iterdir())
-    assert "0 distinct failures" in capfd.readouterr().out
+    assert re.search(r"\nin all: (1,9|2,0)\d\d cases, 0 wrong\n$", capfd.readouterr().out)
 
 
 def test_an_unknown_target(tmp_path, capsys):
@@ -101,7 +102,7 @@ def test_failures_are_found_made_small_and_written(tmp_path, capfd, monkeypatch)
 
     campaign = Campaign(tmp_path, [Target("bad", ".txt", (b"good",), change, read_badly)], 0)
     campaign.run(40)
-    campaign.report()
+    assert campaign.tally.finish() == 1
     kinds = {kind.rpartition("-")[0] for _, kind in campaign.failures}
     assert kinds == {
         "KeyError-test_fuzz",
@@ -122,12 +123,10 @@ def test_failures_are_found_made_small_and_written(tmp_path, capfd, monkeypatch)
     assert "a message holds the character '\\x1b'" in texts["BadMessage"]
     assert "The process ended with -11." in texts["SIGSEGV"]
     assert "line" in texts["slow"]
-    counts = json.loads((tmp_path / "counts.json").read_text())
+    counts = json.loads((tmp_path / "fuzz.json").read_text())["bad"]
     refused = sum(make_input(campaign.targets[0], 0, number) == b"xxxr" for number in range(40))
-    assert (counts["inputs"], counts["failures"]) == (40, 5)
-    assert counts["targets"]["bad"]["refused"] == refused
-    assert len(counts["targets"]["bad"]["failures"]) == 5
-    assert "40 inputs, 5 distinct failures" in capfd.readouterr().out
+    assert (counts["cases"], counts["refused"], counts["wrong"]) == (40, refused, 5)
+    assert "in all: 40 cases, 5 wrong" in capfd.readouterr().out
 
 
 def test_a_seed_that_is_refused_is_told(tmp_path):

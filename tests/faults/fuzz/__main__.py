@@ -5,7 +5,7 @@
 Inputs are valid ones with changes. An input must be accepted, or refused with one clear message, within a few
 seconds and a limit of memory. The first input of each other outcome is made small and written to
 FOLDER/failures as TARGET-KIND with the suffix of its format, with what happened in a .txt next to it. Counts
-are in FOLDER/counts.json at the end, after Ctrl-C, too. Another seed makes other inputs.
+are in FOLDER/fuzz.json while it goes on. Another seed makes other inputs. Ctrl-C ends it.
 A folder in memory (/dev/shm) is faster, since databases wait for the disk.
 
 A mended failure is kept in tests/attacks/found, which `tests/faults/test_fuzz.py` tries in every run.
@@ -47,8 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         campaign.run(parsed.number)
     except KeyboardInterrupt:
         print("interrupted", flush=True)
-    campaign.report()
-    return 1 if campaign.failures else 0
+    return int(campaign.tally.finish())
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import time
 from collections import Counter
@@ -11,6 +10,7 @@ from pathlib import Path
 
 from tests.faults.fuzz.judge import Failure, Target, judge, make_input, run_batch
 from tests.faults.fuzz.shrink import shrink_file
+from tests.faults.tally import Tally
 
 BATCH = 2000
 """Inputs of a target of weight 1 before the next target has its turn."""
@@ -25,6 +25,7 @@ class Campaign:
         seed: Seed of the inputs.
 
     Attributes:
+        tally: Counts of each target, in fuzz.json of the folder.
         failures: Kind of each distinct failure with its target, in the order in which they were found.
 
     Raises:
@@ -37,6 +38,7 @@ class Campaign:
         self.tried: Counter[str] = Counter()
         self.refused: Counter[str] = Counter()
         self.seconds: Counter[str] = Counter()
+        self.tally = Tally(folder / "fuzz.json")
         (folder / "failures").mkdir(parents=True, exist_ok=True)
         (folder / "work").mkdir(exist_ok=True)
         for target in targets:
@@ -64,12 +66,17 @@ class Campaign:
         self.seconds[target.name] += time.monotonic() - start
         self.tried[target.name] += result.tried
         self.refused[target.name] += result.refused
-        rate = self.tried[target.name] / self.seconds[target.name]
-        print(f"{target.name}: {self.tried[target.name]:,} inputs, {rate:,.0f} per second", flush=True)
         for number, failure in result.failures:
             if (target.name, failure.kind) not in self.failures:
                 self.failures.append((target.name, failure.kind))
                 self._keep(target, number, failure)
+        counts = {
+            "cases": self.tried[target.name],
+            "refused": self.refused[target.name],
+            "wrong": sum(name == target.name for name, _ in self.failures),
+            "seconds": round(self.seconds[target.name]),
+        }
+        self.tally.add(target.name, counts)
 
     def _keep(self, target: Target, number: int, failure: Failure) -> None:
         """Make a failing input small, and write it."""
@@ -81,25 +88,3 @@ class Campaign:
         text = text or f"It does not fail again alone, so it was not made small.\n{failure.text}"
         about = f"{target.name}, seed {self.seed}, input {number}: {failure.kind}\n{text}\n"
         path.with_name(f"{path.name}.txt").write_text(about, errors="backslashreplace")
-
-    def report(self) -> None:
-        """Print counts, and write them to counts.json."""
-        of_targets = {
-            name: {
-                "inputs": count,
-                "refused": self.refused[name],
-                "seconds": round(self.seconds[name], 1),
-                "failures": [kind for target, kind in self.failures if target == name],
-            }
-            for name, count in self.tried.items()
-        }
-        content = {"seed": self.seed, "inputs": self.tried.total(), "failures": len(self.failures)}
-        (self.folder / "counts.json").write_text(
-            json.dumps({**content, "targets": of_targets}, indent=1) + "\n"
-        )
-        for name, counts in of_targets.items():
-            print(
-                f"{name}: {counts['inputs']:,} inputs in {counts['seconds']:,} s, "
-                f"{counts['refused']:,} refused, {len(counts['failures'])} failures"
-            )
-        print(f"{content['inputs']:,} inputs, {content['failures']:,} distinct failures", flush=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +11,8 @@ from tests.faults.fuzz.judge import Target, judge_in_time, run_batch, set_limits
 
 TRIES, SLOW_TRIES = 2000, 30
 """Inputs that are tried to make one small, and one that ends its process or takes the limit of time."""
+ENOUGH = 60.0
+"""Seconds that making an input small may take, roughly."""
 
 
 def shrink(data: bytes, fails: Callable[[bytes], bool], tries: int) -> bytes:
@@ -65,8 +68,10 @@ def shrink_file(path: Path, target: Target, kind: str, work: Path) -> str:
             path.write_bytes(data)
         return same
 
+    start = time.monotonic()
     if not fails_alone(path.read_bytes()):
         return ""
+    tries = min(TRIES, int(ENOUGH / (time.monotonic() - start)))
     if texts[-1].startswith("The process ended"):
         path.write_bytes(shrink(path.read_bytes(), fails_alone, SLOW_TRIES))
     else:
@@ -74,7 +79,7 @@ def shrink_file(path: Path, target: Target, kind: str, work: Path) -> str:
         if not child:
             try:
                 set_limits(work / "trace.txt")
-                shrink(path.read_bytes(), fails, TRIES)
+                shrink(path.read_bytes(), fails, tries)
             finally:
                 os._exit(0)
         os.waitpid(child, 0)  # however it ends: the file holds the smallest input so far
