@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from spml.errors import escaped, memory_asked_for
+from spml.errors import LONGEST, InputError, SpmlError, escaped, memory_asked_for, one_line
 
 
 def test_control_characters_are_escaped_but_line_breaks_are_not():
@@ -34,3 +34,13 @@ def test_memory_that_torch_and_numpy_could_not_have():
     with pytest.raises(MemoryError) as of_numpy:
         np.empty(1 << 58)
     assert memory_asked_for(of_numpy.value) == "2.00 EiB"
+
+
+def test_a_message_is_one_line_of_limited_length():
+    assert str(InputError("a\x1b[31m\nb\u2028\ud800\té")) == "a\\x1b[31m\\nb\\u2028\\ud800\\té"
+    message = str(SpmlError("x.csv: " + "a" * 5000 + ". Correct it."))
+    assert len(message) == LONGEST
+    assert message.startswith("x.csv: aaa")
+    assert " ... " in message
+    assert message.endswith("aaa. Correct it.")
+    assert one_line("b" * LONGEST) == "b" * LONGEST

@@ -8,13 +8,24 @@ import traceback
 from collections.abc import Iterable
 from pathlib import Path
 
-_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+"""Characters that would break the line of a message, change a terminal, or can't be printed."""
+
+LONGEST = 2000
+"""Characters of a message."""
 
 
 class SpmlError(Exception):
-    """A failure that is not a mistake of the user (exit code 1)."""
+    """A failure that is not a mistake of the user (exit code 1).
+
+    The message is one line, even where it quotes a file or what a library says of one: control characters are
+    escaped, and the middle of a very long one is left out.
+    """
 
     exit_code = 1
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(one_line(message))
 
 
 class InputError(SpmlError, ValueError):
@@ -24,6 +35,13 @@ class InputError(SpmlError, ValueError):
     """
 
     exit_code = 2
+
+
+def one_line(text: str) -> str:
+    """Escape the control characters of a text, and leave out its middle if it is longer than `LONGEST`."""
+    text = CONTROL.sub(lambda found: ascii(found[0])[1:-1], text)
+    # What to do comes last in a message.
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 605]} ... {text[-600:]}"
 
 
 def missing_extra(package: str, extra: str) -> InputError:
@@ -46,7 +64,7 @@ def quoted(value: object) -> str:
 
 def escaped(text: str) -> str:
     """Replace control characters other than line breaks and tabs, which a terminal would obey, by escapes."""
-    return _CONTROL.sub(lambda found: repr(found[0])[1:-1], text)
+    return CONTROL.sub(lambda found: found[0] if found[0] in "\n\t" else ascii(found[0])[1:-1], text)
 
 
 def memory_asked_for(error: Exception) -> str | None:

@@ -126,6 +126,19 @@ def test_other_files_are_refused(tmp_path):
             Store(path, *DATA)
 
 
+def test_a_schema_that_is_no_text(store):
+    store.close()
+    path = store.path
+    with sqlite3.connect(path) as connection:  # writes everything into one file
+        connection.execute("PRAGMA journal_mode = DELETE")
+    connection.close()
+    content = path.read_bytes()
+    assert b"CREATE TABLE about" in content
+    path.write_bytes(content.replace(b"CREATE TABLE about", b"CREATE TABL\xe0 about"))
+    with pytest.raises(InputError, match=r"review.sqlite: can't be used as the database of a review"):
+        Store(path, *DATA)
+
+
 def test_a_database_that_can_not_be_written_says_so_and_keeps_what_it_has(store):
     store.add("a.jpg", "cat", "yes", "ann", random_check=False)
     store._connection.execute("PRAGMA query_only = ON")

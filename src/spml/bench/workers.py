@@ -174,7 +174,7 @@ def raise_problems(problems: Iterable[Problem]) -> None:
     distinct = list(dict.fromkeys(problems))
     if distinct:
         wrong_input = all(problem.exit_code == InputError.exit_code for problem in distinct)
-        raise (InputError if wrong_input else SpmlError)("\n".join(problem.text for problem in distinct))
+        raise (InputError if wrong_input else SpmlError)(" ".join(problem.text for problem in distinct))
 
 
 def _finish(

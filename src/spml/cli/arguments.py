@@ -93,7 +93,7 @@ def parse(parser: ArgumentParser, arguments: Sequence[str]) -> Namespace:
             _check_settings(Path(given.values[0]))
     try:
         return parser.parse_args([*arguments[:named], *spelled])
-    except (argparse.ArgumentError, InputError, OverflowError) as error:
+    except (argparse.ArgumentError, ValueError, OverflowError) as error:
         raise InputError(_explain(command, str(error))) from error
 
 

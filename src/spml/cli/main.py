@@ -67,7 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             parsed = parse(parser, arguments)
             _COMMANDS[parsed.subcommand](parsed[parsed.subcommand])
         except SpmlError as error:
-            print(f"{name}: {escaped(str(error))}", file=sys.stderr)
+            print(f"{name}: {error}", file=sys.stderr)
             sys.exit(error.exit_code)
         except OSError as error:
             if error.filename is None:

@@ -63,7 +63,7 @@ def resume_training(trainer: Trainer) -> None:
                 "--overwrite."
             )
         _set_state(trainer, checkpoint)
-    except (LookupError, TypeError, ValueError, AttributeError, RuntimeError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError, RuntimeError, OverflowError) as error:
         if isinstance(error, InputError):
             raise
         raise InputError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -124,6 +124,32 @@ def _changed(audit: Audit, records: Records) -> str:
     return "was changed since the audit: names or known labels of samples are others now."
 
 
+def read_decisions(
+    store: Store, last: int, rows: Collection[str], columns: Collection[str]
+) -> list[Decision]:
+    """Read the decisions after the row `last`, which must be about samples and classes of the data.
+
+    Args:
+        store: Database of the decisions.
+        last: As in `Store.since`.
+        rows: Names of the samples.
+        columns: Names of the classes.
+
+    Raises:
+        InputError: A row is about something else, or damaged.
+        SpmlError: The database can't be read.
+    """
+    decisions = store.since(last)
+    for decision in decisions:
+        for what, name, known in (("sample", decision.file, rows), ("class", decision.label, columns)):
+            if name not in known:
+                raise InputError(
+                    f"{store.path}: is damaged: row {decision.id} is about the {what} {quote(name)}, which "
+                    "the data does not have. Restore a copy, or move it away to begin again."
+                )
+    return decisions
+
+
 class Review:
     """A list under review. Its methods may be called by several threads.
 
@@ -220,39 +246,18 @@ class Review:
             What it was about; None if the reviewer has no answer.
 
         Raises:
-            SpmlError: The database can't be written; nothing was changed.
+            SpmlError: The database can't be written, or is damaged; nothing was changed.
         """
+        self._follow()  # checks every row
         undone = self.store.undo(self.reviewer)
         return None if undone is None else Undone(self._row_of[undone.file], undone.file, undone.label)
 
     def _follow(self) -> npt.NDArray[np.int8]:
         """Status of each entry, with the answers that other processes have added since."""
         with self._lock:
-            for file, label in self._answers.follow(self.store.since(self._answers.last)):
-                check_known(self.store.path, file, label, self._row_of, self._column_of)
+            decisions = read_decisions(self.store, self._answers.last, self._row_of, self._column_of)
+            for file, label in self._answers.follow(decisions):
                 entry = self._entry_of.get((self._row_of[file], self._column_of[label]))
                 if entry is not None:  # an earlier audit of the same data may have listed more
                     self._status[entry] = STATUSES.index(self._answers.status((file, label)))
             return np.array(self._status)
-
-
-def check_known(
-    path: Path, file: str, label: str, row_of: Mapping[str, int], column_of: Mapping[str, int]
-) -> None:
-    """Check that an answer in the database of a review is about the data.
-
-    Args:
-        path: The database.
-        file: Name of the sample that the answer is about.
-        label: Name of the class.
-        row_of: Row of each sample of the data.
-        column_of: Column of each class of the data.
-
-    Raises:
-        InputError: The data has no such sample or class.
-    """
-    if file not in row_of or label not in column_of:
-        raise InputError(
-            f"{path}: has an answer about the sample {quote(file)} and the class {quote(label)}, which the "
-            "data does not have. Restore it from a copy, or move it away to begin again."
-        )
