@@ -217,8 +217,9 @@ class Review:
             return [self._card(sample, selection, status) for sample in samples]
 
     def _card(self, sample: int, selection: Selection, status: npt.NDArray[np.int8]) -> Card:
+        entries = self._of_sample[sample]  # first, since it knows which samples are on the list
         name, classes, suggestions = self.records.ids[sample], self.records.classes, []
-        for entry in self._of_sample[sample]:
+        for entry in entries:
             column, probability = int(self.entries.columns[entry]), float(self.entries.probabilities[entry])
             if probability >= selection.minimum and selection.column in (None, column):
                 answers = self._answers.of((name, classes[column]))
