@@ -27,7 +27,8 @@ from spml.bench.store import store_url
 from spml.bench.workers import Job, work
 from tests.attacks import ATTACKS
 from tests.attacks.attack import SECRET, Attack
-from tests.faults.points import AFTER, Stop, import_all, lay_out, run
+from tests.faults.disk import AFTER, Stop
+from tests.faults.points import import_all, lay_out, run
 
 MEMORY, SECONDS = 600 << 20, 30
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
@@ -74,7 +75,7 @@ def prepare(template: Path) -> None:
     folders = str(template), str(bench)
     job = Job(str(template / "spec.yaml"), SPEC, *folders, store_url(bench), code_version())
     assert work(job) == []
-    stopped = run(UNFINISHED, template, Stop(70, AFTER))
+    stopped = run(UNFINISHED, template, Stop(6, AFTER, "replace stopped/checkpoint.new.safetensors"))
     assert stopped.code == -signal.SIGKILL, stopped.printed
 
 

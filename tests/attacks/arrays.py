@@ -174,7 +174,7 @@ ATTACKS = (
         "a sparse matrix whose rows go backwards",
         sparse(indptr=np.array([0, 2, -5])),
         INSPECT,
-        "x.npz: the arrays of X are not a valid CSR matrix: indptr must not decrease. Save it again.",
+        "x.npz: the arrays of X are not a valid CSR matrix: indptr must rise from 0 to 2, the",
     ),
     Attack(
         "a terminal escape as class name of an array",

@@ -346,7 +346,10 @@ ATTACKS = (
     ),
     Attack(
         "metrics that are not numbers",
-        file("run/metrics.jsonl", '{"epoch": "x", "val": {"mAP": []}}\n'),
+        all_of(
+            file("run/metrics.jsonl", '{"epoch": "x", "val": {"mAP": []}}\n'),
+            changed("summary.json", lambda content: content.pop("metrics_sha256")),
+        ),
         "analyse epochs run --output figures",
         "run/metrics.jsonl: damaged: its epochs are not 1, 2, ... Train again.",
     ),

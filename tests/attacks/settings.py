@@ -106,7 +106,7 @@ ATTACKS = (
         "a NUL byte in the name of the data",
         file("x.yaml", 'data: {path: "a\\0b"}\n'),
         "train --config x.yaml --output new",
-        "a\\x00b: no such file or folder. Known: audit, bench, photos, rows.npz, run,",
+        "a\\x00b: no such file or folder. Known: VOCdevkit, audit, bench, photos, rows.npz,",
     ),
     Attack(
         "a specification of 10^9 seeds",

@@ -235,19 +235,19 @@ ATTACKS = (
         "a review of an unknown sample",
         review((1, "nobody", "blue", "yes", "x", "now", 0, None)),
         EXPORT,
-        "audit/review.sqlite: has an answer about the sample 'nobody' and the class 'blue', which",
+        "audit/review.sqlite: is damaged: row 1 is about the sample 'nobody', which the data does not have.",
     ),
     Attack(
         "a review of an unknown class",
         review((1, "0", ESCAPE, "yes", "x", "now", 0, None)),
         EXPORT,
-        "audit/review.sqlite: has an answer about the sample '0' and the class '\\x1b]0;owned\\x07',",
+        "audit/review.sqlite: is damaged: row 1 is about the class '\\x1b]0;owned\\x07', which the data does",
     ),
     Attack(
         "a review whose decisions are bytes",
         review((1, b"\xff", b"\xff", "yes", b"x", b"now", 0, None)),
         EXPORT,
-        "audit/review.sqlite: has an answer about the sample bytes and the class bytes",
+        "audit/review.sqlite: is damaged: row 1: Expected",
     ),
     Attack(
         "a review of a format of 5,000 digits",

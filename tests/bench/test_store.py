@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import socket
 import subprocess
 import sys
 import threading
@@ -204,6 +205,21 @@ def test_a_series_of_a_process_that_was_killed_is_taken_over(tmp_path):
     one, other = Store(url_of(tmp_path)), Store(url_of(tmp_path))
     assert one.claim(SERIES)
     assert not other.claim(SERIES)
+
+
+def test_claims_of_processes_that_have_ended_are_released(tmp_path):
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    here, store = socket.gethostname(), Store(url_of(tmp_path))
+    owners = {name: Store(url_of(tmp_path)) for name in (f"{here}:{ended.pid}:1", "elsewhere:1:1")}
+    for number, (owner, other) in enumerate(owners.items()):
+        other.owner = owner
+        assert other.claim(SERIES._replace(seed=number))
+    assert store.claim(SERIES._replace(seed=2))
+    store.release_ended()
+    with sql.create_engine(store.url).connect() as connection:
+        left = connection.execute(sql.text("SELECT owner FROM claims ORDER BY owner")).scalars().all()
+    assert left == sorted(["elsewhere:1:1", store.owner])
 
 
 def test_a_series_of_another_machine_is_taken_over_without_heartbeats(tmp_path, monkeypatch):

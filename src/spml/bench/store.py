@@ -251,6 +251,23 @@ class Store:
             own = (_CLAIMS.c.series == json.dumps(series), _CLAIMS.c.owner == self.owner)
             connection.execute(_CLAIMS.delete().where(*own))
 
+    def release_ended(self) -> None:
+        """Release the series that ended processes of this machine had claimed.
+
+        Writing also makes SQLite remove its journal of a process that was killed while it wrote.
+
+        Raises:
+            SpmlError: The store can't be read or written.
+        """
+        with self._reading() as connection:
+            claims = connection.execute(sql.select(_CLAIMS.c.series, _CLAIMS.c.owner)).all()
+        ended = [claim for claim in claims if _has_ended(claim.owner)]
+        if ended:
+            with self._writing() as connection:
+                for series, owner in ended:
+                    own = (_CLAIMS.c.series == series, _CLAIMS.c.owner == owner)
+                    connection.execute(_CLAIMS.delete().where(*own))
+
     @contextmanager
     def alive(self) -> Iterator[None]:
         """Send heartbeats for the claims of this process while the context lasts."""
@@ -344,10 +361,15 @@ def _unpack(body: Any) -> dict[str, Any]:
 
 def _is_held(owner: Any, beat: Any, now: float) -> bool:
     """Whether the process that claimed a series may be alive; False for claims that no process has made."""
-    found = re.fullmatch(r"(.+):(\d{1,9}):\d+", owner) if isinstance(owner, str) else None
-    if not found or not isinstance(beat, (int, float)) or not now - STALE < beat < now + AHEAD:
+    if not isinstance(beat, (int, float)) or not now - STALE < beat < now + AHEAD:
         return False
-    return not has_ended(found[1], int(found[2]))
+    return not _has_ended(owner)
+
+
+def _has_ended(owner: Any) -> bool:
+    """Whether the process that claimed a series was one of this machine and has ended, or there is none."""
+    found = re.fullmatch(r"(.+):(\d{1,9}):\d+", owner) if isinstance(owner, str) else None
+    return not found or has_ended(found[1], int(found[2]))
 
 
 def _first_line(error: BaseException) -> str:
