@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 
 from jsonargparse import ArgumentParser, Namespace
@@ -59,6 +60,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = make_parser(with_figures=arguments[:1] == ["analyse"])
     arguments = join_words(parser, arguments)
     name = find_command(parser, arguments).name
+    # Images with more than `data.max_pixels` are refused before they are decoded, which says more.
+    warnings.filterwarnings("ignore", message=r"Image size \(\d+ pixels\) exceeds limit")
     with guarded_streams(name):
         if not arguments:
             parser.print_help()
