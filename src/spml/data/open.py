@@ -19,7 +19,7 @@ from ..errors import InputError
 from .assemble import Purpose, check_share_skipped, name_skipped, to_dataset
 from .dataset import Dataset, Inputs, Kind, sample_width
 from .hiding import check_observe
-from .images import SUFFIXES, FilePart, ImageFiles, check_images
+from .images import SUFFIXES, ImageFiles, ImageSource, check_images
 from .inspection.remarks import remarks
 from .phrases import counted
 from .readers import existing, file_list, read
@@ -28,7 +28,7 @@ from .readers.folder import list_images
 from .records import Records
 
 Report = Callable[[str], None]
-Files = Sequence[Path | FilePart | str]
+Files = Sequence[ImageSource | str]
 
 _LABEL_FILES = (".arff", ".json", ".jsonl", ".xml", ".txt")
 """Suffixes of files that list labels, except tables: for training and evaluation, not for prediction."""

@@ -87,7 +87,7 @@ def set_thresholds(
         evidence = evidence_from_shares(held_out, mean_labels, "stated")
     else:
         evidence = _known_evidence(run, held_out, own)
-    policy = decide_thresholds(run.model, run.classes, held_out, evidence, target, source=source)
+    policy = decide_thresholds(run.weights_sha256, run.classes, held_out, evidence, target, source=source)
     with only_writer(run.folder, (engine.console or Console(silent=True)).line, inside=True):
         write_thresholds(run.folder, policy, held_out)
     return policy
@@ -175,6 +175,6 @@ def _known_evidence(run: Run, held_out: HeldOut, own: bool) -> Evidence:
 def _earlier(run: Run) -> Policy | None:
     """Thresholds that the run has; None where there are none, or the file is damaged, which is replaced."""
     try:
-        return read_thresholds(run.folder / run_files.THRESHOLDS, run.classes, run.model)
+        return read_thresholds(run.folder / run_files.THRESHOLDS, run.classes, run.weights_sha256)
     except InputError:
         return None
