@@ -4,20 +4,27 @@ from .cache import cached_features
 from .dataset import Augment, Dataset, Inputs, Kind, Samples
 from .inspection.inspect import inspect
 from .inspection.report import Inspection
-from .open import Opening, list_inputs, open_dataset, open_inputs, start_opening
+from .memory import is_path, read_memory
+from .open import Opening, list_inputs, list_samples, open_dataset, open_inputs, start_opening
+from .records import MEMORY, Records
 
 __all__ = [
+    "MEMORY",
     "Augment",
     "Dataset",
     "Inputs",
     "Inspection",
     "Kind",
     "Opening",
+    "Records",
     "Samples",
     "cached_features",
     "inspect",
+    "is_path",
     "list_inputs",
+    "list_samples",
     "open_dataset",
     "open_inputs",
+    "read_memory",
     "start_opening",
 ]

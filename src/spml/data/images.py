@@ -283,17 +283,31 @@ class ImageFiles:
         return [bool(raw(1, *key, row)[0] >> np.uint64(63)) for row in rows]
 
     def _image(self, data: bytes) -> Image.Image:
-        size, resampling = self._settings.size, INTERPOLATIONS[self._settings.interpolation]
+        size, interpolation = self._settings.size, self._settings.interpolation
 
         def resize(image: Image.Image) -> Image.Image:
             if self._settings.draft:
                 # Twice the size, so that resizing hides the artefacts of the reduced decoding.
                 image.draft(None, (2 * size, 2 * size))
-            upright = decoding.upright(image)
-            decoding.refuse_unknown_range(upright)
-            return decoding.to_rgb(upright).resize((size, size), resampling)
+            return resized(image, size, interpolation)
 
         return decoding.decode(data, self._settings.max_pixels, resize)
+
+
+def resized(image: Image.Image, size: int, interpolation: str) -> Image.Image:
+    """Make an image upright, RGB and square.
+
+    Args:
+        image: Any image of Pillow.
+        size: Side in pixels; the aspect ratio is not kept.
+        interpolation: `nearest`, `bilinear`, `bicubic` or `lanczos`.
+
+    Raises:
+        UnreadableImageError: The range of its pixels is not known.
+    """
+    upright = decoding.upright(image)
+    decoding.refuse_unknown_range(upright)
+    return decoding.to_rgb(upright).resize((size, size), INTERPOLATIONS[interpolation])
 
 
 def check_images(

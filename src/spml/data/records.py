@@ -13,6 +13,9 @@ from ..labels import ObservedLabels
 from .dataset import Inputs
 from .images import ImageSource
 
+MEMORY = "data in memory"
+"""`data.path` of data that is in no file; a folder of that name is `./data in memory`."""
+
 
 class Objects(NamedTuple):
     """Boxes of M objects; an image may have several of the same class.

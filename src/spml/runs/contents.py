@@ -98,6 +98,20 @@ def read_summary(folder: Path) -> dict[str, Any]:
         ) from error
 
 
+def read_history(folder: Path) -> list[dict[str, Any]]:
+    """Read what a run has recorded of each epoch, or of each penalty or head that it tried.
+
+    Raises:
+        InputError: The file is missing, or a line is not a JSON object.
+    """
+    path = folder / run_files.METRICS
+    try:
+        lines = [parse_json(line) for line in path.read_bytes().splitlines()]
+        return msgspec.convert(lines, list[dict[str, Any]])
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: can't be read ({error}). Restore it, or train again.") from error
+
+
 def load_model(folder: Path) -> tuple[models.Classifier, dict[str, Any]]:
     """Load the model in the folder of a run.
 

@@ -4,23 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..config import DataConfig, from_dict
 from ..decisions import Policy, read_target
 from .common_classes import UnknownClasses
 from .console import Console
+from .contents import read_history, read_summary
+from .description import as_html, as_text
 from .evaluate import evaluate, of_one
+from .frames import history_frame
+from .inputs import labelled, unlabelled
+from .network import Network, Transform
 from .predict import Batch, Engine, Predictions
 from .set_thresholds import set_thresholds
 from .trained_model import TrainedModel
 
 
 class Run(TrainedModel):
-    """A trained model with its classes and its threshold.
+    """A trained model with its classes and its thresholds.
 
     Attributes:
         folder: Folder of the run.
@@ -30,9 +35,55 @@ class Run(TrainedModel):
         card: Content of model.json.
     """
 
+    @cached_property
+    def model(self) -> Network:
+        """Network from prepared images or features to logits (B, C), in evaluation mode on the CPU.
+
+        `predict` uses the same parameters, and leaves them on the device that it computes on.
+        """
+        return Network(self._classifier).eval()
+
+    @property
+    def transform(self) -> Transform | None:
+        """Prepares an image of Pillow for `model`; None where the model takes features."""
+        spec = self.spec
+        return Transform(spec.size, spec.interpolation) if spec.size else None
+
+    @cached_property
+    def summary(self) -> dict[str, Any]:
+        """Content of summary.json.
+
+        Raises:
+            InputError: The file is missing or damaged.
+        """
+        return read_summary(self.folder)
+
+    @cached_property
+    def history(self) -> list[dict[str, Any]]:
+        """Content of metrics.jsonl: what was measured in each epoch, or of each penalty or head.
+
+        Raises:
+            InputError: The file is missing or damaged.
+        """
+        return read_history(self.folder)
+
+    def history_frame(self) -> Any:
+        """The history as a DataFrame of pandas.
+
+        Raises:
+            InputError: The file is missing or damaged, or pandas is not installed.
+        """
+        return history_frame(self.history)
+
+    def __repr__(self) -> str:
+        return as_text(self)
+
+    def _repr_html_(self) -> str:
+        return as_html(self)
+
     def predict(
         self,
-        paths: str | Path | Sequence[str | Path],
+        samples: Any,
         *,
         batch_size: int = 64,
         workers: int = -1,
@@ -41,12 +92,15 @@ class Run(TrainedModel):
         cache: str | None = None,
         **decision: Any,
     ) -> Predictions:
-        """Predict scores and labels of images, folders of images (searched recursively) or feature files.
+        """Predict scores and labels of images or feature vectors, in files or in memory.
 
         Args:
-            paths: One path or several; tables (CSV, TSV, Parquet) with a column of file names, too.
+            samples: One path or several: images, folders of images (searched recursively), tables (CSV, TSV,
+                Parquet) with a column of file names, or one feature file. Or samples in memory, as in
+                `spml.train`; the labels of a data set of PyTorch are ignored.
             batch_size: Samples per step.
-            workers: Number of processes that decode images; -1 = one per core, at most 8.
+            workers: Number of processes that decode images; -1 = one per core, at most 8, or none for images
+                in memory.
             device: `auto`, `cpu`, `cuda` or `mps`.
             console: Shows progress; None = no progress is shown.
             cache: Folder for the features of a frozen backbone, or `none` to keep none; None = where the run
@@ -54,12 +108,13 @@ class Run(TrainedModel):
             decision: Arguments of `decision`, such as `top_k=3`.
 
         Raises:
-            InputError: A path is missing, nothing can be read, or features have another width.
+            InputError: A path is missing, nothing can be read, the samples are of a type that is not
+                understood, or features have another width.
         """
-        paths = [paths] if isinstance(paths, (str, Path)) else list(paths)
-        engine = Engine(batch_size, workers, device, console, cache)
         decide = self.decision(**decision)
-        ids, inputs = self.list_inputs([str(path) for path in paths])
+        ids, inputs, in_memory = unlabelled(samples, self.spec)
+        workers = 0 if in_memory and workers < 0 else workers
+        engine = Engine(batch_size, workers, device, console, cache)
         batches = list(self.stream(inputs, engine))
         skipped = {row: reason for batch in batches for row, reason in batch.unreadable.items()}
         everything = Batch(
@@ -72,8 +127,10 @@ class Run(TrainedModel):
 
     def evaluate(
         self,
-        data: str | Path | DataConfig,
+        data: Any,
+        y: Any = None,
         *,
+        classes: Sequence[str] | None = None,
         split: str = "test",
         observed: bool = False,
         mean_labels: float | None = None,
@@ -91,8 +148,10 @@ class Run(TrainedModel):
         """Compute metrics on labelled data: full-label metrics if it is fully labelled, else the SP-score.
 
         Args:
-            data: Path of the data, or a complete `DataConfig`.
-            split: `train`, `val` or `test`.
+            data: Path of the data, a complete `DataConfig`, or samples in memory, as in `spml.train`.
+            y: Labels of samples in memory, as in `spml.train`.
+            classes: Class names, in the order of the indices or columns of `y`; None = those of the model.
+            split: `train`, `val` or `test`; samples in memory are all in `test`.
             observed: Judge by observed labels alone, even if true labels are available.
             mean_labels: Mean labels per sample K of the SP-score; if None, 2, or half of fewer than 4
                 classes. On fully labelled data, as in `decision`.
@@ -112,9 +171,10 @@ class Run(TrainedModel):
                 or has no known positive label where it is not fully labelled; or the decision does not suit.
         """
         engine = Engine(batch_size, workers, device, console)
+        config, records = labelled(data, y, settings, classes=classes, known=self.classes)
         result = evaluate(
             {str(self.folder): self},
-            data if isinstance(data, DataConfig) else data_config(data, settings),
+            config,
             split=split,
             observed=observed,
             mean_labels=mean_labels,
@@ -128,13 +188,16 @@ class Run(TrainedModel):
             unknown_classes=unknown_classes,
             intervals=False,
             report=(console or Console(silent=True)).line,
+            records=records,
         )
         return of_one(result)
 
     def set_thresholds(
         self,
-        data: str | Path | DataConfig | None = None,
+        data: Any = None,
+        y: Any = None,
         *,
+        classes: Sequence[str] | None = None,
         target: str = "f1",
         per_class: bool = False,
         audit: str | Path | None = None,
@@ -148,8 +211,10 @@ class Run(TrainedModel):
         """Decide thresholds and probabilities again, and write them to thresholds.json and thresholds.png.
 
         Args:
-            data: Samples with observed labels that decide; None, or the training data, for the held-out
-                scores that the run has kept.
+            data: Samples with observed labels that decide, named by their path or in memory; None, or the
+                path of the training data, for the held-out scores that the run has kept. Feature vectors in
+                memory count as new: name none that the model has learned from.
+            y, classes: As in `evaluate`.
             target: `f1` (the best of each class), `labels` (K labels per sample, by one threshold),
                 `precision=0.9` or `recall=0.8`.
             per_class: Reach a precision or recall in each class.
@@ -165,21 +230,18 @@ class Run(TrainedModel):
         Raises:
             InputError: K is not known, a file does not suit, or a precision is not reached.
         """
-        if data is not None and not isinstance(data, DataConfig):
-            data = data_config(data, settings)
+        config, records = None, None
+        if data is not None:
+            config, records = labelled(data, y, settings, classes=classes, known=self.classes)
         policy = set_thresholds(
             self,
-            data,
+            config,
             read_target(target, per_class=per_class),
             audit=None if audit is None else Path(audit),
-            images=data.images if data is not None else settings.get("images"),
+            images=config.images if config is not None else settings.get("images"),
             mean_labels=mean_labels,
             engine=Engine(batch_size, workers, device, console),
+            records=records,
         )
         self.__dict__ |= {"thresholds": policy, "calibration": policy.calibrated}
         return policy
-
-
-def data_config(path: str | Path, settings: dict[str, Any]) -> DataConfig:
-    """Settings of data from its path and fields of `DataConfig` by name."""
-    return from_dict({"data": {**settings, "path": str(path)}}).data
