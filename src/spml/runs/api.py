@@ -9,7 +9,7 @@ from typing import Any
 
 from ..config import Config, from_dict
 from ..errors import InputError
-from ..short_names import nested
+from ..short_names import from_arguments
 from .console import Console
 from .contents import load_model
 from .inputs import labelled
@@ -82,7 +82,7 @@ def train(
             raise InputError("give either a Config or settings by name, not both")
         config = source
     else:
-        settings = nested(settings, _ARGUMENTS)
+        settings = from_arguments(settings, _ARGUMENTS)
         data = settings.get("data", {})
         if not isinstance(data, dict):
             raise InputError(f"data must be settings by name (data={{'val_share': 0.1}}), got {data!r}")

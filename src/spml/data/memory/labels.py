@@ -14,7 +14,7 @@ from ..readers.documents import class_name
 from ..readers.features import read_labels
 from ..safe import quote
 from .frames import column_names, is_frame, is_series, numbers
-from .samples import as_numpy
+from .samples import as_numpy, described
 
 ACCEPTED = (
     "class names, class indices, a list of names or of indices for each sample, or a matrix (N, C) of "
@@ -69,7 +69,7 @@ def understand_labels(
     if getattr(labels, "ndim", 0) == 1:
         labels = labels.tolist()
     if not isinstance(labels, (list, tuple)):
-        raise InputError(f"y is {_described(labels)}; expected {ACCEPTED}.")
+        raise InputError(f"y is {described(labels)}; expected {ACCEPTED}.")
     if not labels:
         raise InputError(f"y is empty; expected {ACCEPTED}.")
     entries = [_plain(label) for label in labels]
@@ -118,7 +118,7 @@ def _stacked(rows: list[Any]) -> Any:
     for row, entry in enumerate(rows):
         if getattr(entry, "shape", None) != rows[0].shape:
             raise InputError(
-                f"y[{row}] is {_described(entry)}, but y[0] is {_described(rows[0])}: the rows of a matrix "
+                f"y[{row}] is {described(entry)}, but y[0] is {described(rows[0])}: the rows of a matrix "
                 "need the same length."
             )
     return np.stack(rows)
@@ -131,18 +131,11 @@ def _wrong_label(entry: Any, row: int, first: Any) -> InputError:
             "list of labels for each sample, which may be empty."
         )
     if not isinstance(first, str) and (isinstance(first, bool) or not isinstance(first, int)):
-        return InputError(f"y[{row}] is {_described(entry)}; expected {ACCEPTED}.")
+        return InputError(f"y[{row}] is {described(entry)}; expected {ACCEPTED}.")
     kind = "a class name" if isinstance(first, str) else "a class index"
     return InputError(
-        f"y[{row}] is {_described(entry)}, but y[0] is {kind}: labels are all names or all indices."
+        f"y[{row}] is {described(entry)}, but y[0] is {kind}: labels are all names or all indices."
     )
-
-
-def _described(value: Any) -> str:
-    if value is None or isinstance(value, (str, int, float)):
-        return quoted(value)
-    shape = f" of the shape {tuple(value.shape)}" if hasattr(value, "shape") else ""
-    return f"a {type(value).__name__}{shape}"
 
 
 def _numbered(last: int) -> tuple[str, ...]:
@@ -166,18 +159,16 @@ def _checked_lists(entries: list[Any]) -> list[list[Any]]:
     for row, entry in enumerate(entries):
         if not isinstance(entry, _LISTS):
             raise InputError(
-                f"y[{row}] is {_described(entry)}, but y[0] is a list: give a list of labels for each sample."
+                f"y[{row}] is {described(entry)}, but y[0] is a list: give a list of labels for each sample."
             )
         labels = [_plain(label) for label in entry]
         for label in labels:
             first = label if first is None else first
             if not isinstance(label, (str, int)) or isinstance(label, bool):
-                raise InputError(
-                    f"y[{row}] holds {_described(label)}; expected class names or class indices."
-                )
+                raise InputError(f"y[{row}] holds {described(label)}; expected class names or class indices.")
             if isinstance(label, str) != isinstance(first, str):
                 raise InputError(
-                    f"y[{row}] holds {_described(label)}, but others hold {_described(first)}: labels are "
+                    f"y[{row}] holds {described(label)}, but others hold {described(first)}: labels are "
                     "all names or all indices."
                 )
         rows.append(sorted(labels) if isinstance(entry, (set, frozenset)) else labels)

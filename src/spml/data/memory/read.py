@@ -16,7 +16,7 @@ from ..records import MEMORY, Records
 from . import labels as label_kinds
 from .frames import check_same_index, has_files, is_frame, read_frame, split_off
 from .labels import understand_labels
-from .samples import is_dataset, item_of, read_samples
+from .samples import described, is_dataset, item_of, read_samples
 
 _NAME = "memory"
 
@@ -108,7 +108,7 @@ def _labels_of(dataset: Any) -> list[Any]:
         item = item_of(dataset, row)
         if not isinstance(item, (tuple, list)) or len(item) != 2:
             raise InputError(
-                f"X[{row}]: the data set gives a {type(item).__name__} instead of (image, label). Pass the "
+                f"X[{row}]: the data set gives {described(item)} instead of (image, label). Pass the "
                 "labels as y, or correct it."
             )
         labels.append(item[1])

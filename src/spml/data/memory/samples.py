@@ -58,7 +58,7 @@ def is_dataset(samples: object) -> bool:
     """
     if isinstance(samples, IterableDataset):
         raise InputError(
-            f"X is a {type(samples).__name__}, an IterableDataset, whose samples have only one order: give a "
+            f"X is {described(samples)}, an IterableDataset, whose samples have only one order: give a "
             "Dataset with __len__ and __getitem__."
         )
     return isinstance(samples, TorchDataset)
@@ -92,13 +92,24 @@ def read_samples(samples: Any, config: DataConfig, source: str) -> Content:
         return _array(samples, (3, 3), config, source)
     if isinstance(samples, (list, tuple)):
         return _content(samples, config, source)
-    raise InputError(f"X is a {type(samples).__name__}; expected {ACCEPTED}.")
+    raise InputError(f"X is {described(samples)}; expected {ACCEPTED}.")
 
 
 def as_numpy(tensor: torch.Tensor) -> npt.NDArray[Any]:
     """Content of a tensor on any device; bfloat16, which NumPy lacks, as float32."""
     tensor = tensor.detach().cpu()
     return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
+
+
+def described(value: Any) -> str:
+    """A value in a message: itself if it is short, otherwise its type, and its shape if it has one."""
+    if value is None or isinstance(value, (str, int, float, Path)):
+        return quoted(value)
+    name = type(value).__name__
+    shape = (
+        f" of the shape {tuple(value.shape)} and the type {value.dtype}" if hasattr(value, "dtype") else ""
+    )
+    return f"{'an' if name[0] in 'aeiouAEIOU' or name == 'ndarray' else 'a'} {name}{shape}"
 
 
 def item_of(dataset: Any, row: int) -> Any:
@@ -128,7 +139,7 @@ def _length(dataset: Any) -> int:
         return len(dataset)
     except TypeError as error:
         raise InputError(
-            f"X is a {type(dataset).__name__} without a length: give its class a method __len__."
+            f"X is {described(dataset)} without a length: give its class a method __len__."
         ) from error
 
 
@@ -164,7 +175,7 @@ def _content(items: Sequence[Any], config: DataConfig, source: str) -> Content:
         return Content(tuple(str(row) for row in range(len(items))), tuple(_images(items)))
     if isinstance(first, (list, tuple)) or getattr(first, "ndim", 0) == 1:
         return _rows(feature_matrix(_stacked(items), source))
-    raise InputError(f"X[0] is {_described(first)}; expected {ACCEPTED}.")
+    raise InputError(f"X[0] is {described(first)}; expected {ACCEPTED}.")
 
 
 def _images(items: Sequence[Any]) -> Iterator[MemoryImage]:
@@ -219,7 +230,7 @@ def _check_image(item: Any, row: int) -> None:
         return
     axis, dtype = (0, torch.uint8) if isinstance(item, torch.Tensor) else (2, np.uint8)
     if getattr(item, "ndim", 0) != 3 or item.dtype != dtype or item.shape[axis] != 3 or 0 in item.shape:
-        raise InputError(f"X[{row}] is {_described(item)}, but X[0] is an image; {_IMAGE}.")
+        raise InputError(f"X[{row}] is {described(item)}; {_IMAGE}.")
 
 
 def _image(item: Any, row: int) -> Image.Image:
@@ -232,24 +243,13 @@ def _image(item: Any, row: int) -> Image.Image:
     return Image.fromarray(np.ascontiguousarray(item))
 
 
-def _described(item: Any) -> str:
-    shape = getattr(item, "shape", None)
-    if shape is not None:
-        return f"a {type(item).__name__} of the shape {tuple(shape)} and the type {item.dtype}"
-    return (
-        quoted(item)
-        if item is None or isinstance(item, (str, int, float, Path))
-        else f"a {type(item).__name__}"
-    )
-
-
 def _paths(items: Sequence[Any], config: DataConfig) -> Content:
     root = images_folder(config) or Path()
     first: dict[str, int] = {}
     files: list[ImageSource] = []
     for row, item in enumerate(items):
         if not isinstance(item, (str, Path)):
-            raise InputError(f"X[{row}] is {_described(item)}, but X[0] is a path: give one kind of samples.")
+            raise InputError(f"X[{row}] is {described(item)}, but X[0] is a path: give one kind of samples.")
         name = str(item)
         if first.setdefault(name, row) != row:
             raise InputError(
