@@ -87,16 +87,16 @@ def test_labels_of_polars():
 
 
 _EXPECTED = (
-    "expected class names, class indices, a list of names or of indices for each sample, or a matrix (N, C) of "
-    "{0, 1}, {-1, 0, 1} or {0, 1, NaN} as a NumPy array, torch tensor, SciPy matrix or DataFrame."
+    "expected class names, class indices, a list of names or of indices for each sample, or a matrix (N, C) "
+    "of {0, 1}, {-1, 0, 1} or {0, 1, NaN} as a NumPy array, torch tensor, SciPy matrix or DataFrame."
 )
 _NEEDS_A_LABEL = (
-    "but every sample needs a label. Leave out samples without one, or give a list of labels for each sample, "
-    "which may be empty."
+    "but every sample needs a label. Leave out samples without one, or give a list of labels for each "
+    "sample, which may be empty."
 )
 _AS_A_MATRIX = (
-    "as if it were the row of a matrix: lists hold the indices of the labels of a sample. Pass a matrix as an "
-    "array: numpy.array(y)."
+    "as if it were the row of a matrix: lists hold the indices of the labels of a sample. Pass a matrix as "
+    "an array: numpy.array(y)."
 )
 
 
@@ -120,8 +120,8 @@ _AS_A_MATRIX = (
         (
             [0, 3],
             ABC,
-            "memory: Y: row 1: class index 3 is outside 0 ... 2 (rows and columns counted from 0). Class indices "
-            "are integers, and the first class is 0: subtract 1 if yours begin with 1.",
+            "memory: Y: row 1: class index 3 is outside 0 ... 2 (rows and columns counted from 0). Class "
+            "indices are integers, and the first class is 0: subtract 1 if yours begin with 1.",
         ),
         ([[0], [3]], ABC, "y[1]: class index 3 is outside 0 ... 2."),
         ([[0], 1], ABC, "y[1] is 1, but y[0] is a list: give a list of labels for each sample."),
@@ -142,20 +142,21 @@ _AS_A_MATRIX = (
         (
             np.array([[1, 0], [0, 5]]),
             None,
-            "memory: Y: row 1, column 1: a multi-hot matrix may hold only 0, 1, got 5 (rows and columns counted "
-            "from 0). Labels are {0, 1}, {-1, 0, 1} with 0 for unknown, or {0, 1, NaN} with NaN for unknown.",
+            "memory: Y: row 1, column 1: a multi-hot matrix may hold only 0, 1, got 5 (rows and columns "
+            "counted from 0). Labels are {0, 1}, {-1, 0, 1} with 0 for unknown, or {0, 1, NaN} with NaN "
+            "for unknown.",
         ),
         (
             np.array([["a", "b"], ["b", "a"]]),
             None,
-            "memory: Y must hold numbers, one row per sample; got <U1 (2, 2). Expected a matrix with a column "
-            "per class, or indices of the class names in `classes`.",
+            "memory: Y must hold numbers, one row per sample; got <U1 (2, 2). Expected a matrix with a "
+            "column per class, or indices of the class names in `classes`.",
         ),
         (
             [np.array([1, 0]), np.array([1, 0, 0])],
             None,
-            "y[1] is an ndarray of the shape (3,) and the type int64, but y[0] is an ndarray of the shape (2,) and "
-            "the type int64: the rows of a matrix need the same length.",
+            "y[1] is an ndarray of the shape (3,) and the type int64, but y[0] is an ndarray of the shape "
+            "(2,) and the type int64: the rows of a matrix need the same length.",
         ),
     ],
 )  # fmt: skip

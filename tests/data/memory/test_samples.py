@@ -9,6 +9,7 @@ import pytest
 import torch
 from PIL import Image
 from scipy.sparse import coo_matrix, csr_matrix
+from tests.helpers import write_image
 from torch.utils.data import Dataset, IterableDataset, TensorDataset
 
 from spml.config import DataConfig
@@ -16,7 +17,6 @@ from spml.data.images import ImageFiles, MemoryImage
 from spml.data.matrix import FeatureMatrix, check_finite
 from spml.data.memory.samples import read_samples
 from spml.errors import InputError
-from tests.helpers import write_image
 
 X = np.arange(6, dtype=np.float32).reshape(3, 2)
 PIXELS = np.random.default_rng(0).integers(0, 256, (3, 8, 6, 3), np.uint8)
@@ -88,8 +88,9 @@ def test_every_kind_of_images_has_the_pixels_of_a_file(samples, tmp_path):
 
 
 def test_images_are_prepared_like_files_and_told_apart_by_their_pixels(tmp_path):
-    path = write_image(tmp_path / "a.jpg", (20, 10), exif=b"Exif\x00\x00MM\x00*\x00\x00\x00\x08\x00\x01\x01\x12\x00"
-                       b"\x03\x00\x00\x00\x01\x00\x06\x00\x00\x00\x00\x00\x00")  # fmt: skip
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    path = write_image(tmp_path / "a.jpg", (20, 10), exif=exif)
     grey = Image.fromarray(PIXELS[0, ..., 0])
     images = read([Image.open(path), grey, grey.copy(), grey.transpose(Image.Transpose.ROTATE_180)]).inputs
     inputs = ImageFiles(images, [""] * 4, size=8)
@@ -165,8 +166,8 @@ class WithoutLength(Dataset):
 
 
 EXPECTED = (
-    "expected features (N, D) as a NumPy array, torch tensor, SciPy matrix or DataFrame; a list of paths, PIL "
-    "images or uint8 arrays (H, W, 3); or a torch Dataset of (image, label)."
+    "expected features (N, D) as a NumPy array, torch tensor, SciPy matrix or DataFrame; a list of paths, "
+    "PIL images or uint8 arrays (H, W, 3); or a torch Dataset of (image, label)."
 )
 IMAGES = "images are uint8 of shape (H, W, 3) in NumPy and (3, H, W) in torch."
 FEATURES = f"Features are numbers of the shape (N, D); {IMAGES}"
@@ -188,8 +189,8 @@ FEATURES = f"Features are numbers of the shape (N, D); {IMAGES}"
         (X.astype(complex), f"X has the shape (3, 2) and the type complex128. {FEATURES}"),
         (
             X[:0],
-            "memory: X must hold numbers in shape (N, D), with at least one row and 1 to 10,000,000 columns; got "
-            "float32 (0, 2).",
+            "memory: X must hold numbers in shape (N, D), with at least one row and 1 to 10,000,000 columns; "
+            "got float32 (0, 2).",
         ),
         (
             [X[0], X[1, :1]],
@@ -211,13 +212,13 @@ FEATURES = f"Features are numbers of the shape (N, D); {IMAGES}"
         (["a.png", "a.png"], "X[1] and X[0] are both 'a.png': name an image once, with all labels."),
         (
             ["none/a.png", "none/b.png"],
-            "X[0]: there is no file 'none/a.png' (2 of 2 files are missing: 'none/a.png', 'none/b.png'). Add it, "
-            "leave it out, or name the folder of the images: data={'images': FOLDER}.",
+            "X[0]: there is no file 'none/a.png' (2 of 2 files are missing: 'none/a.png', 'none/b.png'). Add "
+            "it, leave it out, or name the folder of the images: data={'images': FOLDER}.",
         ),
         (
             Changing(list(PIXELS), [0, 1, 2]),
-            "X: the data set gives another image each time. Remove its random transforms: images are mirrored in "
-            "training as data.flip says.",
+            "X: the data set gives another image each time. Remove its random transforms: images are "
+            "mirrored in training as data.flip says.",
         ),
         (
             Failing([None], [0]),
@@ -225,8 +226,8 @@ FEATURES = f"Features are numbers of the shape (N, D); {IMAGES}"
         ),
         (
             Endless(),
-            "X is an Endless, an IterableDataset, whose samples have only one order: give a Dataset with __len__ "
-            "and __getitem__.",
+            "X is an Endless, an IterableDataset, whose samples have only one order: give a Dataset with "
+            "__len__ and __getitem__.",
         ),
         (WithoutLength(), "X is a WithoutLength without a length: give its class a method __len__."),
     ],
@@ -245,6 +246,6 @@ def test_features_are_finite(value):
         check_finite(read(wrong).inputs, "memory")
     shown = "nan" if value != value else "inf"
     assert str(error.value) == (
-        f"memory: X holds {shown} at row 1, column 0 (counted from 0). Every feature must be a finite float32 "
-        "number: fill in or remove missing values."
+        f"memory: X holds {shown} at row 1, column 0 (counted from 0). Every feature must be a finite "
+        "float32 number: fill in or remove missing values."
     )
