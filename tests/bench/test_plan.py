@@ -35,7 +35,8 @@ NO_NUMBERS = {
 data, whichever reader delivers it, belong to the key of a run anyway."""
 
 NO_NUMBERS_IN = (
-    "audit/", "data/inspection/", "data/memory/", "data/readers/", "plots/", "runs/audits/", "runs/recipes/", "testing/",
+    "audit/", "data/inspection/", "data/memory/", "data/readers/", "data/writers/", "plots/", "runs/audits/",
+    "runs/recipes/", "testing/",
 )  # fmt: skip
 
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from ...config import DataConfig
 from ...errors import InputError, nearest
 from ..readers.columns import find_columns
-from ..readers.delimited import Table, names_files, shorten
+from ..readers.delimited import Table, names_files
 from ..readers.image_rows import text
 from ..readers.places import images_folder
 from ..readers.table import read_rows
@@ -87,10 +87,7 @@ def split_off(frame: Any, label: str) -> tuple[Any, list[Any]]:
         InputError: There is no such column.
     """
     if label not in frame.columns:
-        raise InputError(
-            f"y: there is no column {quote(label)}; found: {shorten(column_names(frame))}. "
-            f"{nearest(label, column_names(frame))}"
-        )
+        raise InputError(f"y: there is no column {quote(label)}. {nearest(label, column_names(frame))}")
     rest = frame.drop(columns=label) if hasattr(frame, "iloc") else frame.drop(label)
     return rest, _cells(frame, list(frame.columns).index(label))
 
