@@ -103,7 +103,7 @@ _AS_A_MATRIX = (
 @pytest.mark.parametrize(
     ("y", "classes", "message"),
     [
-        ({"a": 1}, None, f"y is a dict; {_EXPECTED}"),
+        ({"a": 1}, None, f"y is a value of the type dict; {_EXPECTED}"),
         (5, None, f"y is 5; {_EXPECTED}"),
         ([], None, f"y is empty; {_EXPECTED}"),
         (["a", None], None, f"y[1] is None, {_NEEDS_A_LABEL}"),
@@ -155,8 +155,8 @@ _AS_A_MATRIX = (
         (
             [np.array([1, 0]), np.array([1, 0, 0])],
             None,
-            "y[1] is an ndarray of the shape (3,) and the type int64, but y[0] is an ndarray of the shape "
-            "(2,) and the type int64: the rows of a matrix need the same length.",
+            "y[1] is a value of the type ndarray, shape (3,), dtype int64, but y[0] is an ndarray of the "
+            "shape (2,) and the type int64: the rows of a matrix need the same length.",
         ),
     ],
 )  # fmt: skip

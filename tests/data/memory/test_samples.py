@@ -176,9 +176,9 @@ FEATURES = f"Features are numbers of the shape (N, D); {IMAGES}"
 @pytest.mark.parametrize(
     ("samples", "message"),
     [
-        ({"a": X}, f"X is a dict; {EXPECTED}"),
+        ({"a": X}, f"X is a value of the type dict; {EXPECTED}"),
         (None, f"X is None; {EXPECTED}"),
-        (iter([1, 2]), f"X is a list_iterator; {EXPECTED}"),
+        (iter([1, 2]), f"X is a value of the type list_iterator; {EXPECTED}"),
         ([], f"X is empty; {EXPECTED}"),
         ([1, 2], f"X[0] is 1; {EXPECTED}"),
         ([None, "a.png"], f"X[0] is None; {EXPECTED}"),
@@ -202,11 +202,11 @@ FEATURES = f"Features are numbers of the shape (N, D); {IMAGES}"
         ),
         (
             [PIXELS[0], PIXELS[1] / 255],
-            f"X[1] is an ndarray of the shape (8, 6, 3) and the type float64; {IMAGES}",
+            f"X[1] is a value of the type ndarray, shape (8, 6, 3), dtype float64; {IMAGES}",
         ),
         (
             [PIXELS[0] / 255],
-            f"X[0] is an ndarray of the shape (8, 6, 3) and the type float64; {IMAGES}",
+            f"X[0] is a value of the type ndarray, shape (8, 6, 3), dtype float64; {IMAGES}",
         ),
         (["a.png", 3], "X[1] is 3, but X[0] is a path: give one kind of samples."),
         (["a.png", "a.png"], "X[1] and X[0] are both 'a.png': name an image once, with all labels."),
@@ -226,10 +226,10 @@ FEATURES = f"Features are numbers of the shape (N, D); {IMAGES}"
         ),
         (
             Endless(),
-            "X is an Endless, an IterableDataset, whose samples have only one order: give a Dataset with "
-            "__len__ and __getitem__.",
+            "X is a value of the type Endless, an IterableDataset, whose samples have only one order: give a "
+            "Dataset with __len__ and __getitem__.",
         ),
-        (WithoutLength(), "X is a WithoutLength without a length: give its class a method __len__."),
+        (WithoutLength(), "X is a value of the type WithoutLength without a length: give its class a method __len__."),
     ],
 )  # fmt: skip
 def test_every_mistake_has_one_sentence(samples, message):

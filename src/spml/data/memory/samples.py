@@ -105,11 +105,8 @@ def described(value: Any) -> str:
     """A value in a message: itself if it is short, otherwise its type, and its shape if it has one."""
     if value is None or isinstance(value, (str, int, float, Path)):
         return quoted(value)
-    name = type(value).__name__
-    shape = (
-        f" of the shape {tuple(value.shape)} and the type {value.dtype}" if hasattr(value, "dtype") else ""
-    )
-    return f"{'an' if name[0] in 'aeiouAEIOU' or name == 'ndarray' else 'a'} {name}{shape}"
+    shape = f", shape {tuple(value.shape)}, dtype {value.dtype}" if hasattr(value, "dtype") else ""
+    return f"a value of the type {type(value).__name__}{shape}"
 
 
 def item_of(dataset: Any, row: int) -> Any:
