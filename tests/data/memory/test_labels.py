@@ -155,8 +155,8 @@ _AS_A_MATRIX = (
         (
             [np.array([1, 0]), np.array([1, 0, 0])],
             None,
-            "y[1] is a value of the type ndarray, shape (3,), dtype int64, but y[0] is an ndarray of the "
-            "shape (2,) and the type int64: the rows of a matrix need the same length.",
+            "y[1] is a value of the type ndarray, shape (3,), dtype int64, but y[0] is a value of the type "
+            "ndarray, shape (2,), dtype int64: the rows of a matrix need the same length.",
         ),
     ],
 )  # fmt: skip

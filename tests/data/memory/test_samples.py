@@ -229,7 +229,10 @@ FEATURES = f"Features are numbers of the shape (N, D); {IMAGES}"
             "X is a value of the type Endless, an IterableDataset, whose samples have only one order: give a "
             "Dataset with __len__ and __getitem__.",
         ),
-        (WithoutLength(), "X is a value of the type WithoutLength without a length: give its class a method __len__."),
+        (
+            WithoutLength(),
+            "X is a value of the type WithoutLength without a length: give its class a method __len__.",
+        ),
     ],
 )  # fmt: skip
 def test_every_mistake_has_one_sentence(samples, message):
