@@ -61,12 +61,13 @@ def understand_labels(
     if is_frame(labels):
         stated = stated or _class_names(column_names(labels))
         labels = numbers(labels, "y", "It must have one column of numbers for each class.")
-    if getattr(labels, "ndim", 0) == 2:
-        matrix = labels.tocsr() if hasattr(labels, "tocsr") else labels
-        return _from_array(matrix, stated or tuple(known), unlisted, source)
+    if hasattr(labels, "tocsr"):
+        labels = labels.tocsr()
+    if hasattr(labels, "tocsr") or (isinstance(labels, np.ndarray) and labels.ndim == 2):
+        return _from_array(labels, stated or tuple(known), unlisted, source)
     if is_series(labels):
         labels = labels.to_list() if hasattr(labels, "to_list") else list(labels)
-    if getattr(labels, "ndim", 0) == 1:
+    if isinstance(labels, np.ndarray) and labels.ndim == 1:
         labels = labels.tolist()
     if not isinstance(labels, (list, tuple)):
         raise InputError(f"y is {described(labels)}; expected {ACCEPTED}.")

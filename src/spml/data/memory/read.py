@@ -16,7 +16,7 @@ from ..records import MEMORY, Records
 from . import labels as label_kinds
 from .frames import check_same_index, has_files, is_frame, read_frame, split_off
 from .labels import understand_labels
-from .samples import described, is_dataset, item_of, read_samples
+from .samples import described, is_dataset, item_of, length_of, read_samples
 
 _NAME = "memory"
 
@@ -104,7 +104,7 @@ def read_unlabelled(
 def _labels_of(dataset: Any) -> list[Any]:
     """Labels of a data set of PyTorch; images are loaded and dropped, one after another."""
     labels = []
-    for row in range(len(dataset)):
+    for row in range(length_of(dataset)):
         item = item_of(dataset, row)
         if not isinstance(item, (tuple, list)) or len(item) != 2:
             raise InputError(

@@ -79,10 +79,12 @@ def read_samples(samples: Any, config: DataConfig, source: str) -> Content:
         matrix = numbers(samples, "X", _FEATURES_ONLY)
         return Content(row_names(samples), feature_matrix(matrix, source), column_names(samples))
     if is_dataset(samples):
-        return _content([_DatasetItem(samples, row) for row in range(_length(samples))], config, source)
+        return _content([_DatasetItem(samples, row) for row in range(length_of(samples))], config, source)
     if hasattr(samples, "tocsr"):
         matrix = samples.tocsr()
-        matrix.sum_duplicates()
+        if not matrix.has_canonical_format:
+            matrix = matrix.copy()  # it belongs to the user
+            matrix.sum_duplicates()
         return _rows(feature_matrix(matrix, source))
     if isinstance(samples, torch.Tensor):
         return _array(as_numpy(samples), (1, 3), config, source)
@@ -131,7 +133,12 @@ class _DatasetItem(NamedTuple):
     row: int
 
 
-def _length(dataset: Any) -> int:
+def length_of(dataset: Any) -> int:
+    """Number of samples of a data set of PyTorch.
+
+    Raises:
+        InputError: It does not say.
+    """
     try:
         return len(dataset)
     except TypeError as error:
@@ -167,7 +174,7 @@ def _content(items: Sequence[Any], config: DataConfig, source: str) -> Content:
         raise InputError(f"X is empty; expected {ACCEPTED}.")
     first = _loaded(items[0])
     if isinstance(first, (str, Path)):
-        return _paths(items, config)
+        return _paths([_loaded(item) for item in items], config)
     if isinstance(first, Image.Image) or getattr(first, "ndim", 0) == 3:
         return Content(tuple(str(row) for row in range(len(items))), tuple(_images(items)))
     if isinstance(first, (list, tuple)) or getattr(first, "ndim", 0) == 1:
