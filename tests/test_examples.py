@@ -55,6 +55,15 @@ def test_objective_in_your_loop(run):
     assert len(loop.splitlines()) <= 14  # the README says that a loop takes about 12 lines
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["lightning_module", "hf_trainer"])
+def test_objective_under_another_trainer(run, name):
+    _, printed = run(name)
+    counts = [int(count.replace(",", "")) for count in re.findall(r"([\d,]+) pseudo-negatives", printed)]
+    plain = re.findall(r"([\d,]+) pseudo-negatives", run("objective_in_your_loop")[1])
+    assert counts == [int(count.replace(",", "")) for count in plain]
+
+
 def test_your_own_method(run):
     trained, printed = run("your_own_method")
     assert "trusting_an passes the suite" in printed

@@ -99,7 +99,7 @@ def test_bottom_parts_import_torch_and_numpy_only():
     outside = {"torch", "numpy", "__future__", "scipy"}
     standard = {
         "collections", "functools", "typing", "hashlib", "math", "dataclasses", "itertools",
-        "importlib", "pkgutil", "warnings",
+        "importlib", "inspect", "pkgutil", "warnings",
     }  # fmt: skip
     for path in FILES:
         if part_of(path) not in ("losses", "labels", "metrics"):

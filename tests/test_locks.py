@@ -70,8 +70,8 @@ import os, sys, time
 from pathlib import Path
 from spml.locks import only_writer
 with only_writer(Path(sys.argv[1]), print):
-    # A process that loads images outlives its parent by some seconds. The child tells its number itself, which
-    # it can do only once the functions that Python runs in it after a fork have ended.
+    # A process that loads images outlives its parent by some seconds. The child itself tells its number,
+    # which it can do once the functions that Python runs in it after a fork have ended.
     if not os.fork():
         print(os.getpid(), flush=True)
     time.sleep(600)

@@ -52,13 +52,28 @@ def test_types_are_shipped():
     assert (Path(spml.__file__).parent / "py.typed").is_file()
 
 
-def test_the_workflow_pins_its_actions_and_calls_make():
-    workflow = yaml.safe_load(text(".github/workflows/ci.yml"))
-    steps = [step for job in workflow["jobs"].values() for step in job["steps"]]
-    actions = [step["uses"] for step in steps if "uses" in step]
+def steps_of(workflow):
+    return [step for job in workflow["jobs"].values() for step in job["steps"]]
+
+
+@pytest.mark.parametrize("name", ["ci", "faults", "release"])
+def test_workflows_pin_their_actions_and_write_only_releases(name):
+    workflow = yaml.safe_load(text(f".github/workflows/{name}.yml"))
+    actions = [step["uses"] for step in steps_of(workflow) if "uses" in step]
     assert actions
     assert all(re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40}", action) for action in actions)
-    assert workflow["permissions"] == {"contents": "read"}
+    assert workflow["permissions"] == {"contents": "write" if name == "release" else "read"}
+
+
+def test_every_search_for_faults_is_a_module():
+    job = yaml.safe_load(text(".github/workflows/faults.yml"))["jobs"]["search"]
+    modules = {search.split()[0] for search in job["strategy"]["matrix"]["search"]}
+    assert modules == {"points", "flips", "fuzz"}
+    assert all((ROOT / "tests/faults" / f"{module}.py").is_file() for module in modules)
+
+
+def test_the_workflow_calls_make():
+    steps = steps_of(yaml.safe_load(text(".github/workflows/ci.yml")))
     targets = {match[1] for step in steps if (match := re.match(r"make ([a-z-]+)", step.get("run", "")))}
     assert targets == {"setup", "test", "test-all", "lint", "docs"}
     assert targets <= set(re.findall(r"^([a-z-]+):", text("Makefile"), re.M))

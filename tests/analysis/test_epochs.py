@@ -29,7 +29,8 @@ def run_in(folder, values, *, method="an", seed=0, hp=None, sp=None, data="photo
         for epoch, value in enumerate(values, 1)
     ]
     (folder / "metrics.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
-    (folder / "summary.json").write_text("{}")
+    summary = {"selected": {"metric": "a"}, "validation": {"a": 1}, "data": {"fingerprint": ""}}
+    (folder / "summary.json").write_text(json.dumps(summary))
     return folder
 
 
@@ -107,7 +108,7 @@ def test_bad_input(tmp_path, monkeypatch):
         (good / "metrics.jsonl").write_text(text)
         with pytest.raises(InputError, match=r"metrics\.jsonl: damaged"):
             epochs([good])
-    monkeypatch.setattr(Path, "read_text", refuse)
+    monkeypatch.setattr(Path, "read_bytes", refuse)
     with pytest.raises(InputError, match=r"metrics\.jsonl: can't be read \(Permission denied\)\.$"):
         epochs([good])
 

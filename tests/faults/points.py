@@ -1,11 +1,12 @@
 """Kill a command, or fill the disk, at any operation on files, then go on as a user would.
 
-    python -m tests.faults.points FOLDER [COMMAND ...] [--every N]
+    python -m tests.faults.points FOLDER [COMMAND ...] [--every N | --random N [--seed S]]
 
 Each command runs once undisturbed in FOLDER, which counts its operations on files there: writing, flushing to
 the disk, renaming, removing, cutting. Then, for every Nth of them, it runs again in a folder of its own and
-is killed before the operation, killed after it, or told there that the disk is full. Afterwards it is started
-again, and must end with the same files as the undisturbed run: none missing, none different, none left over.
+is killed before the operation, killed after it, or told there that the disk is full; with --random, it is
+killed at N random times instead. Afterwards it is started again, and must end with the same files as the
+undisturbed run: none missing, none different, none left over.
 
 Every run is a fork of this process, which has imported everything already, so that a case takes a second.
 """
@@ -13,18 +14,19 @@ Every run is a fork of this process, which has imported everything already, so t
 from __future__ import annotations
 
 import argparse
-import builtins
 import contextlib
-import errno
 import importlib
-import io
 import json
 import os
+import random
 import shutil
 import signal
+import sqlite3
 import sys
+import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -34,13 +36,16 @@ import numpy as np
 import torch
 from PIL import Image
 
+from spml.bench import workers
+from spml.bench.state import read_state
+from spml.bench.store import Store
 from spml.cli.main import main as spml
+from tests.data.benchmarks.layouts import voc2012
+from tests.faults.disk import FULL, HOW, TIMED, Disk, Stop
+from tests.faults.tally import Tally
 
-BEFORE, AFTER, FULL = HOW = ("killed before", "killed after", "disk full at")
 TIMES = ("cost", "seconds", "date", "sha256")
 """Words in the names of values that no two runs share."""
-WRITES = ("write", "fsync", "rename", "replace")
-"""Operations for which a full disk has no room."""
 
 
 class Job(NamedTuple):
@@ -59,6 +64,26 @@ class Job(NamedTuple):
 
 TRAIN = "train {data} --output out --mean_labels 1.5 --data.workers 0 "
 CONTINUED = ("--resume", "--overwrite")
+SPEC = """
+data:
+  rows: {path: rows.npz, mean_labels: 1.5, test_share: 0.3, unlisted: negative}
+  photos:
+    path: photos
+    mean_labels: 1.5
+    test_share: 0.3
+    unlisted: negative
+    size: 32
+    train: {model.backbone: test_efficientnet, model.weights: random}
+hiding:
+  none: {observe: none}
+candidates: [an]
+baseline: an
+modes: [observed]
+seeds: 1
+draws: 20
+search: {sampler: random, trials: 1, space: {optim.lr: [1e-2]}}
+train: {epochs: 2}
+"""
 SMALL = "train rows.npz --output run --mean_labels 1.5 --head ridge"
 JOBS = {
     "network": Job(
@@ -82,108 +107,11 @@ JOBS = {
     "evaluate": Job("evaluate run rows.npz --output out/metrics.json", prepare=(SMALL,)),
     "thresholds": Job("thresholds run --target precision=0.5", prepare=(SMALL,)),
     "audit": Job("audit run rows.npz --output out/audit", ("", "--overwrite"), (SMALL,)),
+    "bench": Job("bench run spec.yaml --output out --workers 1"),
+    "prepare": Job("data prepare voc2012 --root ."),
     "convert": Job("data convert photos out/labels.csv --format csv", ("", "--overwrite")),
     "coco": Job("data convert photos out/labels.json --format coco", ("", "--overwrite")),
 }
-
-
-class Stop(NamedTuple):
-    """Where and how a run is disturbed."""
-
-    number: int
-    how: str
-
-
-class Disk:
-    """Counts the operations on files below a folder, and disturbs one of them.
-
-    Args:
-        folder: Folder whose files count.
-        stop: Operation to disturb; None = only count.
-    """
-
-    def __init__(self, folder: Path, stop: Stop | None) -> None:
-        self.folder, self.stop = str(folder), stop
-        self.log: list[str] = []
-
-    def install(self) -> None:
-        """Replace the functions of Python that change files."""
-        for name in ("rename", "replace", "unlink", "remove", "rmdir", "truncate"):
-            self._wrap(os, name, self._first_path)
-        for name in ("fsync", "fdatasync", "ftruncate"):
-            self._wrap(os, name, lambda arguments, _: os.readlink(f"/proc/self/fd/{arguments[0]}"))
-        opened = io.open
-
-        def open_counted(file: Any, mode: str = "r", *arguments: Any, **named: Any) -> Any:
-            stream = opened(file, mode, *arguments, **named)
-            path = os.path.abspath(os.fspath(file)) if not isinstance(file, int) else ""
-            if set(mode).isdisjoint("wax+") or not path.startswith(self.folder):
-                return stream
-            return Stream(stream, path, self)
-
-        builtins.open = io.open = open_counted  # type: ignore[assignment]
-
-    @staticmethod
-    def _first_path(arguments: Sequence[Any], named: dict[str, Any]) -> str:
-        base = os.readlink(f"/proc/self/fd/{named['dir_fd']}") if named.get("dir_fd") is not None else ""
-        return os.path.abspath(os.path.join(base, os.fspath(arguments[0])))
-
-    def _wrap(self, module: Any, name: str, path_of: Callable[[Sequence[Any], dict[str, Any]], str]) -> None:
-        function = getattr(module, name)
-
-        def counted(*arguments: Any, **named: Any) -> Any:
-            return self.count(name, path_of(arguments, named), lambda: function(*arguments, **named))
-
-        setattr(module, name, counted)
-
-    def count(self, name: str, path: str, operation: Callable[[], Any]) -> Any:
-        """Count an operation, and run it unless it is the one that never happens."""
-        if not path.startswith(self.folder):
-            return operation()
-        operation_of = f"{name} {os.path.relpath(path, self.folder)}"
-        if self.log[-1:] == [operation_of]:  # a picture is written in dozens of pieces
-            return operation()
-        self.log.append(operation_of)
-        here = self.stop is not None and self.stop.number == len(self.log)
-        if here and self.stop.how == BEFORE:
-            os.kill(os.getpid(), signal.SIGKILL)
-        if here and self.stop.how == FULL and name in WRITES:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
-        try:
-            return operation()
-        finally:  # a file to remove may not exist
-            if here and self.stop.how == AFTER:
-                os.kill(os.getpid(), signal.SIGKILL)
-
-
-class Stream:
-    """An open file whose operations are counted; what is written reaches the file at once."""
-
-    def __init__(self, stream: Any, path: str, disk: Disk) -> None:
-        self._stream, self._path, self._disk = stream, path, disk
-
-    def write(self, data: Any) -> Any:
-        def operation() -> Any:
-            written = self._stream.write(data)
-            self._stream.flush()
-            return written
-
-        return self._disk.count("write", self._path, operation)
-
-    def truncate(self, size: int | None = None) -> Any:
-        return self._disk.count("truncate", self._path, lambda: self._stream.truncate(size))
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
-
-    def __enter__(self) -> Stream:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._stream.close()
-
-    def __iter__(self) -> Any:
-        return iter(self._stream)
 
 
 class Ended(NamedTuple):
@@ -212,9 +140,15 @@ def _child(words: list[str], folder: Path, stop: Stop | None, printed: Path, log
         os.dup2(stream.fileno(), 2)
     os.chdir(folder)
     disk = Disk(folder, stop)
+    if stop and stop.how == TIMED:
+        signal.setitimer(
+            signal.ITIMER_REAL, stop.number
+        )  # nobody handles its signal, which then ends the process
     code = 0
     try:
         disk.install()
+        if words[0] == "bench":
+            workers.run_all = _run_all_here
         spml(words)
     except SystemExit as error:
         code = error.code if isinstance(error.code, int) else 1
@@ -225,6 +159,12 @@ def _child(words: list[str], folder: Path, stop: Stop | None, printed: Path, log
     sys.stderr.flush()
     log.write_text(json.dumps([disk.log, list(sys.modules)]))
     return code
+
+
+def _run_all_here(job: workers.Job, number: int, console: Any) -> Any:
+    """Make the runs of a comparison in this process instead of others, so that their operations count."""
+    problems = workers.work(job)
+    return read_state(job.spec(), Store(job.url), Path(job.root)), problems
 
 
 def import_all(modules: Sequence[str]) -> None:
@@ -245,6 +185,11 @@ def content(folder: Path) -> dict[str, Any]:
 def _comparable(path: Path) -> Any:
     if path.name.startswith("checkpoint"):
         return None  # it holds times
+    if path.name in ("cost.csv", "cost.md"):
+        return None
+    if path.suffix == ".sqlite":
+        with contextlib.closing(sqlite3.connect(path)) as store:
+            return sorted(store.execute("SELECT key, status FROM runs"))
     if path.suffix == ".json":
         return _timeless(json.loads(path.read_text()))
     if path.suffix == ".jsonl":
@@ -266,6 +211,8 @@ def lay_out(folder: Path) -> None:
     y = generator.integers(0, 3, 60)
     x = generator.normal(size=(60, 6)) + 2 * np.eye(3, 6)[y]
     np.savez(folder / "rows.npz", X=x.astype(np.float32), Y=y, classes=["blue", "green", "red"])
+    (folder / "spec.yaml").write_text(SPEC)
+    voc2012(folder)
     for channel, name in enumerate(("blue", "green", "red")):
         (folder / "photos" / name).mkdir(parents=True)
         for place in range(8):
@@ -274,13 +221,52 @@ def lay_out(folder: Path) -> None:
             Image.fromarray(pixels).save(folder / "photos" / name / f"{place:02}.png")
 
 
-def problem_of(job: Job, folder: Path, stop: Stop, whole: dict[str, Any]) -> str:
+class Undisturbed(NamedTuple):
+    """A command that has run without being disturbed.
+
+    Attributes:
+        job: The command.
+        start: Folder before it.
+        folder: Folder in which it ran, as the disturbed ones will, since some files hold its name.
+        log: Its operations.
+        seconds: How long it took.
+        files: Content of the folder after it.
+    """
+
+    job: Job
+    start: Path
+    folder: Path
+    log: list[str]
+    seconds: float
+    files: dict[str, Any]
+
+
+def run_undisturbed(name: str, root: Path) -> Undisturbed:
+    """Run a command, and import what it imports."""
+    job, start, folder = JOBS[name], root / f"{name}-start", root / f"{name}-case"
+    lay_out(start)
+    for words in job.prepare:
+        ended = run(words, start)
+        assert ended.code == 0, ended.printed
+    for _ in range(2):  # the second time is that of a process that has everything imported
+        shutil.rmtree(folder, ignore_errors=True)
+        shutil.copytree(start, folder)
+        begun = time.perf_counter()
+        ended = run(job.words, folder)
+        seconds = time.perf_counter() - begun
+        assert ended.code == 0, ended.printed
+        import_all(ended.modules)
+    return Undisturbed(job, start, folder, ended.log, seconds, content(folder))
+
+
+def problem_of(whole: Undisturbed, stop: Stop) -> str:
     """Disturb a command and go on; what is wrong afterwards, or nothing."""
+    job, folder = whole.job, whole.folder
+    shutil.rmtree(folder)
+    shutil.copytree(whole.start, folder)
     ended = run(job.words, folder, stop)
-    if stop.how == FULL and ended.code not in (0, 1):
+    if ended.code not in {FULL: (0, 1), TIMED: (0, -signal.SIGALRM)}.get(stop.how, (-signal.SIGKILL,)):
         return f"ended with {ended.code}: {ended.printed[-2000:]}"
-    if stop.how != FULL and ended.code != -signal.SIGKILL:
-        return f"was not killed, but ended with {ended.code}: {ended.printed[-2000:]}"
     told = ended.printed
     for words in () if ended.code == 0 else job.again:
         ended = run(f"{job.words} {words}", folder)
@@ -289,35 +275,26 @@ def problem_of(job: Job, folder: Path, stop: Stop, whole: dict[str, Any]) -> str
     if ended.code != 0:
         return f"can't be continued ({ended.code}): {told[-1000:]}\n{ended.printed[-2000:]}"
     found = content(folder)
-    missing, left = sorted(whole.keys() - found.keys()), sorted(found.keys() - whole.keys())
-    different = sorted(name for name in whole.keys() & found.keys() if whole[name] != found[name])
+    missing, left = sorted(whole.files.keys() - found.keys()), sorted(found.keys() - whole.files.keys())
+    different = sorted(name for name in whole.files.keys() & found.keys() if whole.files[name] != found[name])
     wrong = {"missing": missing, "left over": left, "different": different}
     return "; ".join(f"{what}: {', '.join(names)}" for what, names in wrong.items() if names)
 
 
-def disturb(name: str, root: Path, every: int, first: int = 1) -> tuple[int, list[str]]:
-    """Disturb a command at every Nth of its operations. Returns the number of cases, and what went wrong."""
-    # The disturbed runs have the folder of the undisturbed one, since some files hold its name.
-    job, start, folder = JOBS[name], root / f"{name}-start", root / f"{name}-case"
-    lay_out(start)
-    for words in job.prepare:
-        ended = run(words, start)
-        assert ended.code == 0, ended.printed
-    shutil.copytree(start, folder)
-    undisturbed = run(job.words, folder)
-    assert undisturbed.code == 0, undisturbed.printed
-    import_all(undisturbed.modules)
-    expected, problems, cases = content(folder), [], 0
-    for number in range(first, len(undisturbed.log) + 1, every):
-        for how in HOW:
-            shutil.rmtree(folder)
-            shutil.copytree(start, folder)
-            cases += 1
-            if problem := problem_of(job, folder, Stop(number, how), expected):
-                operation = undisturbed.log[number - 1]
-                problems.append(f"{name}, {how} operation {number} ({operation}): {problem}")
-                print(problems[-1], flush=True)
-    return cases, problems
+def disturb(name: str, root: Path, every: int, times: int, draw: random.Random) -> tuple[int, int]:
+    """Disturb a command, at every Nth of its operations or at some random times. Returns how often, and how
+    often something was wrong afterwards."""
+    whole = run_undisturbed(name, root)
+    stops = [Stop(draw.uniform(0, whole.seconds), TIMED) for _ in range(times)] or [
+        Stop(number, how) for number in range(1, len(whole.log) + 1, every) for how in HOW
+    ]
+    wrong = 0
+    for stop in stops:
+        if problem := problem_of(whole, stop):
+            where = "" if stop.how == TIMED else f" ({whole.log[int(stop.number) - 1]})"
+            print(f"{name}, {stop.how} {stop.number:.4g}{where}: {problem}", flush=True)
+            wrong += 1
+    return len(stops), wrong
 
 
 def main() -> None:
@@ -328,15 +305,17 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("commands", nargs="*", default=list(JOBS), metavar="COMMAND")
     parser.add_argument("--every", type=int, default=1)
+    parser.add_argument("--random", type=int, default=0, metavar="N", help="kills, shared by the commands")
+    parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
     torch.set_num_threads(1)
-    total = wrong = 0
-    for name in arguments.commands:
-        cases, problems = disturb(name, arguments.folder.absolute(), arguments.every)
-        print(f"{name}: {cases:,} cases, {len(problems):,} wrong", flush=True)
-        total, wrong = total + cases, wrong + len(problems)
-    print(f"{total:,} cases, {wrong:,} wrong")
-    sys.exit(1 if wrong else 0)
+    draw, names = random.Random(arguments.seed), arguments.commands
+    folder, chosen = arguments.folder.absolute(), Counter(draw.choices(names, k=arguments.random))
+    tally = Tally(folder / ("random.json" if arguments.random else "points.json"))
+    for name in chosen if arguments.random else names:
+        cases, wrong = disturb(name, folder, arguments.every, chosen[name], draw)
+        tally.add(name, {"cases": cases, "wrong": wrong})
+    sys.exit(tally.finish())
 
 
 if __name__ == "__main__":

@@ -27,4 +27,4 @@ def test_killed_at_operations_on_files(tmp_path):
 
 
 def test_flipped_bits(tmp_path):
-    assert "wrong" not in check("flips", tmp_path, "auto", "unfinished", "--number", "6")
+    assert ", 0 wrong" in check("flips", tmp_path, "auto", "unfinished", "--number", "6")

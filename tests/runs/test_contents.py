@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 
 import pytest
 import torch
 
 import spml
-from spml.config import ModelConfig
+from spml.config import Config, ModelConfig, to_yaml
 from spml.errors import InputError
 from spml.files import write_checked_json
 from spml.models import Classifier, Top, build_backbone, save_classifier
-from spml.runs.contents import read_summary
+from spml.runs.contents import read_metrics, read_summary
+from spml.runs.folder import read_config, write_config
 from tests.models.conftest import GREY, describe
 
 CARD = {
@@ -131,3 +133,46 @@ def test_a_wrong_summary_is_explained(tmp_path, changes, words):
     assert str(caught.value) == (
         f"{path}: can't be read ({words}). Name the folder of a finished run, or train it again."
     )
+
+
+def test_settings_are_those_that_were_written(tmp_path):
+    config = Config(method="em", seed=12, output="é")
+    write_config(tmp_path, config)
+    assert read_config(tmp_path) == config
+    text = (tmp_path / "config.yaml").read_text(encoding="utf-8")
+    assert text.startswith(to_yaml(config))
+
+    (tmp_path / "config.yaml").write_text(text.replace("seed: 12", "seed: 13"), encoding="utf-8")
+    with pytest.raises(InputError) as caught:
+        read_config(tmp_path)
+    assert str(caught.value) == (
+        f"{tmp_path / 'config.yaml'}: damaged: its settings do not have the SHA-256 that its last line "
+        "states. Restore it, or remove that line to keep a change of your own."
+    )
+    # As an earlier version wrote it, or with a change that is meant.
+    (tmp_path / "config.yaml").write_text(to_yaml(config).replace("seed: 12", "seed: 13"), encoding="utf-8")
+    assert read_config(tmp_path).seed == 13
+
+
+def test_metrics_are_those_of_the_summary(tmp_path):
+    lines = b'{"epoch": 1, "train/loss": 0.5}\n{"epoch": 2, "train/loss": 0.25}\n'
+    (tmp_path / "metrics.jsonl").write_bytes(lines)
+    records = [{"epoch": 1, "train/loss": 0.5}, {"epoch": 2, "train/loss": 0.25}]
+    assert read_metrics(tmp_path) == records  # of a run that has not finished
+    summary = {"selected": {"metric": "a"}, "validation": {"a": 1}, "data": {"fingerprint": ""}}
+    write_checked_json(tmp_path / "summary.json", summary)
+    assert read_metrics(tmp_path) == records  # of an earlier version
+    summary["metrics_sha256"] = hashlib.sha256(lines).hexdigest()
+    write_checked_json(tmp_path / "summary.json", summary)
+    assert read_metrics(tmp_path) == records
+
+    (tmp_path / "metrics.jsonl").write_bytes(lines.replace(b"0.25", b"0.35"))
+    with pytest.raises(InputError) as caught:
+        read_metrics(tmp_path)
+    assert str(caught.value) == (
+        f"{tmp_path / 'metrics.jsonl'}: damaged: it does not have the SHA-256 that summary.json states. "
+        "Train again."
+    )
+    (tmp_path / "metrics.jsonl").write_bytes(b"[1]\n")
+    with pytest.raises(InputError, match=r"metrics\.jsonl: damaged \(a line holds no JSON object\)"):
+        read_metrics(tmp_path)

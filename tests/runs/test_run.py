@@ -78,11 +78,10 @@ def test_summary_and_history_are_those_of_the_folder(run):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("summary.json", None, "No such file"),
-        ("summary.json", b'{"a": 1}', "missing required field `selected`"),
-        ("metrics.jsonl", None, "No such file"),
-        ("metrics.jsonl", b"{}\n[", "Expecting value|malformed|truncated"),
-        ("metrics.jsonl", b"3\n", "Expected `object`, got `int`"),
+        ("summary.json", None, "can't be read \\(.*No such file"),
+        ("summary.json", b'{"a": 1}', "can't be read \\(.*missing required field `selected`"),
+        ("metrics.jsonl", None, "can't be read \\(No such file"),
+        ("metrics.jsonl", b"3\n", "damaged \\(a line holds no JSON object"),
     ],
 )
 def test_damaged_files_are_named(run, name, content, message):
@@ -93,7 +92,7 @@ def test_damaged_files_are_named(run, name, content, message):
         path.write_bytes(content)
     try:
         fresh = spml.load(run.folder)
-        with pytest.raises(InputError, match=rf"{name}: can't be read \(.*({message})"):
+        with pytest.raises(InputError, match=f"{name}: {message}"):
             _ = fresh.summary if name == "summary.json" else fresh.history
         assert repr(fresh).startswith(f"Run('{run.folder}': ridge")
     finally:

@@ -81,6 +81,8 @@ Damage = Callable[[bytes, bytes], tuple[bytes, bytes]]
         (lambda file, journal: (file, b""), 0),
         (lambda file, journal: (file, journal.split(b"\n")[0] + b"\n"), 0),
         (lambda file, journal: (file, journal + b'{"samples": 4, "size": 1, "sha256": ""}\n'), 3),
+        (lambda file, journal: (file, journal.replace(b'"samples": 2', b'"samples": 3')), 1),
+        (lambda file, journal: (file, journal.replace(b"broken", b"braken")), 1),
         (lambda file, journal: (file, journal + b"[1]\n"), 3),
         (lambda file, journal: (file, journal + b"[" * 100_000 + b"\n"), 3),
         (lambda file, journal: (file, journal + b'{"samples": 4, "size": %d, "sha256": ""}\n' % 10**18), 3),

@@ -10,11 +10,11 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from ..config import Config, differences, read_yaml
+from ..config import Config, differences
 from ..errors import InputError
-from ..parsing import parse_json
 from ..plots.style import COLOURS, add_legend, label_axes, new_figure, style_axes
 from ..runs import folder as run_files
+from ..runs.contents import read_metrics
 from .registry import register_figure
 from .result import Analysis, Column
 
@@ -103,18 +103,10 @@ def _read(folder: Path) -> _Run:
             f"{folder}: holds no epochs of a run ({path.name} is missing). Train one: spml train --output "
             f"{folder}."
         )
-    config = read_yaml(folder / run_files.CONFIG)
-    try:
-        history = [parse_json(line) for line in path.read_text(encoding="utf-8").splitlines()]
-        solved = not history or "epoch" not in history[0]
-        damaged = not all(record.get("epoch", number) == number for number, record in enumerate(history, 1))
-    except OSError as error:
-        raise InputError(f"{path}: can't be read ({error.strerror}).") from error
-    except (ValueError, AttributeError, TypeError) as error:
-        raise InputError(f"{path}: damaged ({error}). Train again.") from error
-    if solved:
+    config, history = run_files.read_config(folder), read_metrics(folder)
+    if not history or "epoch" not in history[0]:
         raise InputError(f"{folder}: its head was solved, not trained, so that there are no epochs to draw.")
-    if damaged:
+    if not all(record.get("epoch", number) == number for number, record in enumerate(history, 1)):
         raise InputError(f"{path}: damaged: its epochs are not 1, 2, ... Train again.")
     return _Run(folder, config, history, (folder / run_files.SUMMARY).is_file())
 

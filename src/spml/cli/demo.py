@@ -18,7 +18,6 @@ from jsonargparse import ArgumentParser, Namespace
 from ..config import from_dict
 from ..errors import InputError
 from ..files import check_folder, write_bytes, write_json, write_text
-from ..parsing import parse_json
 from ..runs import recipes
 from ..runs.console import Console
 
@@ -114,6 +113,7 @@ def _run_all(
 
 def _run(trial: Trial, settings: dict[str, Any], output: Path) -> dict[str, Any]:
     """Train one trial in a worker process."""
+    from ..runs.contents import read_metrics, read_summary
     from ..runs.train import run_training
 
     config = from_dict(
@@ -127,13 +127,12 @@ def _run(trial: Trial, settings: dict[str, Any], output: Path) -> dict[str, Any]
         }
     )
     folder = run_training(config, overwrite=True, console=Console(silent=True))
-    summary = parse_json((folder / "summary.json").read_bytes())
-    history = [parse_json(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    summary = read_summary(folder)
     return {
         "score": summary["validation"][summary["selected"]["metric"]],
         "test_mAP": summary["test"]["mAP"],
         "seconds": summary["cost"]["seconds"],
-        "curve": [record["val/mAP"] for record in history],
+        "curve": [record["val/mAP"] for record in read_metrics(folder)],
     }
 
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import re
 import zlib
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import BinaryIO
 
 from ..files import write_with
 
@@ -34,8 +36,15 @@ def write_checked(path: Path, data: bytes) -> None:
         SpmlError: The file could not be written; the message names it.
     """
     start = data.index(BLANK.encode())
-    parts = data[:start], f"crc32:{zlib.crc32(data):08x}".encode(), memoryview(data)[start + len(BLANK) :]
-    write_with(path, lambda stream: stream.writelines(parts))
+
+    def write(stream: BinaryIO) -> None:
+        with ThreadPoolExecutor(1) as pool:  # while the content is written
+            checksum = pool.submit(zlib.crc32, data)
+            stream.write(data)
+            stream.seek(start)
+            stream.write(f"crc32:{checksum.result():08x}".encode())
+
+    write_with(path, write)
 
 
 def has_checksum(path: Path) -> bool:

@@ -5,6 +5,8 @@
     loss = gr_loss(model(images), positive_class)
     loss.backward()
 
+Each of them is an `nn.Module`, too (`GRLoss(q2=0.5)`), for loops that expect one.
+
 Notation in the docstrings: B samples, C classes, logit z, p = sigmoid(z), l+ = -log p, l- = -log(1 - p).
 """
 
@@ -26,6 +28,43 @@ from .las import (
 )
 from .logsum import high_rank_loss, opml_loss, soft_opml_loss, zlpr_loss
 from .mime import gaussian_kl_loss, mime_loss
+from .modules import (
+    ANLoss,
+    ANLSLoss,
+    ASLLoss,
+    CostSensitiveLoss,
+    CSLLoss,
+    EMAPLLoss,
+    EMLoss,
+    EntMinLoss,
+    EPRLoss,
+    FocalLoss,
+    GPRLoss,
+    GRLoss,
+    HillLoss,
+    IgnoreLoss,
+    IULoss,
+    LASDFullLoss,
+    LASDLoss,
+    LASLoss,
+    LLLoss,
+    LossModule,
+    MIMELoss,
+    NLSLoss,
+    OPMLLoss,
+    PLCLoss,
+    PRLoss,
+    PUMLCLoss,
+    ROLELoss,
+    SHOWLoss,
+    SMILELoss,
+    SoftmaxLoss,
+    SoftOPMLLoss,
+    SPLCLoss,
+    VLPLLoss,
+    WANLoss,
+    ZLPRLoss,
+)
 from .pairwise import pr_loss
 from .penalty import weight_penalty_loss
 from .pseudo import gpr_loss, vlpl_loss
@@ -37,6 +76,41 @@ from .softmax import softmax_loss
 from .views import ignore_loss, plc_loss
 
 __all__ = [
+    "ANLSLoss",
+    "ANLoss",
+    "ASLLoss",
+    "CSLLoss",
+    "CostSensitiveLoss",
+    "EMAPLLoss",
+    "EMLoss",
+    "EPRLoss",
+    "EntMinLoss",
+    "FocalLoss",
+    "GPRLoss",
+    "GRLoss",
+    "HillLoss",
+    "IULoss",
+    "IgnoreLoss",
+    "LASDFullLoss",
+    "LASDLoss",
+    "LASLoss",
+    "LLLoss",
+    "LossModule",
+    "MIMELoss",
+    "NLSLoss",
+    "OPMLLoss",
+    "PLCLoss",
+    "PRLoss",
+    "PUMLCLoss",
+    "ROLELoss",
+    "SHOWLoss",
+    "SMILELoss",
+    "SPLCLoss",
+    "SoftOPMLLoss",
+    "SoftmaxLoss",
+    "VLPLLoss",
+    "WANLoss",
+    "ZLPRLoss",
     "an_loss",
     "an_ls_loss",
     "asl_loss",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -98,18 +99,30 @@ def read_summary(folder: Path) -> dict[str, Any]:
         ) from error
 
 
-def read_history(folder: Path) -> list[dict[str, Any]]:
-    """Read what a run has recorded of each epoch, or of each penalty or head that it tried.
+def read_metrics(folder: Path) -> list[dict[str, Any]]:
+    """Read what a run measured: a record per epoch, or per solution of a solved head.
 
     Raises:
-        InputError: The file is missing, or a line is not a JSON object.
+        InputError: The file is missing or damaged, or does not have the SHA-256 in the summary of a finished
+            run.
     """
     path = folder / run_files.METRICS
     try:
-        lines = [parse_json(line) for line in path.read_bytes().splitlines()]
-        return msgspec.convert(lines, list[dict[str, Any]])
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path}: can't be read ({error}). Restore it, or train again.") from error
+        text = path.read_bytes()
+        records = [parse_json(line) for line in text.splitlines()]
+        if not all(isinstance(record, dict) for record in records):
+            raise ValueError("a line holds no JSON object")
+    except OSError as error:
+        raise InputError(f"{path}: can't be read ({error.strerror}).") from error
+    except ValueError as error:
+        raise InputError(f"{path}: damaged ({error}). Train again.") from error
+    stated = read_summary(folder).get("metrics_sha256") if (folder / run_files.SUMMARY).is_file() else None
+    # Earlier versions stated none.
+    if stated is not None and stated != hashlib.sha256(text).hexdigest():
+        raise InputError(
+            f"{path}: damaged: it does not have the SHA-256 that {run_files.SUMMARY} states. Train again."
+        )
+    return records
 
 
 def load_model(folder: Path) -> tuple[models.Classifier, dict[str, Any]]:

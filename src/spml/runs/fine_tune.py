@@ -9,10 +9,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from ..config import Config, to_yaml
+from ..config import Config
 from ..engine.resume import check_classes
 from ..errors import InputError
-from ..files import write_checked_json, write_text, write_with
+from ..files import write_checked_json, write_with
 from ..metrics import compare_ranks, observed_ranks
 from . import folder as run_files
 from . import recipes
@@ -75,7 +75,7 @@ def fine_tune(
         )
     if not resume:
         run_files.clear(folder)
-        write_text(folder / run_files.CONFIG, to_yaml(config))
+        run_files.write_config(folder, config)
     frozen = replace(config.model, frozen="yes", scaling="auto", scores="auto")
     # What says how to train is for the second run.
     defaults = Config()

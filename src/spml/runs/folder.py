@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from ..config import Config, read_yaml, to_yaml
 from ..engine.checkpoint import CURRENT, NEW, PREVIOUS, has_checkpoint
 from ..errors import InputError
 from ..files import check_folder, make_folder, remove_leftovers, write_text
 from ..locks import Report, check_no_writer, only_writer
+from ..parsing import read_yaml_text
 
 CONFIG = "config.yaml"
 METRICS = "metrics.jsonl"
@@ -151,6 +155,39 @@ def _clear_scores(folder: Path) -> None:
     remove_leftovers(folder)
     if not any(folder.iterdir()):
         folder.rmdir()
+
+
+_CONFIG_SHA256 = "# SHA-256 of the lines above (remove this line to keep a change of your own): "
+
+
+def write_config(folder: Path, config: Config) -> None:
+    """Write the settings of a run, with their SHA-256 in a comment in the last line.
+
+    Raises:
+        SpmlError: The file could not be written.
+    """
+    text = to_yaml(config)
+    write_text(folder / CONFIG, f"{text}{_CONFIG_SHA256}{_sha256(text)}\n")
+
+
+def read_config(folder: Path) -> Config:
+    """Read the settings of a run.
+
+    Raises:
+        InputError: The file is missing, is no configuration, or does not have the SHA-256 that it states.
+    """
+    path = folder / CONFIG
+    stated = re.search(f"^{re.escape(_CONFIG_SHA256)}([0-9a-f]{{64}})$", text := read_yaml_text(path), re.M)
+    if stated and stated[1] != _sha256(text[: stated.start()]):
+        raise InputError(
+            f"{path}: damaged: its settings do not have the SHA-256 that its last line states. Restore it, "
+            "or remove that line to keep a change of your own."
+        )
+    return read_yaml(path)
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def write_lines(path: Path, records: list[dict[str, Any]]) -> None:

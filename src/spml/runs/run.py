@@ -13,7 +13,7 @@ import numpy as np
 from ..decisions import Policy, read_target
 from .common_classes import UnknownClasses
 from .console import Console
-from .contents import read_history, read_summary
+from .contents import read_metrics, read_summary
 from .description import as_html, as_text
 from .evaluate import evaluate, of_one
 from .frames import history_frame
@@ -65,7 +65,7 @@ class Run(TrainedModel):
         Raises:
             InputError: The file is missing or damaged.
         """
-        return read_history(self.folder)
+        return read_metrics(self.folder)
 
     def history_frame(self) -> Any:
         """The history as a DataFrame of pandas.

@@ -120,6 +120,7 @@ def write_results(folder: Path, finished: Finished) -> str:
             share=finished.judge.mean_labels / len(data.classes),
         ),
         "versions": versions(),
+        "metrics_sha256": sha256_file(folder / run_files.METRICS),
     }
     # Before the summary, which says that the run has finished.
     write_thresholds(folder, policy, finished.held_out)

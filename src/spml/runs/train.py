@@ -15,14 +15,14 @@ import numpy as np
 import torch
 
 from .. import models
-from ..config import Config, differences, read_yaml, to_yaml
+from ..config import Config, differences
 from ..data import Dataset
 from ..decisions import Judge
 from ..engine import AFTER_LAST_EPOCH, Interrupted, Trainer, make_fabric
 from ..engine.process_memory import give_back_freed_memory, peak_memory
 from ..engine.resume import data_changed
 from ..errors import InputError
-from ..files import remove_leftovers, write_rows, write_text
+from ..files import remove_leftovers, write_rows
 from ..methods.base import Objective
 from . import folder as run_files
 from .build import Build, frozen_features, make_backbone, start_objective
@@ -233,7 +233,7 @@ def _saved_config(config: Config) -> Config:
     path = Path(config.output) / run_files.CONFIG
     if not path.exists():
         raise InputError(f"{config.output}: holds no run to resume ({run_files.CONFIG} is missing).")
-    return replace(read_yaml(path), output=config.output)  # the folder may have been moved
+    return replace(run_files.read_config(path.parent), output=config.output)  # the folder may have been moved
 
 
 def _carry_over(run: Resolved, objective: Objective | None, console: Console) -> dict[str, str] | None:
@@ -246,7 +246,7 @@ def _carry_over(run: Resolved, objective: Objective | None, console: Console) ->
 
 
 def _check_same_settings(folder: Path, config: Config) -> None:
-    saved = read_yaml(folder / run_files.CONFIG)
+    saved = run_files.read_config(folder)
     changed = [key for key in differences(saved, config) if key != "output"]
     if changed:
         raise InputError(
@@ -268,7 +268,7 @@ def _prepare_folder(folder: Path, run: Resolved, resume: bool) -> None:
         remove_leftovers(folder / run_files.SCORES)
     else:
         run_files.clear(folder)
-        write_text(folder / run_files.CONFIG, to_yaml(run.config))
+        run_files.write_config(folder, run.config)
     if run.data.skipped:
         write_rows(folder / run_files.SKIPPED, ("file", "reason"), run.data.skipped)
 

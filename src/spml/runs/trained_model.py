@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import models
-from ..config import Config, DataConfig, read_yaml
+from ..config import Config, DataConfig
 from ..data import Inputs, Samples, list_inputs
 from ..data.open import note_unreadable
 from ..decisions import Calibration, Decision, Policy
@@ -66,8 +66,7 @@ class TrainedModel:
     @cached_property
     def config(self) -> Config | None:
         """Settings of the training; None if the run does not record them."""
-        path = self.folder / runfolder.CONFIG
-        return read_yaml(path) if path.is_file() else None
+        return runfolder.read_config(self.folder) if (self.folder / runfolder.CONFIG).is_file() else None
 
     @property
     def spec(self) -> models.BackboneSpec:

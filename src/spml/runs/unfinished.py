@@ -22,7 +22,8 @@ class Unfinished:
     """The file OUTPUT.partial, to which blocks are appended until it is renamed to OUTPUT.
 
     Next to it, OUTPUT.partial.journal has a line of JSON that says what the output is made of and one per
-    block: how many samples are done, how long the file is by then, and the SHA-256 of all of it. The next
+    block: how many samples are done, how long the file is by then, and the SHA-256 of all of it and of these
+    lines. The next
     process that makes the same output keeps the blocks that agree with the journal and continues after them;
     if the output is made of something else, it starts from the beginning.
 
@@ -116,9 +117,11 @@ class Unfinished:
         self._file.write(content)
         self._file.flush()
         self._digest.update(content)
-        line = {"samples": samples, "size": self._file.tell(), "sha256": self._digest.hexdigest()}
+        line: dict[str, Any] = {"samples": samples, "size": self._file.tell()}
         if skipped:
             line["skipped"] = list(skipped.items())
+        self._digest.update(json.dumps(line).encode())
+        line["sha256"] = self._digest.hexdigest()
         self._journal.write(json.dumps(line).encode() + b"\n")
         self._journal.flush()
 
@@ -143,7 +146,9 @@ class Unfinished:
                     break
                 for length in _pieces(line["size"] - size):
                     digest.update(self._file.read(length))
-                if not text.endswith(b"\n") or digest.hexdigest() != line["sha256"]:
+                stated = line.pop("sha256")
+                digest.update(json.dumps(line).encode())
+                if not text.endswith(b"\n") or digest.hexdigest() != stated:
                     break
                 self.skipped.update({int(row): str(reason) for row, reason in line.get("skipped", ())})
             except (ValueError, KeyError, TypeError):

@@ -11,6 +11,7 @@ import pytest
 
 import spml
 from spml.errors import InputError
+from spml.files import write_checked_json
 from spml.labels import ObservedLabels
 from spml.runs.audits import refits
 from spml.runs.audits.out_of_fold import TrainedRun, score_samples
@@ -244,5 +245,7 @@ def test_a_damaged_summary_is_named(tmp_path, content):
 def test_a_run_that_does_not_say_its_penalty_is_refused(train):
     trained, data = train(model={"head": "ridge"})
     (trained.folder / "metrics.jsonl").write_text('{"penalty": 7}\n')
+    del (summary := refits.read_summary(trained.folder))["metrics_sha256"]
+    write_checked_json(trained.folder / "summary.json", summary)
     with pytest.raises(InputError, match="which penalty the run chose"):
         solved_head(trained, data)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ...config import Config, DataConfig, read_yaml
+from ...config import Config, DataConfig
 from ...data import Dataset, Inputs, Opening, Samples, open_inputs, start_opening
 from ...data.draws import permutation
 from ...errors import InputError
@@ -58,7 +58,7 @@ def open_runs(folders: Sequence[str | Path]) -> list[OpenedRun]:
     runs = []
     for path, name in zip(paths, last, strict=True):
         classifier, card = load_model(path)
-        config = read_yaml(path / run_files.CONFIG)
+        config = run_files.read_config(path)
         runs.append(
             OpenedRun(
                 name if last.count(name) == 1 else str(path), Run(path, classifier, card), classifier, config

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from ...config import Config, DataConfig, read_yaml
+from ...config import Config, DataConfig
 from ...data import Dataset, Inputs, Samples, start_opening
 from ...data.dataset import ImageInputs
 from ...data.phrases import counted
@@ -80,12 +80,12 @@ class TrainedRun:
                 f"{folder / run_files.CONFIG}: is missing, so the settings of the run are not known. Name "
                 "the folder of a run as `spml train` writes it."
             )
-        self.config = read_yaml(folder / run_files.CONFIG)
+        self.config = run_files.read_config(folder)
         summary = read_summary(folder)
         self.fingerprint = str(summary["data"]["fingerprint"])
         kept = [each["run"] for each in summary.get("candidates", ()) if each["kept"]]
         if kept == [HEAD]:
-            self.config = read_yaml(folder / HEAD / run_files.CONFIG)
+            self.config = run_files.read_config(folder / HEAD)
 
     def open(self, config: DataConfig, console: Console) -> Dataset:
         """Open data for the model.

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ... import models
-from ...config import AUTO, Config, differences, read_yaml
+from ...config import AUTO, Config, differences
 from ...data import Dataset
 from ...data.draws import permutation
 from ...data.phrases import counted
@@ -19,12 +19,11 @@ from ...engine import make_fabric
 from ...engine.loop import Judging
 from ...errors import InputError
 from ...labels import ObservedLabels
-from ...parsing import parse_json
 from .. import folder as run_files
 from ..api import load
 from ..build import Build, frozen_features, make_backbone, start_objective
 from ..console import Console
-from ..contents import read_summary
+from ..contents import read_metrics, read_summary
 from ..held_out import read_held_out
 from ..init_from import Start
 from ..predict import Engine
@@ -221,8 +220,9 @@ def _finished(folder: Path, config: Config, fingerprint: str) -> bool:
 
 
 def _changed(folder: Path, config: Config) -> list[str]:
-    path = folder / run_files.CONFIG
-    return [key for key in differences(read_yaml(path), config) if key != "output"] if path.is_file() else []
+    if not (folder / run_files.CONFIG).is_file():
+        return []
+    return [key for key in differences(run_files.read_config(folder), config) if key != "output"]
 
 
 def _scores_of_part(folder: Path, part: Dataset) -> Scores:
@@ -238,11 +238,9 @@ def _scores_of_part(folder: Path, part: Dataset) -> Scores:
 def _chosen_position(folder: Path) -> int:
     """Number of the solution that a run with a linear head chose, in the order in which they are solved."""
     chosen = read_summary(folder)["selected"].get("penalty")
-    path = folder / run_files.METRICS
     try:
-        records = [parse_json(line) for line in path.read_text(encoding="utf-8").splitlines()]
-        return [record.get("penalty") for record in records].index(chosen)
-    except (OSError, ValueError, AttributeError) as error:
+        return [record.get("penalty") for record in read_metrics(folder)].index(chosen)
+    except ValueError as error:
         raise InputError(
-            f"{path}: does not say which penalty the run chose ({error}). Train the run again."
+            f"{folder / run_files.METRICS}: does not say which penalty the run chose ({error}). Train again."
         ) from error

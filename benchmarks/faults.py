@@ -1,0 +1,148 @@
+"""Collect what the searches for faults found, and measure what checksums and locks cost.
+
+    python benchmarks/faults.py FOLDER [FOLDER ...]
+
+FOLDER is one that `python -m tests.faults.points`, `flips` or `fuzz` was given (see CONTRIBUTING.md); their
+counts are added. Then a checkpoint of a ResNet-50 and its AdamW is saved in the first FOLDER, in turn with
+and without a checksum, and a lock is taken and released there.
+
+Writes benchmarks/results/faults.json and faults.md.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+import time
+from collections import defaultdict
+from datetime import date
+from pathlib import Path
+from unittest.mock import patch
+
+import timm
+import torch
+
+from losses import processor
+from spml.engine.checkpoint import save_checkpoint
+from spml.files import sha256_file, write_bytes, write_json, write_text
+from spml.locks import only_writer
+from spml.runs.summary import versions
+
+RESULTS = Path(__file__).parent / "results"
+SEARCHES = {
+    "points": "killed before or after an operation on files, or the disk full there",
+    "random": "killed at a random time",
+    "flips": "a random bit of a run flipped",
+    "fuzz": "mutated inputs",
+}
+SAVES = 15
+
+
+def search_counts(folders):
+    """Counts of all searches: search, subject, what is counted."""
+    found = {name: defaultdict(lambda: defaultdict(int)) for name in SEARCHES}
+    for folder in folders:
+        for name in SEARCHES:
+            path = folder / f"{name}.json"
+            for subject, counts in json.loads(path.read_text()).items() if path.exists() else ():
+                for what, count in counts.items():
+                    found[name][subject][what] += count
+    return {name: subjects for name, subjects in found.items() if subjects}
+
+
+def state():
+    """What a checkpoint of a network in training holds."""
+    model = timm.create_model("resnet50", num_classes=80)
+    optimizer = torch.optim.AdamW(model.parameters())
+    for parameter in model.parameters():
+        parameter.grad = torch.ones_like(parameter)
+    optimizer.step()
+    return {"model": dict(model.state_dict()), "optimizer": optimizer.state_dict()}
+
+
+def seconds(function):
+    """Wall time of a call."""
+    started = time.perf_counter()
+    function()
+    return time.perf_counter() - started
+
+
+def costs(folder):
+    """Cost of a checksum as a share of saving a checkpoint, of SHA-256 instead, and of a lock."""
+    content, without, extra = state(), [], []
+    for _ in range(SAVES + 1):
+        with patch("spml.engine.checkpoint.write_checked", write_bytes):
+            without.append(seconds(lambda: save_checkpoint(folder, content)))
+        extra.append(seconds(lambda: save_checkpoint(folder, content)) / without[-1] - 1)
+    path = folder / "checkpoint.safetensors"
+    sha256 = seconds(lambda: sha256_file(path)) / statistics.median(without)
+    size = path.stat().st_size
+
+    def lock():
+        with only_writer(folder, print, inside=True):
+            pass
+
+    for file in folder.glob("checkpoint*"):
+        file.unlink()
+    # The first save makes the files that the others replace.
+    without, extra = without[1:], extra[1:]
+    return {
+        "megabytes": round(size / 1e6),
+        "seconds without": round(statistics.median(without), 3),
+        "checksum adds, %": round(100 * statistics.median(extra), 1),
+        "quartiles, %": [round(100 * q, 1) for q in statistics.quantiles(extra, n=4)[::2]],
+        "SHA-256 would add, %": round(100 * sha256, 1),
+        "lock, microseconds": round(1e6 * min(seconds(lock) for _ in range(100)), 1),
+    }
+
+
+def page(results):
+    """The results as Markdown."""
+    lines = [
+        "# Faults and their cost",
+        "",
+        f"`python benchmarks/faults.py`, {results['date']}, {results['processor']}, "
+        f"{results['versions']['machine']}.",
+    ]
+    for name, subjects in results["searches"].items():
+        total = sum(counts["cases"] for counts in subjects.values())
+        wrong = sum(counts["wrong"] for counts in subjects.values())
+        lines += ["", f"## {total:,} x {SEARCHES[name]}: {wrong} wrong in the end", ""]
+        columns = list(dict.fromkeys(what for counts in subjects.values() for what in counts))
+        lines += [f"| | {' | '.join(columns)} |", "|---" * (len(columns) + 1) + "|"]
+        lines += [
+            f"| {subject} | {' | '.join(f'{counts.get(what, 0):,}' for what in columns)} |"
+            for subject, counts in subjects.items()
+        ]
+    cost = results["cost"]
+    low, high = cost["quartiles, %"]
+    lines += [
+        "",
+        "## Cost",
+        "",
+        f"Saving a checkpoint of {cost['megabytes']} MB takes {cost['seconds without']} s without a "
+        f"checksum. The checksum adds {cost['checksum adds, %']} % (median of {SAVES} pairs, quartiles {low} "
+        f"to {high} %). SHA-256 would add {cost['SHA-256 would add, %']} %. Taking and releasing a lock "
+        f"takes {cost['lock, microseconds']:.0f} microseconds.",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def main():
+    """Collect, measure and write."""
+    folders = [Path(path).absolute() for path in sys.argv[1:]]
+    torch.set_num_threads(1)
+    results = {
+        "date": date.today().isoformat(),
+        "versions": versions(),
+        "processor": processor(),
+        "searches": search_counts(folders),
+        "cost": costs(folders[0]),
+    }
+    write_json(RESULTS / "faults.json", results)
+    write_text(RESULTS / "faults.md", page(results))
+
+
+if __name__ == "__main__":
+    main()
