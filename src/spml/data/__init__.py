@@ -4,7 +4,7 @@ from .cache import cached_features
 from .dataset import Augment, Dataset, Inputs, Kind, Samples
 from .inspection.inspect import inspect
 from .inspection.report import Inspection
-from .memory import is_path, read_memory
+from .memory import read_memory
 from .open import Opening, list_inputs, list_samples, open_dataset, open_inputs, start_opening
 from .records import MEMORY, Records
 
@@ -20,7 +20,6 @@ __all__ = [
     "Samples",
     "cached_features",
     "inspect",
-    "is_path",
     "list_inputs",
     "list_samples",
     "open_dataset",

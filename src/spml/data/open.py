@@ -247,13 +247,12 @@ def list_inputs(
 
 
 def list_samples(
-    samples: Any, *, images: str | None = None, size: int = 224, interpolation: str = "bilinear"
+    samples: Any, *, size: int = 224, interpolation: str = "bilinear"
 ) -> tuple[tuple[str, ...], Inputs]:
     """Understand unlabelled samples in memory for prediction, without loading any image.
 
     Args:
         samples: Samples as in `spml.train`.
-        images: Folder that paths are relative to.
         size: Side in pixels to which images are resized.
         interpolation: `nearest`, `bilinear`, `bicubic` or `lanczos`.
 
@@ -263,7 +262,7 @@ def list_samples(
     Raises:
         InputError: The samples are of a type that is not understood, or a feature is not finite.
     """
-    config = DataConfig(images=images, flip=False)
+    config = DataConfig(flip=False)
     ids, inputs = read_unlabelled(samples, config)
     if isinstance(inputs, tuple):
         return ids, _image_files(inputs, [""] * len(inputs), config, size, interpolation)

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..config import DataConfig, from_dict
-from ..data import MEMORY, Inputs, Records, is_path, list_inputs, list_samples, read_memory
+from ..data import MEMORY, Inputs, Records, list_inputs, list_samples, read_memory
 from ..errors import InputError
 from ..models import BackboneSpec
 
 
-class Source(NamedTuple):
+class LabelledData(NamedTuple):
     """Labelled data that has not been opened.
 
     Attributes:
@@ -31,7 +31,7 @@ def labelled(
     *,
     classes: Sequence[str] | None = None,
     known: Sequence[str] = (),
-) -> Source:
+) -> LabelledData:
     """Understand labelled data.
 
     Args:
@@ -44,16 +44,16 @@ def labelled(
     Raises:
         InputError: A setting is unknown or has the wrong type, or samples and labels do not suit.
     """
-    if isinstance(data, DataConfig) or is_path(data):
+    if isinstance(data, DataConfig) or _is_path(data):
         if y is not None or classes is not None:
             raise InputError(
                 "y and classes belong to samples in memory, but the data is named by its path: leave them "
                 "out, or pass the samples themselves."
             )
-        return Source(data if isinstance(data, DataConfig) else data_config(data, settings))
+        return LabelledData(data if isinstance(data, DataConfig) else data_config(data, settings))
     # Processes would have to be given all samples before they can decode any.
     config = data_config(MEMORY, {"workers": 0, **settings})
-    return Source(config, read_memory(data, y, config, classes=classes, known=known))
+    return LabelledData(config, read_memory(data, y, config, classes=classes, known=known))
 
 
 def data_config(path: str | Path, settings: Mapping[str, Any]) -> DataConfig:
@@ -76,8 +76,12 @@ def unlabelled(samples: Any, spec: BackboneSpec) -> tuple[tuple[str, ...], Input
     """
     if isinstance(samples, (Iterator, Set)):
         samples = list(samples)
-    paths = [samples] if is_path(samples) else samples
-    if isinstance(paths, (list, tuple)) and all(map(is_path, paths)):
+    paths = [samples] if _is_path(samples) else samples
+    if isinstance(paths, (list, tuple)) and all(map(_is_path, paths)):
         found = list_inputs([str(path) for path in paths], size=spec.size, interpolation=spec.interpolation)
         return *found, False
     return *list_samples(samples, size=spec.size, interpolation=spec.interpolation), True
+
+
+def _is_path(value: object) -> bool:
+    return isinstance(value, (str, Path))

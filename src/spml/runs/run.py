@@ -149,6 +149,7 @@ class Run(TrainedModel):
 
         Args:
             data: Path of the data, a complete `DataConfig`, or samples in memory, as in `spml.train`.
+                Whether the model has learned from these is not checked.
             y: Labels of samples in memory, as in `spml.train`.
             classes: Class names, in the order of the indices or columns of `y`; None = those of the model.
             split: `train`, `val` or `test`; samples in memory are all in `test`.

@@ -6,6 +6,6 @@
 - `frames`: tables of pandas and polars
 """
 
-from .read import is_path, read_memory, read_unlabelled
+from .read import read_memory, read_unlabelled
 
-__all__ = ["is_path", "read_memory", "read_unlabelled"]
+__all__ = ["read_memory", "read_unlabelled"]

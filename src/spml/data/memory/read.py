@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from ...config import DataConfig
@@ -13,17 +12,11 @@ from ..images import ImageSource
 from ..matrix import FeatureMatrix, check_finite
 from ..phrases import counted
 from ..records import MEMORY, Records
-from . import labels as label_kinds
 from .frames import check_same_index, has_files, is_frame, read_frame, split_off
-from .labels import understand_labels
+from .labels import ACCEPTED, understand_labels
 from .samples import described, is_dataset, item_of, length_of, read_samples
 
 _NAME = "memory"
-
-
-def is_path(data: object) -> bool:
-    """Whether data is named by its path."""
-    return isinstance(data, (str, Path))
 
 
 def read_memory(
@@ -65,7 +58,7 @@ def read_memory(
     if labels is None:
         raise InputError(
             "y is missing: pass the labels of the samples. Only a torch Dataset of (image, label) and a "
-            f"DataFrame of image files and labels hold them already. Labels are {label_kinds.ACCEPTED}."
+            f"DataFrame of image files and labels hold them already. Labels are {ACCEPTED}."
         )
     understood = understand_labels(labels, classes, known, config.unlisted, MEMORY)
     _check_lengths(len(content.ids), understood.observed)
