@@ -149,8 +149,8 @@ def test_every_mistake_in_a_table_has_one_sentence(frame, photos, columns, y, se
         (
             pandas.DataFrame({"a": [1.0, 2.0]}, index=[0, 1]),
             pandas.Series([0, 1], index=[1, 0]),
-            "X and y have different indexes, so ambiguous which rows belong together: pass y.loc[X.index], "
-            "or y.to_numpy() if they are in the same order.",
+            "ambiguous: X and y have different indexes. Pass y.loc[X.index], or y.to_numpy() if their rows "
+            "are in the same order.",
         ),
         (
             pandas.DataFrame({"a": [1.0, 2.0]}),

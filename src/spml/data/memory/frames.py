@@ -75,8 +75,8 @@ def check_same_index(samples: Any, labels: Any) -> None:
         return
     if len(samples) == len(labels) and not samples.index.equals(labels.index):
         raise InputError(
-            "X and y have different indexes, so ambiguous which rows belong together: pass y.loc[X.index], "
-            "or y.to_numpy() if they are in the same order."
+            "ambiguous: X and y have different indexes. Pass y.loc[X.index], or y.to_numpy() if their rows "
+            "are in the same order."
         )
 
 

@@ -49,7 +49,7 @@ def read_memory(
     if labels is None and is_dataset(samples):
         labels = _labels_of(samples)
         names = getattr(samples, "classes", None)
-        if classes is None and isinstance(names, (list, tuple)) and not isinstance(labels[0], str):
+        if classes is None and isinstance(names, (list, tuple)) and labels and not isinstance(labels[0], str):
             classes = names
     if isinstance(labels, str) and is_frame(samples):
         samples, labels = split_off(samples, labels)
