@@ -257,8 +257,12 @@ def _check_same_settings(folder: Path, config: Config) -> None:
 
 
 def _check_same_data(folder: Path, fingerprint: str) -> None:
-    """Refuse other data for a run that has finished; a checkpoint of one that has not has its own record."""
-    if (folder / run_files.SUMMARY).is_file() and read_summary(folder)["data"]["fingerprint"] != fingerprint:
+    """Refuse other data for a run that has finished; the checkpoint of another one has its own record."""
+    try:
+        before = read_summary(folder)["data"]["fingerprint"]
+    except InputError:  # it has not finished, or its summary is damaged and will be written again
+        return
+    if before != fingerprint:
         raise data_changed(folder)
 
 
