@@ -15,7 +15,7 @@ from spml.engine.loop import Trainer
 from spml.engine.resume import save_training
 from spml.errors import InputError
 from spml.runs.console import Console
-from spml.runs.folder import METRICS, MODEL, SUMMARY
+from spml.runs.folder import METRICS, MODEL, SUMMARY, read_config
 from spml.runs.train import run_training
 from tests.runs.test_closed_form_runs import make_features
 
@@ -61,6 +61,7 @@ def test_a_folder_that_was_moved_is_continued_where_it_lies(settings, stopped, t
     assert run_training(from_dict({"output": str(moved)}), resume=True) == moved
     assert not stopped.exists()
     assert weights_of(moved) == weights_of(whole)
+    assert read_config(moved).output == str(moved)
 
 
 def test_a_run_that_was_killed_at_its_last_checkpoint_is_completed(settings, tmp_path):

@@ -272,7 +272,8 @@ def _prepare_folder(folder: Path, run: Resolved, resume: bool) -> None:
         remove_leftovers(folder / run_files.SCORES)
     else:
         run_files.clear(folder)
-        run_files.write_config(folder, run.config)
+    # When a run is resumed, too: the folder may have been moved, or the line with the checksum be damaged.
+    run_files.write_config(folder, run.config)
     if run.data.skipped:
         write_rows(folder / run_files.SKIPPED, ("file", "reason"), run.data.skipped)
 
