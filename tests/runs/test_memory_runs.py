@@ -176,8 +176,10 @@ def test_every_kind_of_images_gives_the_same_model(folder, photos, on_photos):
 
 def test_a_finished_run_is_resumed_with_the_same_data_only(run, arrays):
     x, y = arrays
+    (run.folder / "summary.json").write_text("{", encoding="utf-8")  # is written again
     again = spml.train(x.copy(), y, classes=CLASSES, output=run.folder, resume=True, **QUICK)
     assert again.weights_sha256 == run.weights_sha256
+    assert again.summary["data"]["samples"] == {"train": 240, "val": 60}
     changed = x.copy()
     changed[7, 3] += 1
     message = (
