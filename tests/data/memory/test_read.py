@@ -97,9 +97,9 @@ def test_the_users_data_is_not_changed():
             "X[1]: the data set gives a value of the type ndarray, shape (4, 4, 3), dtype uint8 instead of "
             "(image, label). Pass the labels as y, or correct it.",
         ),
-        (Named(), None, "X is empty; expected features (N, D) as a NumPy array, torch tensor, SciPy matrix "
-         "or DataFrame; a list of paths, PIL images or uint8 arrays (H, W, 3); or a torch Dataset of (image, "
-         "label)."),
+        (Named(), None, "X is empty; expected a path; features (N, D) as a NumPy array, torch tensor, SciPy "
+         "matrix or DataFrame; a list of paths, PIL images or uint8 arrays (H, W, 3); or a torch Dataset of "
+         "(image, label)."),
         (WithoutLength(), None, "X is a value of the type WithoutLength without a length: give its class a "
          "method __len__."),
         (Labelled((PIXELS, 1), (PIXELS, None)), None,

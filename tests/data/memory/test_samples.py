@@ -166,8 +166,8 @@ class WithoutLength(Dataset):
 
 
 EXPECTED = (
-    "expected features (N, D) as a NumPy array, torch tensor, SciPy matrix or DataFrame; a list of paths, "
-    "PIL images or uint8 arrays (H, W, 3); or a torch Dataset of (image, label)."
+    "expected a path; features (N, D) as a NumPy array, torch tensor, SciPy matrix or DataFrame; a list of "
+    "paths, PIL images or uint8 arrays (H, W, 3); or a torch Dataset of (image, label)."
 )
 IMAGES = "images are uint8 of shape (H, W, 3) in NumPy and (3, H, W) in torch."
 FEATURES = f"Features are numbers of the shape (N, D); {IMAGES}"

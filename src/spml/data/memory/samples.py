@@ -25,8 +25,8 @@ from ..safe import quote
 from .frames import column_names, is_frame, is_series, numbers, row_names
 
 ACCEPTED = (
-    "features (N, D) as a NumPy array, torch tensor, SciPy matrix or DataFrame; a list of paths, PIL images "
-    "or uint8 arrays (H, W, 3); or a torch Dataset of (image, label)"
+    "a path; features (N, D) as a NumPy array, torch tensor, SciPy matrix or DataFrame; a list of paths, PIL "
+    "images or uint8 arrays (H, W, 3); or a torch Dataset of (image, label)"
 )
 _PEEK = 3  # images of a data set that are loaded twice, to see whether they change
 _IMAGE = "images are uint8 of shape (H, W, 3) in NumPy and (3, H, W) in torch"
