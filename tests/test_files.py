@@ -9,7 +9,8 @@ import sys
 
 import pytest
 
-from spml.files import write_text, write_with
+from spml.errors import InputError
+from spml.files import check_output, write_text, write_with
 
 KILLED = """
 import os, sys
@@ -56,3 +57,10 @@ def test_a_failure_leaves_the_file_as_it_was(tmp_path):
         write_with(tmp_path / "c.csv", fail)
     assert [path.name for path in tmp_path.iterdir()] == ["c.csv"]
     assert (tmp_path / "c.csv").read_text() == "before"
+
+
+def test_a_pipe_is_never_replaced_by_a_file(tmp_path):
+    os.mkfifo(tmp_path / "p.csv")
+    with pytest.raises(InputError) as caught:
+        check_output(tmp_path / "p.csv")
+    assert str(caught.value) == (f"{tmp_path / 'p.csv'}: is a device or a pipe; --output must name a file.")

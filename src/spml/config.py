@@ -431,6 +431,6 @@ def differences(first: Config, second: Config) -> list[str]:
 def _flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     flat: dict[str, Any] = {}
     for key, value in settings.items():
-        name = prefix + key
+        name = f"{prefix}{key}"
         flat |= _flat(value, name + ".") if isinstance(value, Mapping) else {name: value}
     return flat

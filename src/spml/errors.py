@@ -3,15 +3,29 @@
 from __future__ import annotations
 
 import difflib
+import re
 import traceback
 from collections.abc import Iterable
 from pathlib import Path
 
+CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+"""Characters that would break the line of a message, change a terminal, or can't be printed."""
+
+LONGEST = 2000
+"""Characters of a message."""
+
 
 class SpmlError(Exception):
-    """A failure that is not a mistake of the user (exit code 1)."""
+    """A failure that is not a mistake of the user (exit code 1).
+
+    The message is one line, even where it quotes a file or what a library says of one: control characters are
+    escaped, and the middle of a very long one is left out.
+    """
 
     exit_code = 1
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(one_line(message))
 
 
 class InputError(SpmlError, ValueError):
@@ -21,6 +35,13 @@ class InputError(SpmlError, ValueError):
     """
 
     exit_code = 2
+
+
+def one_line(text: str) -> str:
+    """Escape the control characters of a text, and leave out its middle if it is longer than `LONGEST`."""
+    text = CONTROL.sub(lambda found: ascii(found[0])[1:-1], text)
+    # What to do comes last in a message.
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 605]} ... {text[-600:]}"
 
 
 def missing_extra(package: str, extra: str) -> InputError:
@@ -39,6 +60,24 @@ def quoted(value: object) -> str:
     """Represent a value in a message, in one line of at most 100 characters."""
     text = repr(value)
     return text if len(text) <= 100 else text[:99] + "…"
+
+
+def escaped(text: str) -> str:
+    """Replace control characters other than line breaks and tabs, which a terminal would obey, by escapes."""
+    return CONTROL.sub(lambda found: found[0] if found[0] in "\n\t" else ascii(found[0])[1:-1], text)
+
+
+def memory_asked_for(error: Exception) -> str | None:
+    """How much memory could not be had, such as "2.4 GiB".
+
+    Returns:
+        Empty if the error does not tell; None if it is no error about memory.
+    """
+    text = str(error)
+    if not isinstance(error, MemoryError) and not re.search("allocate memory|out of memory", text):
+        return None
+    amount = re.search(r"allocate (\d\S* [KMGTPE]?i?[Bb](?:ytes)?)\b", text)
+    return amount[1] if amount else ""
 
 
 def nearest(name: str, options: Iterable[str]) -> str:

@@ -61,7 +61,7 @@ def check_output(path: Path, read: Iterable[Path] = ()) -> None:
 
     Raises:
         InputError: The path is a folder, its folder does not exist or can't be written to, its name is too
-            long, or a file that is read would be replaced.
+            long, or a file that is read, a device or a pipe would be replaced.
     """
     try:
         if path.is_dir():
@@ -83,8 +83,11 @@ def check_writable(path: Path) -> None:
     What killed processes of this machine left in the folder is removed, too.
 
     Raises:
-        InputError: Its folder can't be written to, or its name is too long for a temporary name beside it.
+        InputError: Its folder can't be written to, its name is too long for a temporary name beside it, or it
+            is a device or a pipe, which a file would replace.
     """
+    if path.exists() and not path.is_file():
+        raise InputError(f"{path}: is a device or a pipe; --output must name a file.")
     _remove_own_leftovers(path.parent.absolute())
     trial = _temporary(path)
     try:

@@ -25,12 +25,13 @@ from spml.bench.rows import best_epoch, picks
 from spml.bench.run import Runner
 from spml.bench.state import read_state
 from spml.bench.store import Store
-from spml.bench.workers import Job, check_data, work
+from spml.bench.workers import Job, check_data, used_files, work
 from spml.config import DataConfig, from_dict
 from spml.data import open_dataset, start_opening
 from spml.errors import InputError
 from spml.runs.console import Console
 from spml.runs.train import run_training
+from tests.bench.rows import row as made_row
 from tests.bench.toys import TOY, save_spec, save_toy
 
 FREQUENT = "  frequent: {observe: frequency, observe_power: 1.0}\n"
@@ -351,6 +352,18 @@ def test_pseudo_labels_belong_to_what_a_run_is_known_by(tmp_path):
     with pytest.raises(InputError, match=r"pseudo\.npz: its content changed .* Put the pseudo-labels back"):
         check_data(job)
     assert content(job) == before
+
+
+@pytest.mark.parametrize("config", [{}, {"model": {"weights": "random"}}, {"model": [], "hp": {}}])
+def test_a_run_that_does_not_state_its_settings_is_named(config):
+    damaged = made_row(("toy", "uniform", "an", 0), config=config)
+    job = Job("", "", "", "", "sqlite:///x", "")
+    with pytest.raises(InputError) as caught:
+        used_files(damaged, job)
+    assert str(caught.value) == (
+        f"sqlite:///x: the run '{damaged.key}' is damaged: it does not state its settings. Delete this row "
+        "from the table `runs`, so that the run is made again."
+    )
 
 
 def test_data_that_changed_before_further_seeds(tmp_path):

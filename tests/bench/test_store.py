@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import socket
 import subprocess
 import sys
 import threading
@@ -206,6 +207,21 @@ def test_a_series_of_a_process_that_was_killed_is_taken_over(tmp_path):
     assert not other.claim(SERIES)
 
 
+def test_claims_of_processes_that_have_ended_are_released(tmp_path):
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    here, store = socket.gethostname(), Store(url_of(tmp_path))
+    owners = {name: Store(url_of(tmp_path)) for name in (f"{here}:{ended.pid}:1", "elsewhere:1:1")}
+    for number, (owner, other) in enumerate(owners.items()):
+        other.owner = owner
+        assert other.claim(SERIES._replace(seed=number))
+    assert store.claim(SERIES._replace(seed=2))
+    store.release_ended()
+    with sql.create_engine(store.url).connect() as connection:
+        left = connection.execute(sql.text("SELECT owner FROM claims ORDER BY owner")).scalars().all()
+    assert left == sorted(["elsewhere:1:1", store.owner])
+
+
 def test_a_series_of_another_machine_is_taken_over_without_heartbeats(tmp_path, monkeypatch):
     elsewhere, local = Store(url_of(tmp_path)), Store(url_of(tmp_path))
     elsewhere.owner = f"elsewhere:{os.getpid()}:1"
@@ -216,6 +232,33 @@ def test_a_series_of_another_machine_is_taken_over_without_heartbeats(tmp_path, 
     assert local.claim(SERIES)
     elsewhere.release(SERIES)  # no longer its own
     assert not elsewhere.claim(SERIES)
+
+
+@pytest.mark.parametrize(
+    ("owner", "beat"),
+    [
+        ("elsewhere:1:1", "soon"),
+        ("elsewhere:1:1", 1e300),
+        ("nobody", None),
+        ("elsewhere:x:y", None),
+        (b"elsewhere:1:1", None),
+    ],
+)
+def test_a_claim_that_no_process_has_made_is_taken_over(tmp_path, owner, beat):
+    store = Store(url_of(tmp_path))
+    with sql.create_engine(store.url).begin() as connection:
+        values = {"series": json.dumps(SERIES), "owner": owner, "beat": beat or time.time()}
+        connection.execute(sql.text("INSERT INTO claims VALUES (:series, :owner, :beat)"), values)
+    assert store.claim(SERIES)
+
+
+def test_a_row_whose_code_is_not_that_of_its_column(tmp_path):
+    store = Store(url_of(tmp_path))
+    store.add(made(), "p")
+    with sql.create_engine(store.url).begin() as connection:
+        connection.execute(sql.text("UPDATE runs SET code = 'other'"))
+    with pytest.raises(InputError, match=r"its code is another one than its column `code` states"):
+        store.find()
 
 
 def test_heartbeats(tmp_path, monkeypatch):

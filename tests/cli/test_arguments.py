@@ -103,6 +103,16 @@ def test_a_wrong_file_of_settings(text, answer, tmp_path, capsys):
     )
 
 
+def test_settings_that_name_another_file(tmp_path, capsys):
+    (tmp_path / "other.yaml").write_text("the content of another file")
+    path = tmp_path / "settings.yaml"
+    path.write_text(f"config: {tmp_path / 'other.yaml'}\n")
+    assert refuse(capsys, "train", "photos", "--config", str(path)) == (
+        f"spml train: {path}: names another configuration file (`config`), which is not supported. Copy its "
+        "settings."
+    )
+
+
 def test_hyphens_and_underscores_and_short_names_are_the_same_options():
     words = (
         "train photos --mean-labels 2 --batch_size=8 --data.val-share 0.1 --hp.some-rate 3 --init-from run"

@@ -110,3 +110,11 @@ def test_everything_is_done(spec, capsys):
 def test_a_table_on_a_terminal(spec, state, capsys, monkeypatch):
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     assert any("━" in line for line in printed(capsys, spec, state, by="candidate", lines=False))
+
+
+def test_a_message_never_reaches_the_terminal_as_a_command(spec, capsys):
+    failed = row(("toy", "uniform", "an", 0), status="failed", message="\x1b]0;owned\x07")
+    for lines in (False, True):
+        said = "\n".join(printed(capsys, spec, State(1, (failed,), {}), by="candidate", lines=lines))
+        assert "\x1b" not in said
+        assert r"\x1b]0;owned\x07" in said

@@ -73,15 +73,16 @@ def test_inspect_writes_complete_tables(photos, tmp_path, capsys):
     assert list(csv.reader((out / "skipped.csv").open()))[1][0] == "broken.png"
 
 
-def test_inspect_prints_no_escape_sequences(tmp_path, capsys):
+def test_inspect_prints_no_characters_that_a_terminal_obeys(tmp_path, capsys):
+    reversing = "\u202ered"
     np.savez(
-        tmp_path / "x.npz", X=np.eye(4), Y=np.eye(4, 2), classes=np.array(["\x1b[31mred", "[bold]b"]),
-        names=np.array(["a\x1b[2J", "b", "c", "d"]),
+        tmp_path / "x.npz", X=np.eye(4), Y=np.eye(4, 2), classes=np.array([reversing, "[bold]b"]),
+        names=np.array([f"{reversing}.txt", "b", "c", "d"]),
     )  # fmt: skip
     main(["data", "inspect", str(tmp_path / "x.npz")])
     text = capsys.readouterr().out
-    assert "\x1b" not in text
-    assert "\n\ufffd[31mred " in text
+    assert "\u202e" not in text
+    assert "\n\ufffdred " in text
     assert "\n[bold]b " in text
 
 

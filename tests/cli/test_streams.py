@@ -9,8 +9,9 @@ import sys
 
 import pytest
 
-from spml.cli.main import main
+from spml.cli.main import _COMMANDS, main
 from spml.cli.streams import guarded_streams
+from spml.runs.console import Console
 
 NO_SPACE = "No space left on device"
 
@@ -50,6 +51,48 @@ def test_an_output_that_can_not_be_written(monkeypatch, capsys, make_output, cod
     assert sys.stdout is before
     if before:
         before.close()  # writes what is left to nowhere
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (MemoryError(), "not enough memory. Use smaller batches"),
+        (
+            RuntimeError("CUDA out of memory. Tried to allocate 2.50 GiB. GPU 0"),
+            "not enough memory (2.50 GiB were asked for at once). Use smaller batches",
+        ),
+    ],
+)
+def test_a_command_without_enough_memory(monkeypatch, capsys, error, said):
+    def fail(arguments):
+        raise error
+
+    monkeypatch.setitem(_COMMANDS, "methods", fail)
+    with pytest.raises(SystemExit) as stopped:
+        main(["methods"])
+    assert stopped.value.code == 1
+    assert capsys.readouterr().err == (
+        f"spml methods: {said} or images, a smaller model, or a machine with more memory.\n"
+    )
+
+
+def test_another_failure_is_raised(monkeypatch):
+    def fail(arguments):
+        raise RuntimeError("a mistake")
+
+    monkeypatch.setitem(_COMMANDS, "methods", fail)
+    with pytest.raises(RuntimeError, match="a mistake"):
+        main(["methods"])
+
+
+def test_messages_never_reach_the_terminal_as_commands(capsys):
+    with pytest.raises(SystemExit):
+        main(["data", "inspect", "\x1b]0;owned\x07"])
+    assert capsys.readouterr().err.startswith(
+        r"spml data inspect: \x1b]0;owned\x07: no such file or folder. "
+    )
+    Console().line("\x1b]0;owned\x07")
+    assert capsys.readouterr().err == "\\x1b]0;owned\\x07\n"
 
 
 def test_errors_of_other_files_are_not_taken_for_those_of_the_output():

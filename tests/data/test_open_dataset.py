@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from spml.config import DataConfig
 from spml.data import Augment, open_dataset, open_inputs, start_opening
+from spml.data.safe import quote
 from spml.errors import InputError
 
 
@@ -235,6 +239,21 @@ def test_bad_paths(tmp_path, path, message, call):
     (tmp_path / "data.csv").write_text("")
     with pytest.raises(InputError, match=message):
         call(path.format(tmp_path))
+
+
+@pytest.mark.parametrize(
+    "read", [lambda path: open_dataset(DataConfig(path=path)), lambda path: open_inputs([path])]
+)
+def test_paths_that_are_no_files_or_that_a_terminal_would_obey(tmp_path, read):
+    pipe, hostile = f"{tmp_path}/x.csv", f"{tmp_path}/\x1b[31m.csv"
+    os.mkfifo(pipe)
+    with pytest.raises(InputError) as caught:
+        read(pipe)
+    assert str(caught.value) == f"{pipe}: is a device or a pipe, but must be a file or a folder."
+    Path(hostile).write_text("file,label\n")
+    with pytest.raises(InputError) as caught:
+        read(hostile)
+    assert str(caught.value) == f"{quote(hostile)}: the name holds a control character. Rename it."
 
 
 def test_unknown_kind_of_file(tmp_path):

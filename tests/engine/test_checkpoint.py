@@ -8,6 +8,7 @@ import random
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import save_file
 
 from spml.engine.checkpoint import (
     CURRENT,
@@ -210,3 +211,10 @@ def test_a_full_disk_leaves_what_was_there(tmp_path, monkeypatch):
 def test_what_can_not_be_stored_is_refused(tmp_path):
     with pytest.raises(TypeError, match=r"/a/1: a checkpoint can't hold a set"):
         save_checkpoint(tmp_path, {"a": [1, {2}]})
+
+
+def test_a_tensor_that_is_missing_is_named(tmp_path):
+    metadata = {"format": "spml checkpoint", "version": "1", "state": '{"dict": [["w", {"tensor": "/w"}]]}'}
+    save_file({"other": torch.ones(2)}, tmp_path / CURRENT, metadata)
+    with pytest.raises(InputError, match=r"damaged \(its tensor '/w' is missing\)"):
+        load_checkpoint(tmp_path)

@@ -20,10 +20,11 @@ STATEMENTS = ("create", "insert", "update", "delete", "commit")
 
 
 class Stop(NamedTuple):
-    """How a run is disturbed, at which operation (from 1) or after how many seconds."""
+    """How a run is disturbed, at which operation (from 1; if `name` is given, of that name) or second."""
 
     number: float
     how: str
+    name: str = ""
 
 
 class Disk:
@@ -88,6 +89,12 @@ class Disk:
 
         setattr(module, name, counted)
 
+    def _number(self, operation: str) -> int:
+        """Number of the last operation, among all or among those of the name that the run is disturbed at."""
+        if self.stop is None or not self.stop.name:
+            return len(self.log)
+        return self.log.count(operation) if operation == self.stop.name else 0
+
     def count(self, name: str, path: str, operation: Callable[[], Any]) -> Any:
         """Count an operation, and run it unless it is the one that never happens."""
         if not path.startswith(self.folder):
@@ -96,7 +103,7 @@ class Disk:
         if self.log[-1:] == [operation_of]:  # a picture is written in dozens of pieces
             return operation()
         self.log.append(operation_of)
-        here = self.stop is not None and self.stop.number == len(self.log)
+        here = self.stop is not None and self._number(operation_of) == self.stop.number
         if here and self.stop.how == BEFORE:
             os.kill(os.getpid(), signal.SIGKILL)
         if here and self.stop.how == FULL and name in STATEMENTS:

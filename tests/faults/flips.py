@@ -63,7 +63,9 @@ RUNS = {
     "auto": Damaged(TRAIN),
     "network": Damaged(TRAIN + "--method gr --epochs 2"),
     "frozen": Damaged(IMAGES, USES_OF_IMAGES),
-    "unfinished": Damaged(STEPS, (STEPS + " --resume",), "run", Stop(70, AFTER)),
+    "unfinished": Damaged(
+        STEPS, (STEPS + " --resume",), "run", Stop(6, AFTER, "replace run/checkpoint.new.safetensors")
+    ),
 }
 
 

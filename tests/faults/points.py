@@ -19,6 +19,7 @@ import importlib
 import json
 import os
 import random
+import resource
 import shutil
 import signal
 import sqlite3
@@ -123,15 +124,41 @@ class Ended(NamedTuple):
     modules: list[str]
 
 
-def run(words: str, folder: Path, stop: Stop | None = None) -> Ended:
-    """Run a command in a fork of this process, disturbed at `stop`."""
+def run(
+    words: str | Sequence[str],
+    folder: Path,
+    stop: Stop | None = None,
+    *,
+    memory: int | None = None,
+    seconds: int | None = None,
+) -> Ended:
+    """Run a command in a fork of this process, disturbed at `stop`.
+
+    Args:
+        words: The command; a sequence where a word holds a space.
+        folder: Folder that it runs in.
+        stop: Where it is disturbed; None = nowhere.
+        memory: Bytes of address space that it may take beyond what this process has; None = no limit.
+        seconds: CPU time after which it is killed; None = never.
+    """
     printed, log = folder.parent / f"{folder.name}.txt", folder.parent / f"{folder.name}.log"
+    words = words.split() if isinstance(words, str) else list(words)
     child = os.fork()
     if not child:
-        os._exit(_child(words.split(), folder, stop, printed, log))
+        _limit(memory, seconds)
+        os._exit(_child(words, folder, stop, printed, log))
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     lines, modules = json.loads(log.read_text()) if code >= 0 else ([], [])
     return Ended(code, printed.read_text(), lines, modules)
+
+
+def _limit(memory: int | None, seconds: int | None) -> None:
+    if memory is not None:
+        now = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (now + memory, now + memory))
+    if seconds is not None:
+        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
+        signal.alarm(10 * seconds)  # for a command that waits for ever
 
 
 def _child(words: list[str], folder: Path, stop: Stop | None, printed: Path, log: Path) -> int:

@@ -95,6 +95,25 @@ def test_labels_that_were_hidden_stay_hidden(tmp_path):
     assert reviewed(audit).records.labels == read_observed(config).labels
 
 
+@pytest.mark.parametrize(
+    ("file", "label", "what"),
+    [("nobody", "cat", "sample 'nobody'"), ("a.png", "\x1b[31m", r"class '\x1b[31m'")],
+)
+def test_an_answer_about_other_data_is_named(answered, file, label, what):
+    with sqlite3.connect(answered / "review.sqlite") as connection:
+        row = (file, label, "yes", "x", "now", 0)
+        columns = "file, label, answer, reviewer, time, random_check"
+        added = connection.execute(f"INSERT INTO decisions ({columns}) VALUES (?, ?, ?, ?, ?, ?)", row)
+    connection.close()
+    for read in (reviewed, lambda folder: Review(folder, open_data(folder), "ann").progress(Selection())):
+        with pytest.raises(InputError) as caught:
+            read(answered)
+        assert str(caught.value) == (
+            f"{answered / 'review.sqlite'}: is damaged: row {added.lastrowid} is about the {what}, which the "
+            "data does not have. Restore a copy, or move it away to begin again."
+        )
+
+
 def test_nothing_reviewed_is_named(audit):
     with pytest.raises(InputError, match="nothing has been reviewed yet"):
         reviewed(audit)

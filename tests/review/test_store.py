@@ -21,6 +21,9 @@ def store(tmp_path):
     store.close()
 
 
+SET_FORMAT = "UPDATE about SET value = '{}' WHERE key = 'format'"
+
+
 def test_decisions_come_back_in_order_with_name_and_time(store):
     first = store.add("a.jpg", "cat", "yes", "ann", random_check=False)
     second = store.add("b.jpg", "dog", "unsure", "ben", random_check=True)
@@ -112,11 +115,28 @@ def test_other_files_are_refused(tmp_path):
         Store(tmp_path / "other.sqlite", *DATA)
     with pytest.raises(InputError, match="can't be opened"):
         Store(tmp_path / "no folder" / "review.sqlite", *DATA)
-    damaged = Store(tmp_path / "damaged.sqlite", *DATA)
-    damaged._connection.execute("DELETE FROM about")
-    damaged.close()
-    with pytest.raises(InputError, match="does not say its format"):
-        Store(tmp_path / "damaged.sqlite", *DATA)
+    for number, change in enumerate(
+        ["DELETE FROM about", *(SET_FORMAT.format(text) for text in ("9" * 5000, "²"))]
+    ):
+        path = tmp_path / f"damaged{number}.sqlite"
+        damaged = Store(path, *DATA)
+        damaged._connection.execute(change)
+        damaged.close()
+        with pytest.raises(InputError, match="does not say its format"):
+            Store(path, *DATA)
+
+
+def test_a_schema_that_is_no_text(store):
+    store.close()
+    path = store.path
+    with sqlite3.connect(path) as connection:  # writes everything into one file
+        connection.execute("PRAGMA journal_mode = DELETE")
+    connection.close()
+    content = path.read_bytes()
+    assert b"CREATE TABLE about" in content
+    path.write_bytes(content.replace(b"CREATE TABLE about", b"CREATE TABL\xe0 about"))
+    with pytest.raises(InputError, match=r"review.sqlite: can't be used as the database of a review"):
+        Store(path, *DATA)
 
 
 def test_a_database_that_can_not_be_written_says_so_and_keeps_what_it_has(store):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 
 import pytest
 import torch
@@ -176,3 +177,13 @@ def test_metrics_are_those_of_the_summary(tmp_path):
     (tmp_path / "metrics.jsonl").write_bytes(b"[1]\n")
     with pytest.raises(InputError, match=r"metrics\.jsonl: damaged \(a line holds no JSON object\)"):
         read_metrics(tmp_path)
+
+
+def test_a_run_with_a_pipe_is_refused(tmp_path):
+    folder = save_run(tmp_path)
+    os.mkfifo(folder / "thresholds.json")
+    with pytest.raises(InputError) as caught:
+        spml.load(folder)
+    assert str(caught.value) == (
+        f"{folder / 'thresholds.json'}: is a device or a pipe, which no run has. Remove it."
+    )

@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from spml.config import from_dict
-from spml.runs.resolve import assumed_mean_labels
+from spml.config import Config, from_dict
+from spml.errors import InputError
+from spml.runs.resolve import assumed_mean_labels, run_folder
 from tests.engine.test_loop import make_data
 
 ALL = "the threshold, the SP-score and the bias that the head starts with"
@@ -54,3 +55,9 @@ def test_few_classes_and_a_stated_k():
     assert remark(classes=2, **ZERO).startswith("1 label per sample assumed (half of the 2 classes) for the")
     assert remark(**PRIOR, mean_labels=2.5) == ""
     assert remark(**ZERO, full=("train", "val")) == ""
+
+
+def test_an_output_that_no_file_system_can_hold():
+    with pytest.raises(InputError) as caught:
+        run_folder(Config(output="a\0b"))
+    assert str(caught.value) == "output: 'a\\x00b' holds a NUL byte, which no file name has. Correct it."

@@ -148,6 +148,14 @@ def test_a_checkpoint_of_another_model_is_explained(stopped):
     assert "\n" not in str(caught.value)
 
 
+def test_a_checkpoint_with_a_random_state_that_no_generator_has(stopped):
+    state = load_checkpoint(stopped)
+    state["random"]["python"][1][0] = 1 << 70
+    save_checkpoint(stopped, state)
+    with pytest.raises(InputError, match=r"its checkpoint does not fit this run \(OverflowError: "):
+        run_training(from_dict({"output": str(stopped)}), resume=True)
+
+
 def test_the_configuration_names_the_folder_and_a_run_never_starts_from_its_own(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     data = {"path": str(make_features(tmp_path / "x.npz")), "unlisted": "negative", "observe": "single"}

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -33,7 +34,17 @@ class _Run:
     finished: bool
 
     def values(self, metric: str) -> list[float]:
-        return [record[_COLUMNS[metric]] for record in self.history]
+        """Values of a metric.
+
+        Raises:
+            InputError: An epoch lacks it.
+        """
+        column = _COLUMNS[metric]
+        try:
+            return msgspec.convert([record.get(column) for record in self.history], list[float])
+        except (ValueError, OverflowError) as error:
+            path = self.folder / run_files.METRICS
+            raise InputError(f"{path}: damaged: {column}: {error}. Train again.") from error
 
     def has(self, metric: str) -> bool:
         return all(_COLUMNS[metric] in record for record in self.history)

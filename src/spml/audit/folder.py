@@ -19,8 +19,9 @@ import msgspec
 from ..config import DataConfig, from_dict
 from ..data.hiding import check_observe, hide
 from ..data.readers import read
-from ..data.readers.delimited import read_lines
+from ..data.readers.delimited import read_lines, shorten
 from ..data.records import Records
+from ..data.safe import quote
 from ..errors import InputError
 from ..files import make_folder, write_json, write_rows
 from ..labels import ObservedLabels
@@ -245,7 +246,7 @@ def _read_rows(path: Path, kind: type[Row], classes: Sequence[str]) -> list[Row]
         header = tuple(next(reader, []))
         if header != columns:
             raise InputError(
-                f"{path}: has the columns {', '.join(header)}; expected {', '.join(columns)}. Run spml audit "
+                f"{path}: has the columns {shorten(header)}; expected {', '.join(columns)}. Run spml audit "
                 "again."
             )
         for cells in reader:
@@ -253,7 +254,9 @@ def _read_rows(path: Path, kind: type[Row], classes: Sequence[str]) -> list[Row]
             rows.append(_row(cells, kind, where))
             label = cells[columns.index("label")]
             if label not in known:
-                raise InputError(f"{where}: the class {label!r} is not in {ABOUT}. Run spml audit again.")
+                raise InputError(
+                    f"{where}: the class {quote(label)} is not in {ABOUT}. Run spml audit again."
+                )
     except csv.Error as error:
         raise InputError(f"{path}: is not valid CSV near line {reader.line_num}: {error}.") from error
     return rows

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import socket
 import threading
 import time
@@ -29,6 +30,7 @@ VERSION = 1
 BEAT = 15.0  # seconds between heartbeats of a worker
 MAX_BODY = 1 << 24  # bytes of a row before it is compressed; a run of 10,000 epochs has some two million
 STALE = 120.0  # seconds without a heartbeat after which other workers may take over its series
+AHEAD = 3600.0  # seconds that the clock of another machine may be ahead; a later heartbeat means nothing
 
 _TABLES = sql.MetaData()
 _ABOUT = sql.Table("spml_bench", _TABLES, sql.Column("version", sql.Integer, primary_key=True))
@@ -201,6 +203,8 @@ class Store:
             row = msgspec.convert({**_unpack(stored["body"]), **columns}, Row)
             if len({len(values) for values in row.history.values()}) > 1:
                 raise ValueError("the columns of its history have different lengths")
+            if row.versions.get("code", "") != stored["code"]:
+                raise ValueError("its code is another one than its column `code` states")
         except ValueError as error:
             raise InputError(
                 f"{self.url}: the run {quoted(stored['key'])} is damaged ({error}). Restore the store from a "
@@ -228,7 +232,7 @@ class Store:
             pass
         with self._writing() as connection:
             claim = connection.execute(sql.select(_CLAIMS).where(_CLAIMS.c.series == name)).first()
-            if claim is None or (claim.beat > now - STALE and not _has_ended(claim.owner)):
+            if claim is None or _is_held(claim.owner, claim.beat, now):
                 return False
             take_over = (
                 _CLAIMS.update()
@@ -246,6 +250,23 @@ class Store:
         with self._writing() as connection:
             own = (_CLAIMS.c.series == json.dumps(series), _CLAIMS.c.owner == self.owner)
             connection.execute(_CLAIMS.delete().where(*own))
+
+    def release_ended(self) -> None:
+        """Release the series that ended processes of this machine had claimed.
+
+        Writing also makes SQLite remove its journal of a process that was killed while it wrote.
+
+        Raises:
+            SpmlError: The store can't be read or written.
+        """
+        with self._reading() as connection:
+            claims = connection.execute(sql.select(_CLAIMS.c.series, _CLAIMS.c.owner)).all()
+        ended = [claim for claim in claims if _has_ended(claim.owner)]
+        if ended:
+            with self._writing() as connection:
+                for series, owner in ended:
+                    own = (_CLAIMS.c.series == series, _CLAIMS.c.owner == owner)
+                    connection.execute(_CLAIMS.delete().where(*own))
 
     @contextmanager
     def alive(self) -> Iterator[None]:
@@ -338,10 +359,17 @@ def _unpack(body: Any) -> dict[str, Any]:
     return msgspec.convert(parse_json(text), dict[str, Any])
 
 
-def _has_ended(owner: str) -> bool:
-    """Whether `owner` is a process of this machine that has ended; False for other machines."""
-    host, number, _ = owner.rsplit(":", 2)
-    return has_ended(host, int(number))
+def _is_held(owner: Any, beat: Any, now: float) -> bool:
+    """Whether the process that claimed a series may be alive; False for claims that no process has made."""
+    if not isinstance(beat, (int, float)) or not now - STALE < beat < now + AHEAD:
+        return False
+    return not _has_ended(owner)
+
+
+def _has_ended(owner: Any) -> bool:
+    """Whether the process that claimed a series was one of this machine and has ended, or there is none."""
+    found = re.fullmatch(r"(.+):(\d{1,9}):\d+", owner) if isinstance(owner, str) else None
+    return not found or has_ended(found[1], int(found[2]))
 
 
 def _first_line(error: BaseException) -> str:

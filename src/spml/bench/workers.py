@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from ..engine import Interrupted
 from ..engine.signals import ending_signals
-from ..errors import InputError, SpmlError, unexpected
+from ..errors import InputError, SpmlError, quoted, unexpected
 from ..runs.console import Console
 from .plan import (
     Series,
@@ -135,8 +135,7 @@ def check_data(job: Job) -> None:
     rows = read_state(spec, Store(job.url), root).rows
     firsts: dict[tuple[Any, ...], Row] = {}
     for row in rows:
-        files = row.config["model"]["weights"], row.config["hp"].get("pseudo_labels")
-        firsts.setdefault((row.series.data, *files), row)
+        firsts.setdefault((row.series.data, *used_files(row, job)), row)
     if not firsts:
         return
     from .run import Runner
@@ -151,6 +150,21 @@ def check_data(job: Job) -> None:
             raise _changed(trial, first, facts)
 
 
+def used_files(row: Row, job: Job) -> tuple[str, str]:
+    """Weights and pseudo-labels that a run was made from.
+
+    Raises:
+        InputError: Its row in the store is damaged.
+    """
+    try:
+        return str(row.config["model"]["weights"]), str(row.config["hp"].get("pseudo_labels"))
+    except (LookupError, TypeError, AttributeError) as error:
+        raise InputError(
+            f"{job.url}: the run {quoted(row.key)} is damaged: it does not state its settings. Delete this "
+            "row from the table `runs`, so that the run is made again."
+        ) from error
+
+
 def raise_problems(problems: Iterable[Problem]) -> None:
     """Raise the problems of workers, each once: as `InputError` if all of them are wrong input.
 
@@ -160,7 +174,7 @@ def raise_problems(problems: Iterable[Problem]) -> None:
     distinct = list(dict.fromkeys(problems))
     if distinct:
         wrong_input = all(problem.exit_code == InputError.exit_code for problem in distinct)
-        raise (InputError if wrong_input else SpmlError)("\n".join(problem.text for problem in distinct))
+        raise (InputError if wrong_input else SpmlError)(" ".join(problem.text for problem in distinct))
 
 
 def _finish(
@@ -196,7 +210,7 @@ def _row(store: Store, series: Series, trial: Trial, runner: Any, before: Sequen
 
 def _changed(trial: Trial, row: Row, facts: Mapping[str, Any]) -> InputError:
     path, what = trial.config.data.path, "data"
-    if row.facts["fingerprint"] == facts["fingerprint"]:
+    if row.facts.get("fingerprint") == facts["fingerprint"]:
         path, what = trial.config.model.weights, "weights"
         if row.facts.get("backbone") == facts.get("backbone"):
             path, what = str(pseudo_labels(trial.config)), "pseudo-labels"

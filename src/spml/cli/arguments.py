@@ -90,11 +90,20 @@ def parse(parser: ArgumentParser, arguments: Sequence[str]) -> Namespace:
     command = command._replace(arguments=spelled)
     for given in _given(command):
         if isinstance(given.action, ActionConfigFile) and os.path.isfile("".join(given.values)):
-            read_yaml_text(Path(given.values[0]))  # jsonargparse would read a file of any length
+            _check_settings(Path(given.values[0]))
     try:
         return parser.parse_args([*arguments[:named], *spelled])
-    except (argparse.ArgumentError, InputError, OverflowError) as error:
+    except (argparse.ArgumentError, ValueError, OverflowError) as error:
         raise InputError(_explain(command, str(error))) from error
+
+
+def _check_settings(path: Path) -> None:
+    """Refuse a configuration file that is too long, or reads another one, before jsonargparse reads it."""
+    settings = parse_yaml(read_yaml_text(path), str(path))
+    if isinstance(settings, dict) and "config" in settings:
+        raise InputError(
+            f"{path}: names another configuration file (`config`), which is not supported. Copy its settings."
+        )
 
 
 def _load_limited(text: str) -> Any:

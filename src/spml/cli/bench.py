@@ -110,8 +110,9 @@ def _run(arguments: Namespace) -> None:
         raise InputError("--address is the address of a Ray cluster: pass --engine ray as well.")
     console, job = Console(), _job(arguments, create=True)
     check_data(job)
+    store = Store(job.url)
+    store.release_ended()
     if arguments.retry:
-        store = Store(job.url)
         failed = read_state(job.spec(), store, Path(job.root)).failed
         store.forget(failed)
         console.line(f"Making {_runs(len(failed), 'failed ')} again")

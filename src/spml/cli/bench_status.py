@@ -17,6 +17,7 @@ from ..bench.spec import Spec
 from ..bench.state import State
 from ..bench.time_left import in_words, time_left
 from ..data.phrases import counted, first_few
+from ..errors import escaped
 
 _NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e[+-]?\d+)?")
 _STATUSES = ("done", "failed", "missing")
@@ -94,7 +95,7 @@ def _messages(failed: Sequence[Row]) -> list[str]:
 
 
 def _line(text: str) -> str:
-    return " ".join(text.split())
+    return escaped(" ".join(text.split()))
 
 
 def _name(series: SeriesKey) -> str:

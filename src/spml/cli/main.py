@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from jsonargparse import ArgumentParser, Namespace
 
-from ..errors import SpmlError
+from ..errors import SpmlError, escaped, memory_asked_for
 from ..version import __version__
 from .analyse import add_analyse_command, run_analyse
 from .arguments import PARSER_MODE, find_command, join_words, parse
@@ -72,7 +72,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
         except OSError as error:
             if error.filename is None:
                 raise
-            print(f"{name}: {error.filename}: {error.strerror}.", file=sys.stderr)
+            print(f"{name}: {escaped(f'{error.filename}: {error.strerror}')}.", file=sys.stderr)
+            sys.exit(1)
+        except (MemoryError, RuntimeError) as error:
+            amount = memory_asked_for(error)
+            if amount is None:
+                raise
+            at_once = f" ({amount} were asked for at once)" if amount else ""
+            print(
+                f"{name}: not enough memory{at_once}. Use smaller batches or images, a smaller model, or a "
+                "machine with more memory.",
+                file=sys.stderr,
+            )
             sys.exit(1)
         except KeyboardInterrupt:
             print(f"{name}: interrupted", file=sys.stderr)

@@ -8,11 +8,11 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from ..errors import CONTROL as CONTROL
 from ..errors import InputError
 
 # File systems do not support longer names; none of these characters occurs in an honest name.
 MAX_NAME, MAX_PATH = 255, 4096
-CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 _DRIVE = re.compile("[A-Za-z]:")
 _ELSEWHERE = "If the images are in another folder, pass that folder as --data.images."
 

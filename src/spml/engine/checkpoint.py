@@ -169,6 +169,8 @@ def _decode(value: Any, tensors: dict[str, Tensor]) -> Any:
     if rest:
         raise ValueError("not a checkpoint of spml")
     if kind == "tensor":
+        if content not in tensors:
+            raise ValueError(f"its tensor {content!r} is missing")
         return tensors[content]
     if kind == "dict":
         return {key: _decode(item, tensors) for key, item in content}

@@ -59,7 +59,7 @@ def resume_training(trainer: Trainer) -> None:
         if checkpoint["identity"] != trainer.identity:
             raise data_changed(folder)
         _set_state(trainer, checkpoint)
-    except (LookupError, TypeError, ValueError, AttributeError, RuntimeError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError, RuntimeError, OverflowError) as error:
         if isinstance(error, InputError):
             raise
         raise InputError(

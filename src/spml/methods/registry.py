@@ -92,7 +92,7 @@ def instantiate(cls: type[_MODULE], settings: Mapping[str, Any], owner: str, kin
     known = hyper_parameters(cls)
     for key in settings:
         if key not in known:
-            raise InputError(f"{owner} has no {kind} {key!r}. {nearest(key, known)}")
+            raise InputError(f"{owner} has no {kind} {key!r}. {nearest(str(key), known)}")
     try:
         return cls(**settings)
     except (ValueError, TypeError) as error:

@@ -220,8 +220,8 @@ def _read_card(path: Path) -> tuple[dict[str, Any], _ModelFile]:
     # Checked first, because another format may have other fields.
     if card.get("format", FORMAT) != FORMAT:
         raise InputError(
-            f"{path}: has format {card['format']}, but this version of spml reads format {FORMAT}: use the "
-            "version that wrote it."
+            f"{path}: has format {quote(card['format'])}, but this version of spml reads format {FORMAT}: "
+            "use the version that wrote it."
         )
     try:
         model = msgspec.convert(card, _ModelFile)

@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, FastAPI, HTTPException, Query, Request, Response
+from fastapi.exceptions import RequestValidationError
 from fastapi.middleware.trustedhost import TrustedHostMiddleware
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 
 from ..data.decoding import UnreadableImageError
-from ..errors import SpmlError
+from ..errors import SpmlError, one_line
 from .pictures import Picture, Pictures
 from .progress import LEAST_CHECKS
 from .queue import Selection
@@ -76,6 +77,12 @@ def create_app(review: Review, pictures: Pictures, token: str) -> FastAPI:
 
     # Added last, so that it comes first: a page of another site can't reach this one under a name of its own.
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=list(HOSTS), www_redirect=False)
+
+    @app.exception_handler(RequestValidationError)
+    def refuse(_: Request, error: RequestValidationError) -> JSONResponse:
+        # FastAPI would repeat what was sent, but JSON has no infinity and no half of a character.
+        problems = (f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
+        return JSONResponse({"error": one_line("; ".join(problems))}, 422)
 
     @app.exception_handler(SpmlError)
     def failure(_: Request, error: SpmlError) -> JSONResponse:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
@@ -16,7 +17,7 @@ from ..data.records import Records
 from ..labels import ObservedLabels
 from .answers import Answers, Status
 from .queue import values_at
-from .session import open_data
+from .session import open_data, read_decisions
 from .store import FILE, Store
 
 _VALUE: Mapping[Status, int] = {"yes": 1, "no": -1}
@@ -45,16 +46,17 @@ def reviewed(folder: Path, data: str = "") -> Reviewed:
         data: Path of the data, if it was moved since the audit.
 
     Raises:
-        InputError: The audit, the data or the database can't be used, or nothing has been reviewed.
+        InputError: The audit, the data or the database can't be used, nothing has been reviewed, or an answer
+            is about a sample or class that the data does not have.
     """
     audit, records = open_data(folder, data)
     store = Store(folder / FILE, audit.about.fingerprint, audit.about.classes, create=False)
-    answers = Answers()
-    answers.follow(store.since(0))
-    store.close()
-    decided = dict(answers.decided())
     row_of = {name: row for row, name in enumerate(records.ids)}
     column_of = {name: column for column, name in enumerate(records.classes)}
+    answers = Answers()
+    with contextlib.closing(store):
+        answers.follow(read_decisions(store, 0, row_of, column_of))
+    decided = dict(answers.decided())
     values = {
         (row_of[file], column_of[label]): _VALUE[status]
         for (file, label), status in decided.items()

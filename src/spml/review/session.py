@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -15,6 +15,7 @@ import numpy.typing as npt
 from ..audit.folder import MISSING, About, Audit, fingerprint, read_audit, read_observed
 from ..data.phrases import counted
 from ..data.records import Records
+from ..data.safe import quote
 from ..errors import InputError
 from ..files import sha256_file
 from .answers import STATUSES, Answers, Status
@@ -123,6 +124,32 @@ def _changed(audit: Audit, records: Records) -> str:
     return "was changed since the audit: names or known labels of samples are others now."
 
 
+def read_decisions(
+    store: Store, last: int, rows: Collection[str], columns: Collection[str]
+) -> list[Decision]:
+    """Read the decisions after the row `last`, which must be about samples and classes of the data.
+
+    Args:
+        store: Database of the decisions.
+        last: As in `Store.since`.
+        rows: Names of the samples.
+        columns: Names of the classes.
+
+    Raises:
+        InputError: A row is about something else, or damaged.
+        SpmlError: The database can't be read.
+    """
+    decisions = store.since(last)
+    for decision in decisions:
+        for what, name, known in (("sample", decision.file, rows), ("class", decision.label, columns)):
+            if name not in known:
+                raise InputError(
+                    f"{store.path}: is damaged: row {decision.id} is about the {what} {quote(name)}, which "
+                    "the data does not have. Restore a copy, or move it away to begin again."
+                )
+    return decisions
+
+
 class Review:
     """A list under review. Its methods may be called by several threads.
 
@@ -190,8 +217,9 @@ class Review:
             return [self._card(sample, selection, status) for sample in samples]
 
     def _card(self, sample: int, selection: Selection, status: npt.NDArray[np.int8]) -> Card:
+        entries = self._of_sample[sample]  # first, since it knows which samples are on the list
         name, classes, suggestions = self.records.ids[sample], self.records.classes, []
-        for entry in self._of_sample[sample]:
+        for entry in entries:
             column, probability = int(self.entries.columns[entry]), float(self.entries.probabilities[entry])
             if probability >= selection.minimum and selection.column in (None, column):
                 answers = self._answers.of((name, classes[column]))
@@ -219,15 +247,17 @@ class Review:
             What it was about; None if the reviewer has no answer.
 
         Raises:
-            SpmlError: The database can't be written; nothing was changed.
+            SpmlError: The database can't be written, or is damaged; nothing was changed.
         """
+        self._follow()  # checks every row
         undone = self.store.undo(self.reviewer)
         return None if undone is None else Undone(self._row_of[undone.file], undone.file, undone.label)
 
     def _follow(self) -> npt.NDArray[np.int8]:
         """Status of each entry, with the answers that other processes have added since."""
         with self._lock:
-            for file, label in self._answers.follow(self.store.since(self._answers.last)):
+            decisions = read_decisions(self.store, self._answers.last, self._row_of, self._column_of)
+            for file, label in self._answers.follow(decisions):
                 entry = self._entry_of.get((self._row_of[file], self._column_of[label]))
                 if entry is not None:  # an earlier audit of the same data may have listed more
                     self._status[entry] = STATUSES.index(self._answers.status((file, label)))

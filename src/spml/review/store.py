@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 import threading
 import time
@@ -10,8 +11,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
+import msgspec
+
+from ..data.safe import quote
 from ..errors import InputError, SpmlError
 
 FILE = "review.sqlite"
@@ -39,7 +43,14 @@ CREATE TRIGGER IF NOT EXISTS decisions_stay BEFORE DELETE ON decisions
 CREATE TRIGGER IF NOT EXISTS decisions_do_not_change BEFORE UPDATE ON decisions
     BEGIN SELECT RAISE(ABORT, 'decisions are never changed'); END;
 """
+_ERRORS = (sqlite3.Error, UnicodeDecodeError)
+"""What a damaged database raises: SQLite quotes its content in messages, which may be no text."""
+
 _COLUMNS = "id, file, label, answer, reviewer, time, random_check, undoes"
+
+
+_Row = tuple[int, str, str, Literal["yes", "no", "unsure", "undo"], str, str, Literal[0, 1], int | None]
+"""Types of `_COLUMNS`."""
 
 
 class Decision(NamedTuple):
@@ -95,11 +106,11 @@ class Store:
             self._connection = sqlite3.connect(
                 path, timeout=SECONDS_TO_WAIT, isolation_level=None, check_same_thread=False
             )
-        except sqlite3.Error as error:
+        except _ERRORS as error:
             raise InputError(f"{path}: can't be opened ({error}).") from error
         try:
             self._prepare(fingerprint, classes)
-        except sqlite3.Error as error:
+        except _ERRORS as error:
             self._connection.close()
             raise InputError(f"{path}: can't be used as the database of a review ({error}).") from error
         except InputError:
@@ -143,8 +154,8 @@ class Store:
         return dict(self._connection.execute("SELECT key, value FROM about"))
 
     def _check(self, about: dict[str, str], fingerprint: str) -> None:
-        version = about.get("format", "")
-        if not version.isdigit():
+        version = about.get("format")
+        if not isinstance(version, str) or not re.fullmatch("[0-9]{1,9}", version):
             raise InputError(f"{self.path}: is damaged: it does not say its format.")
         if int(version) > FORMAT:
             raise InputError(
@@ -186,7 +197,7 @@ class Store:
             row = connection.execute(newest, [reviewer]).fetchone()
             if row is None:
                 return None
-            last = _decision(row)
+            last = self._decision(row)
             return _insert(
                 connection, last.file, last.label, UNDO, reviewer, last.random_check, undoes=last.id
             )
@@ -195,14 +206,26 @@ class Store:
         """Rows after the row `last`, in order; all rows after 0.
 
         Raises:
+            InputError: A row is damaged; the message says which.
             SpmlError: The database can't be read.
         """
         query = f"SELECT {_COLUMNS} FROM decisions WHERE id > ? ORDER BY id"
         with self._lock:
             try:
-                return [_decision(row) for row in self._connection.execute(query, [last])]
-            except sqlite3.Error as error:
+                return [self._decision(row) for row in self._connection.execute(query, [last])]
+            except _ERRORS as error:
                 raise SpmlError(f"{self.path}: can't be read ({error}).") from error
+
+    def _decision(self, row: tuple[Any, ...]) -> Decision:
+        """Row of the log; the schema of a database that others made may check nothing."""
+        try:
+            number, file, label, answer, reviewer, when, check, undoes = msgspec.convert(row, _Row)
+            return Decision(number, file, label, answer, reviewer, when, bool(check), undoes)
+        except ValueError as error:
+            raise InputError(
+                f"{self.path}: is damaged: row {quote(row[0])}: {error}. Restore a copy, or move it away to "
+                "begin again."
+            ) from error
 
     def close(self) -> None:
         """Close the database."""
@@ -222,7 +245,7 @@ class Store:
                     if self._connection.in_transaction:
                         self._connection.execute("ROLLBACK")
                     raise
-            except sqlite3.Error as error:
+            except _ERRORS as error:
                 raise SpmlError(f"{self.path}: can't be written ({error}). Nothing was saved.") from error
 
 
@@ -253,7 +276,3 @@ def _insert(
         values,
     )
     return Decision(int(inserted.lastrowid or 0), file, label, answer, reviewer, now, random_check, undoes)
-
-
-def _decision(row: tuple[int, str, str, str, str, str, int, int | None]) -> Decision:
-    return Decision(*row[:6], random_check=bool(row[6]), undoes=row[7])

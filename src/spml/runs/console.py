@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TextIO
 
+from ..errors import escaped
+
 
 class Console:
     """Lines and progress bars on a stream.
@@ -31,6 +33,7 @@ class Console:
         """Print one line, above the progress bar if there is one."""
         if self._silent:
             return
+        text = escaped(text)
         if self._bar is not None:
             self._bar.console.print(text, markup=False, highlight=False)
         else:

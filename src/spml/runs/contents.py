@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from .. import models
+from ..data.safe import is_special
 from ..errors import InputError
 from ..files import check_json_sha256
 from ..parsing import parse_json
@@ -132,9 +133,13 @@ def load_model(folder: Path) -> tuple[models.Classifier, dict[str, Any]]:
         Classifier in evaluation mode on the CPU, and the content of model.json.
 
     Raises:
-        InputError: The folder holds no finished run, or a file is damaged.
+        InputError: The folder holds no finished run, a file is damaged, or it holds a pipe or a device, which
+            may never end.
     """
     classifier, card = models.load_classifier(folder)
+    for path in folder.iterdir():
+        if is_special(path):
+            raise InputError(f"{path}: is a device or a pipe, which no run has. Remove it.")
     try:
         msgspec.convert(card, _Card)
     except ValueError as error:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from .. import models
 from ..config import AUTO, LBFGS, Config, DataConfig, ModelConfig, OptimConfig, check, differences
 from ..data import MEMORY, Dataset, Records, start_opening
+from ..data.safe import quote
 from ..decisions import default_mean_labels
 from ..errors import InputError
 from ..methods.base import Needs, Objective
@@ -141,7 +142,15 @@ def open_for_backbone(
 
 
 def run_folder(config: Config) -> Path:
-    """Folder of a run: as stated, or named after data and method."""
+    """Folder of a run: as stated, or named after data and method.
+
+    Raises:
+        InputError: The stated name holds a NUL byte.
+    """
+    if "\0" in config.output:
+        raise InputError(
+            f"output: {quote(config.output)} holds a NUL byte, which no file name has. Correct it."
+        )
     if config.output:
         return Path(config.output)
     path = config.data.path

@@ -128,8 +128,12 @@ HEAD = "file,labels,cat,dog,fox\n"
             "Expected `str`, got `int` - at `.*labels",
         ),
         ("p.jsonl", '{"file": "a.png", "labels": [], "scores": {"cat": 1e400}}', "[Nn]umber out of range"),
-        ("p.npz", b"PK", "can't be read as pseudo-labels"),
-        ("p.npz", {"ids": ["a.png"], "classes": ["cat"]}, "can't be read as pseudo-labels"),
+        ("p.npz", b"PK", r"is not a \.npz file, or can't be read"),
+        (
+            "p.npz",
+            {"ids": ["a.png"], "classes": ["cat"]},
+            "as pseudo-labels, since it lacks labels. Expected",
+        ),
         (
             "p.npz",
             {"ids": ["a.png"], "classes": ["cat"], "labels": [1]},

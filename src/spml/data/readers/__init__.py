@@ -11,7 +11,7 @@ from pathlib import Path
 from ...config import DataConfig
 from ...errors import InputError, nearest
 from ..records import MEMORY, Records
-from ..safe import check_readable
+from ..safe import CONTROL, check_readable, is_special, quote
 from ..subset import select
 from .coco import KEYS
 from .digits import make_digits
@@ -48,20 +48,29 @@ def read(config: DataConfig) -> Records:
 
 
 def existing(text: str) -> Path:
-    """Convert to a path that exists.
+    """Convert to the path of a file or folder that exists.
 
     Raises:
-        InputError: The path does not exist; suggests the nearest name.
+        InputError: The path does not exist, in which case the message suggests the nearest name; it holds a
+            control character, or is a device or a pipe, which may never end.
     """
     if not text:
         raise InputError("No data given. Pass --data.path with a folder, a .csv or .npz file, or `digits`.")
     path = Path(text)
     try:
+        if is_special(path):
+            raise InputError(f"{text}: is a device or a pipe, but must be a file or a folder.")
         if path.exists():
+            if CONTROL.search(text):
+                raise InputError(f"{quote(text)}: the name holds a control character. Rename it.")
             return path
         siblings = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
+    except InputError:
+        raise
     except (OSError, ValueError) as error:
-        raise InputError(f"{text!r}: can't be opened: {error}.") from error
+        raise InputError(
+            f"{quote(text)}: can't be opened: {getattr(error, 'strerror', '') or error}."
+        ) from error
     hint = nearest(path.name, siblings) if siblings else f"There is no folder {path.parent} either."
     raise InputError(f"{text}: no such file or folder. {hint}")
 

@@ -6,7 +6,9 @@ Nothing is unpickled.
 from __future__ import annotations
 
 import math
+import sys
 import zipfile
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,7 @@ from ...errors import InputError
 from ...labels import LabelError, ObservedLabels, Unlisted
 from ..matrix import FeatureMatrix, check_finite
 from ..records import Records
-from ..safe import check_readable, quote
+from ..safe import CONTROL, check_readable, quote
 from ..splits import SPELLINGS, split_name
 from .delimited import shorten
 from .places import find_files, images_folder
@@ -165,27 +167,45 @@ def _partner(path: Path, own: Arrays) -> Path | None:
 
 def _load(path: Path) -> Arrays:
     """Load the arrays that have a known key."""
+    arrays, others = load_arrays(path, _KEYS)
+    if not arrays:
+        raise InputError(
+            f"{path}: has no array with a known name; found: {shorten(others) or 'none'}. Call the features "
+            "X, (N, D), and the labels Y, (N, C)."
+        )
+    return arrays
+
+
+def load_arrays(path: Path, keys: Collection[str]) -> tuple[Arrays, list[str]]:
+    """Load arrays of an .npz file, within a limit of memory.
+
+    Args:
+        path: The file.
+        keys: Names of the arrays.
+
+    Returns:
+        Those arrays that the file has, by name, and the names of its other parts.
+
+    Raises:
+        InputError: The file can't be read, is damaged or hostile, or unpacks to very much.
+    """
     check_readable(path)
     try:
         with zipfile.ZipFile(path) as archive:
             members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
-            known = {key: members[key] for key in _KEYS if key in members}
+            known = {key: members[key] for key in keys if key in members}
             unpacked = sum(info.file_size for info in known.values())
             if unpacked > (limit := max(MAX_UNPACKED, MAX_RATIO * path.stat().st_size)):
                 raise ValueError(f"its arrays unpack to {unpacked:,} bytes, more than the limit of {limit:,}")
             arrays = {key: _array(archive, info) for key, info in known.items()}
     except Exception as error:  # damaged archives raise nearly anything, zlib.error and KeyError included
-        reason = " ".join(str(error).split())[:300] or type(error).__name__
+        # Of a header that is too long, NumPy continues with advice to allow Python objects.
+        reason = str(error).strip().partition("\n")[0].rstrip(".")[:300] or type(error).__name__
         raise InputError(
             f"{path}: is not a .npz file, or can't be read: {reason}. Write numbers and strings with "
             "numpy.savez; Python objects are not read, because loading them can run code."
         ) from error
-    if not arrays:
-        raise InputError(
-            f"{path}: has no array with a known name; found: {shorten(members) or 'none'}. Call the features "
-            "X, (N, D), and the labels Y, (N, C)."
-        )
-    return arrays
+    return arrays, [key for key in members if key not in known]
 
 
 def _array(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> npt.NDArray[Any]:
@@ -200,7 +220,13 @@ def _array(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> npt.NDArray[Any]:
     if not dtype.hasobject and claimed > info.file_size:
         raise ValueError(f"{info.filename} states {claimed:,} bytes, but has {info.file_size:,}")
     with archive.open(info) as stream:
-        return np.asarray(np.lib.format.read_array(stream, allow_pickle=False))
+        array = np.asarray(np.lib.format.read_array(stream, allow_pickle=False))
+    if dtype.kind == "U" and array.nbytes:
+        # NumPy would make strings of numbers that stand for no character, at which Python fails later.
+        codes = np.ascontiguousarray(array).view(np.dtype("u4").newbyteorder(dtype.byteorder))
+        if codes.max() > sys.maxunicode:
+            raise ValueError(f"{info.filename} holds text that is not Unicode")
+    return array
 
 
 def _check_agree(path: Path, own: Arrays, partner: Path, loaded: Arrays) -> None:
@@ -299,6 +325,7 @@ def _sparse(arrays: Arrays, source: str, name: str) -> Any:
             raise ValueError(f"the format is {str(stated)[:100]}, so call {name}.tocsr() first")
         if any(arrays[key].dtype.kind not in "iu" for key in ("indices", "indptr", "shape")):
             raise ValueError("indices, indptr and shape must be integers")
+        _check_indptr(arrays["indptr"], len(arrays["indices"]))
         rows, columns = arrays["shape"].tolist()
         matrix = csr_matrix((arrays["data"], arrays["indices"], arrays["indptr"]), shape=(rows, columns))
         # Without the full check, an index out of range would read foreign memory.
@@ -309,6 +336,17 @@ def _sparse(arrays: Arrays, source: str, name: str) -> Any:
             f"{source}: the arrays of {name} are not a valid CSR matrix: {error}. Save it again."
         ) from error
     return matrix
+
+
+def _check_indptr(indptr: npt.NDArray[Any], entries: int) -> None:
+    """Check where the rows of a CSR matrix begin and end; SciPy does not, if the last number is negative.
+
+    Raises:
+        ValueError: A row would begin or end outside the matrix.
+    """
+    ends = indptr.astype(np.int64)
+    if ends.ndim != 1 or not len(ends) or ends[0] != 0 or (np.diff(ends) < 0).any() or ends[-1] > entries:
+        raise ValueError(f"indptr must rise from 0 to {entries:,}, the number of entries")
 
 
 def _strings(arrays: Arrays, key: str, count: int | None, source: str) -> tuple[str, ...]:
@@ -325,10 +363,15 @@ def _strings(arrays: Arrays, key: str, count: int | None, source: str) -> tuple[
 def _distinct(strings: tuple[str, ...], key: str, source: str) -> tuple[str, ...]:
     seen: dict[str, int] = {}
     for entry, text in enumerate(strings):
-        if not text or text in seen:
-            wrong = f"repeats {quote(text)} of entry {seen[text]}" if text else "is empty"
+        wrong = "" if text else "is empty"
+        if text in seen:
+            wrong = f"repeats {quote(text)} of entry {seen[text]}"
+        elif CONTROL.search(text):
+            wrong = f"is {quote(text)}, which holds control characters"
+        if wrong:
             raise InputError(
-                f"{source}: {key}: entry {entry} {wrong} (counted from 0). Names must be distinct."
+                f"{source}: {key}: entry {entry} {wrong} (counted from 0). Names must be distinct, without "
+                "control characters."
             )
         seen[text] = entry
     return strings

@@ -19,7 +19,7 @@ from ...files import json_sha256
 from ...labels import ObservedLabels
 from ..hiding.protocol import observed_labels
 from ..records import Records
-from ..safe import inside, quote
+from ..safe import CONTROL, MAX_NAME, inside, quote
 from .documents import load_json
 from .places import images_folder
 from .registry import Source, register_reader
@@ -30,6 +30,7 @@ MAX_BYTES = 1 << 28
 _HEAD = re.compile(rb'\s*\{\s*"format"\s*:\s*"spml benchmark')
 _USUAL = re.compile(r"(\w[\w.-]*/)*\w[\w.-]*", re.ASCII)
 
+Text = Annotated[str, msgspec.Meta(max_length=1000)]
 Index = Annotated[int, msgspec.Meta(ge=-1, lt=1 << 31)]
 
 
@@ -52,11 +53,11 @@ class Parts(msgspec.Struct):
 class Manifest(msgspec.Struct):
     """Fields of a manifest that are read."""
 
-    name: str
+    name: Text
     classes: list[str]
     parts: Parts
     val: list[Index]
-    notes: list[str]
+    notes: list[Text]
 
 
 def is_manifest(path: Path) -> bool:
@@ -126,6 +127,11 @@ def _arrays(manifest: Manifest) -> tuple[ObservedLabels, npt.NDArray[np.int64], 
     parts = (manifest.parts.train, manifest.parts.test)
     if any(not len(part.files) == len(part.labels) == len(part.observed) for part in parts):
         raise ValueError("files, labels and observed labels differ in length")
+    for text in (manifest.name, *manifest.classes, *manifest.notes):
+        if CONTROL.search(text):
+            raise ValueError(f"{quote(text)} holds control characters")
+    if any(not 0 < len(name) <= MAX_NAME for name in manifest.classes):
+        raise ValueError("a class name is empty or too long")
     if len(set(manifest.classes)) < len(manifest.classes):
         raise ValueError("class names must be distinct")
     training = len(manifest.parts.train.files)

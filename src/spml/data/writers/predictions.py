@@ -6,7 +6,6 @@ import csv
 import itertools
 import math
 import os
-import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -19,6 +18,7 @@ import numpy.typing as npt
 from ...errors import InputError, nearest
 from ..phrases import counted
 from ..readers.delimited import read_lines
+from ..readers.features import load_arrays
 from ..readers.parquet import open_parquet
 from ..records import Records
 from ..safe import quote
@@ -286,18 +286,21 @@ def _from_json_lines(path: Path) -> Iterator[Guess]:
 
 
 def _from_pseudo_labels(path: Path) -> Iterator[Guess]:
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            ids, classes, labels = file["ids"], file["classes"], file["labels"]
-    except (OSError, ValueError, EOFError, KeyError, TypeError, MemoryError, zipfile.BadZipFile) as error:
+    arrays, _ = load_arrays(path, _PSEUDO_LABELS)
+    if missing := [key for key in _PSEUDO_LABELS if key not in arrays]:
         raise InputError(
-            f"{path}: can't be read as pseudo-labels: {error}. Expected the arrays ids, classes and labels."
-        ) from error
+            f"{path}: can't be read as pseudo-labels, since it lacks {' and '.join(missing)}. Expected the "
+            "arrays ids, classes and labels."
+        )
+    ids, classes, labels = (arrays[key] for key in _PSEUDO_LABELS)
     _check_pseudo_labels(path, ids, classes, labels)
     names = classes.tolist()
     for name, row in zip(ids.tolist(), labels, strict=True):
         columns = np.flatnonzero(row).tolist()
         yield Guess(name, [(names[column], int(row[column]), math.nan) for column in columns])
+
+
+_PSEUDO_LABELS = ("ids", "classes", "labels")
 
 
 def _check_pseudo_labels(

@@ -1,0 +1,69 @@
+"""Attacks by the folder of a run that was killed and is resumed."""
+
+from __future__ import annotations
+
+import pickle
+
+from tests.attacks.attack import DEEP, Attack, RunsCode, all_of, file
+from tests.attacks.runs import flipped, with_metadata
+
+RESUME = (
+    "train rows.npz --mean_labels 1.5 --data.workers 0 --output stopped --method gr --epochs 4 --batch_size "
+    "16 --checkpoint_steps 1 --resume"
+)
+CHECKPOINT = "stopped/checkpoint.safetensors"
+STATE = '{"tensor": "no/such/tensor"}'
+ATTACKS = (
+    Attack(
+        "a checkpoint with a flipped bit",
+        flipped(CHECKPOINT, -3),
+        RESUME,
+        "(its content does not match its checksum); continuing from checkpoint.previous.safetensors",
+        0,
+    ),
+    Attack(
+        "two checkpoints with flipped bits",
+        all_of(flipped(CHECKPOINT, -3), flipped("stopped/checkpoint.previous.safetensors", -3)),
+        RESUME,
+        "no checkpoint can be read. stopped/checkpoint.safetensors: damaged (its content does not",
+    ),
+    Attack(
+        "a checkpoint of 100,000 levels",
+        with_metadata(CHECKPOINT, version="1", state=DEEP),
+        RESUME,
+        "no checkpoint can be read. stopped/checkpoint.safetensors: damaged (lists or objects in it",
+    ),
+    Attack(
+        "a checkpoint that names a tensor it has not",
+        with_metadata(CHECKPOINT, version="1", state=STATE),
+        RESUME,
+        "damaged (its tensor 'no/such/tensor' is missing). Restore one of them, or start again",
+    ),
+    Attack(
+        "a checkpoint of an unknown kind of object",
+        with_metadata(CHECKPOINT, version="1", state='{"os.system": "touch executed"}'),
+        RESUME,
+        "no checkpoint can be read. stopped/checkpoint.safetensors: damaged (not a checkpoint of",
+    ),
+    Attack(
+        "a checkpoint of another content",
+        with_metadata(CHECKPOINT, version="1", state='{"dict": [["loop", 1], ["identity", null]]}'),
+        RESUME,
+        "stopped: can't be resumed, because the data changed since this run was started (its samples",
+    ),
+    Attack(
+        "a checkpoint that is a pickle",
+        all_of(
+            file(CHECKPOINT, pickle.dumps(RunsCode())), file("stopped/checkpoint.previous.safetensors", b"")
+        ),
+        RESUME,
+        "no checkpoint can be read. stopped/checkpoint.safetensors: damaged (Error while",
+    ),
+    Attack(
+        "a lock that names the process 1",
+        file("stopped/.lock", "process 1 on x since 2026-01-01 00:00:00, start 1\n"),
+        RESUME,
+        "stopped: done",
+        0,
+    ),
+)
