@@ -617,3 +617,26 @@ def test_the_examples_of_a_page(name):
     for block in losses:
         exec(compile(block, f"{name}.md", "exec"), names)
         assert logits.grad.abs().sum() > 0
+
+
+# -- in your code ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.long
+def test_the_page_on_data_in_memory(folder, monkeypatch, capsys):
+    """Runs every block in the order of the page; each prints the comments at its end."""
+    pytest.importorskip("pandas", reason="pandas, which the page uses, is not installed")
+    page = (ROOT / "docs" / "in-your-code.md").read_text(encoding="utf-8")
+    train = importlib.import_module("spml.runs.api").train
+
+    def train_small(source, y=None, **settings):
+        images = {**SMALL, "data": {"size": 32, "workers": 0}} if "head" not in settings else {"quiet": True}
+        return train(source, y, **settings, **images)
+
+    monkeypatch.setattr(spml, "train", train_small, raising=False)
+    names = {}
+    for block in blocks("python", page):
+        capsys.readouterr()
+        exec(compile(block, "in-your-code.md", "exec"), names)
+        printed = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
+        assert printed == [line[2:] for line in block.splitlines() if line.startswith("# ")]

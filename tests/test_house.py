@@ -25,6 +25,7 @@ ALLOWED = {
     "files": {"errors", "locks"},
     "parsing": {"errors"},
     "config": {"errors", "parsing"},
+    "short_names": {"config", "errors"},
     "data": {"config", "data", "errors", "files", "labels", "locks", "parsing", "plugins"},
     "methods": {"errors", "labels", "losses", "methods", "metrics", "plugins"},
     "models": {"config", "data", "errors", "files", "methods", "models"},
@@ -40,7 +41,7 @@ ALLOWED = {
     },
     "runs": {
         "audit", "config", "data", "decisions", "engine", "errors", "files", "labels", "locks", "methods",
-        "metrics", "models", "parsing", "plots", "runs", "version",
+        "metrics", "models", "parsing", "plots", "runs", "short_names", "version",
     },
 }  # fmt: skip
 

@@ -308,7 +308,11 @@ def test_two_devices_on_the_command_line(features, tmp_path):
 
 
 def test_python_arguments_of_a_wrong_type(features):
-    with pytest.raises(InputError, match="the data must be a path or a Config, got ndarray"):
+    with pytest.raises(InputError, match=r"^X is a value of the type dict; expected a path; features"):
+        spml.train({"path": features})
+    with pytest.raises(
+        InputError, match=r"^y is missing: pass the labels of the samples\. Only a torch Dataset"
+    ):
         spml.train(np.zeros((3, 2)))
     with pytest.raises(InputError, match="data must be settings by name"):
         spml.train(features, data=None)

@@ -14,8 +14,9 @@ from torchvision import transforms
 
 from spml.config import DataConfig
 from spml.data import Augment, Samples, open_dataset
-from spml.data import images as module
-from spml.data.images import FORMATS, ImageFiles, check_images
+from spml.data import decoding as module
+from spml.data.decoding import FORMATS
+from spml.data.images import ImageFiles, check_images
 from spml.engine.loader import EpochBatches, make_loader
 from spml.errors import InputError, SpmlError
 from spml.labels import ObservedLabels
@@ -273,13 +274,13 @@ VIEWS = [Augment(3, 5, 1), Augment(3, 5, 2, "strong"), Augment(3, 5, 3, "strong"
 @pytest.fixture
 def decoded(monkeypatch):
     """Counter of decoded images, in a list."""
-    count, decode = [0], module._decode
+    count, decode = [0], module.decode
 
     def counting(*arguments):
         count[0] += 1
         return decode(*arguments)
 
-    monkeypatch.setattr(module, "_decode", counting)
+    monkeypatch.setattr(module, "decode", counting)
     return count
 
 

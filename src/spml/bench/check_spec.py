@@ -11,9 +11,10 @@ from ..errors import InputError, nearest
 from ..methods.registry import create
 from ..models import CLOSED_FORM
 from ..runs.resolve import missed_warmup
+from ..short_names import nested
 from .rows import ORACLE
 from .space import Space, grid_size
-from .spec import Candidate, Spec, merged, nested
+from .spec import Candidate, Spec, merged
 from .yaml_lines import Document, KeyPath
 
 MAX_RUNS = 1_000_000

@@ -11,15 +11,17 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..config import Config, from_dict
+from ..short_names import nested
 from .rows import Row, SeriesKey, best_epoch, column
 from .space import propose
-from .spec import Candidate, DataSet, Hiding, Spec, merged, nested
+from .spec import Candidate, DataSet, Hiding, Spec, merged
 
 _SOURCES = (
     "losses", "methods", "metrics", "models", "engine", "decisions", "labels.py", "data/hiding",
-    "data/assemble.py", "data/draws.py", "data/images.py", "data/matrix.py", "data/records.py",
-    "data/splits.py", "data/views.py", "data/readers/digits.py", "runs/build.py", "runs/init_from.py",
-    "runs/resolve.py", "runs/scaling.py", "runs/solve.py", "bench/bootstrap.py", "bench/run.py",
+    "data/assemble.py", "data/decoding.py", "data/draws.py", "data/images.py", "data/matrix.py",
+    "data/records.py", "data/splits.py", "data/views.py", "data/readers/digits.py", "runs/build.py",
+    "runs/init_from.py", "runs/resolve.py", "runs/scaling.py", "runs/solve.py", "bench/bootstrap.py",
+    "bench/run.py",
 )  # fmt: skip
 """Packages and modules that the numbers of a run depend on."""
 

@@ -15,10 +15,11 @@ from msgspec import Meta, Struct
 from ..config import AUTO, Config, DataConfig
 from ..errors import InputError, nearest
 from ..methods.registry import find, methods
+from ..short_names import nested
 from .check_spec import check_spec
 from .rows import OBSERVED, ORACLE
 from .space import Range, Sampler, Space
-from .spec import AUDIT, Candidate, DataSet, Hiding, Labels, Spec, merged, nested
+from .spec import AUDIT, Candidate, DataSet, Hiding, Labels, Spec, merged
 from .yaml_lines import Document, KeyPath
 
 T = TypeVar("T")

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from ..errors import InputError
 from .space import Sampler, Space, grid_size
 
 AUDIT = re.compile(r"audit:([1-9]\d*)")
@@ -134,29 +133,6 @@ class Spec:
 def audit_size(mode: str) -> int:
     """Return N of `audit:N`."""
     return int(mode.partition(":")[2])
-
-
-def nested(flat: Mapping[str, Any]) -> dict[str, Any]:
-    """Nest settings whose names contain dots (`optim.lr`), as in config.yaml.
-
-    Raises:
-        InputError: A setting is stated twice, or both as a whole and in parts (`optim: 1`, `optim.lr: 2`).
-    """
-    result: dict[str, Any] = {}
-    for key, value in flat.items():
-        *groups, last = key.split(".")
-        inner = result
-        for group in groups:
-            inner = inner.setdefault(group, {})
-            if not isinstance(inner, dict):
-                raise InputError(f"{key} is part of {group}, which is stated as a whole as well")
-        parts, target = {last: value}, inner
-        if isinstance(value, Mapping):
-            parts, target = dict(value), inner.setdefault(last, {})
-        if not isinstance(target, dict) or set(parts) & set(target):
-            raise InputError(f"{key} is stated twice")
-        target |= parts
-    return result
 
 
 def merged(*parts: Mapping[str, Any]) -> dict[str, Any]:

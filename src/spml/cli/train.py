@@ -8,14 +8,11 @@ from jsonargparse import ArgumentParser, Namespace
 
 from ..config import Config, from_dict, to_yaml
 from ..errors import InputError
+from ..short_names import SHORT_NAMES
 from .common_options import CommonOption, add_aliases, add_two_helps
 
 _ALIASES = {
-    "--model.head": "--head",
-    "--model.backbone": "--backbone",
-    "--model.weights": "--weights",
-    "--model.frozen": "--frozen",
-    "--optim.lr": "--lr",
+    **{f"--{setting}": f"--{name}" for name, setting in SHORT_NAMES.items()},
     "--init_from": "--init-from",
 }
 

@@ -4,20 +4,26 @@ from .cache import cached_features
 from .dataset import Augment, Dataset, Inputs, Kind, Samples
 from .inspection.inspect import inspect
 from .inspection.report import Inspection
-from .open import Opening, list_inputs, open_dataset, open_inputs, start_opening
+from .memory import read_memory
+from .open import Opening, list_inputs, list_samples, open_dataset, open_inputs, start_opening
+from .records import MEMORY, Records
 
 __all__ = [
+    "MEMORY",
     "Augment",
     "Dataset",
     "Inputs",
     "Inspection",
     "Kind",
     "Opening",
+    "Records",
     "Samples",
     "cached_features",
     "inspect",
     "list_inputs",
+    "list_samples",
     "open_dataset",
     "open_inputs",
+    "read_memory",
     "start_opening",
 ]

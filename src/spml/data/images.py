@@ -1,4 +1,4 @@
-"""Image files: the formats that are supported, how files are checked, and how they are decoded."""
+"""Images in files, in parts of files or in memory: how they are checked, loaded and resized."""
 
 from __future__ import annotations
 
@@ -8,21 +8,20 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from PIL import Image, UnidentifiedImageError
+from PIL import Image
 
 from ..errors import InputError, SpmlError
+from . import decoding
 from .dataset import Augment, Kind, Rows
+from .decoding import UnreadableImageError
 from .draws import raw
 from .views import image_views
 
-# Formats that are opened, whatever the file name. The decoders of other formats are less tested, or run other
-# programs (EPS).
-FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF")
 SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff"})
 INTERPOLATIONS = {
     "nearest": Image.Resampling.NEAREST,
@@ -32,17 +31,6 @@ INTERPOLATIONS = {
 }
 MISSING = "can't be read: No such file or directory"
 """Reason why a file can't be used if it does not exist."""
-T = TypeVar("T")
-_EXIF_ORIENTATION = 0x0112
-_TURN = {
-    2: Image.Transpose.FLIP_LEFT_RIGHT,
-    3: Image.Transpose.ROTATE_180,
-    4: Image.Transpose.FLIP_TOP_BOTTOM,
-    5: Image.Transpose.TRANSPOSE,
-    6: Image.Transpose.ROTATE_270,
-    7: Image.Transpose.TRANSVERSE,
-    8: Image.Transpose.ROTATE_90,
-}
 
 
 class FilePart(NamedTuple):
@@ -68,8 +56,50 @@ class FilePart(NamedTuple):
             return stream.read(self.size)
 
 
-class UnreadableImageError(Exception):
-    """An image that can't be used; the message is the reason, without the file name."""
+class MemoryImage:
+    """An image in memory, which is read like a file.
+
+    Args:
+        name: Name for messages, such as `X[3]`.
+        load: Function that returns the image.
+    """
+
+    def __init__(self, name: str, load: Callable[[], Image.Image]) -> None:
+        self._name, self._load = name, load
+
+    def __str__(self) -> str:
+        return self._name
+
+    def read_bytes(self) -> bytes:
+        """The upright RGB image as BMP, which is quick to write and to read and keeps every pixel.
+
+        Raises:
+            UnreadableImageError: The image can't be used, such as a truncated file that Pillow opened.
+        """
+        stream = io.BytesIO()
+        try:
+            image = decoding.upright(self._load())
+            decoding.refuse_unknown_range(image)
+            decoding.to_rgb(image).save(stream, "BMP")
+        except UnreadableImageError:
+            raise
+        except Exception as error:  # decoders raise almost any exception on damaged files
+            reason = " ".join(str(error).split()) or type(error).__name__
+            raise UnreadableImageError(f"damaged: {reason}") from error
+        return stream.getvalue()
+
+
+ImageSource = Path | FilePart | MemoryImage
+
+
+def file_state(source: ImageSource | str) -> os.stat_result:
+    """Size and times of the file that holds an image.
+
+    Raises:
+        OSError: There is no such file.
+    """
+    assert not isinstance(source, MemoryImage), "an image in memory has no file"
+    return os.stat(source.file if isinstance(source, FilePart) else source)
 
 
 class LoadedImages(NamedTuple):
@@ -98,10 +128,10 @@ class _Settings(NamedTuple):
 
 
 class ImageFiles:
-    """Image files that are decoded and resized when a batch is fetched.
+    """Images that are read, decoded and resized when a batch is fetched.
 
     Args:
-        paths: Files, or parts of files.
+        paths: Files, parts of files, or images in memory.
         digests: SHA-256 of the content of each file, as returned by `check_images`; empty where a file has
             not been checked.
         size: Side in pixels of the square that images are resized to; the aspect ratio is not kept.
@@ -119,7 +149,7 @@ class ImageFiles:
 
     def __init__(
         self,
-        paths: Sequence[Path | FilePart | str],
+        paths: Sequence[ImageSource | str],
         digests: Sequence[str],
         *,
         size: int,
@@ -130,7 +160,7 @@ class ImageFiles:
     ) -> None:
         if interpolation not in INTERPOLATIONS:
             raise InputError(f"interpolation {interpolation!r} is none of {', '.join(INTERPOLATIONS)}.")
-        self._paths = [path if isinstance(path, FilePart) else str(path) for path in paths]
+        self._paths = [str(path) if isinstance(path, Path) else path for path in paths]
         self._digests = list(digests)
         self._settings = _Settings(size, interpolation, flip, max_pixels, draft)
 
@@ -138,8 +168,8 @@ class ImageFiles:
         return len(self._paths)
 
     @property
-    def paths(self) -> Sequence[FilePart | str]:
-        """The files, or parts of files."""
+    def paths(self) -> Sequence[FilePart | MemoryImage | str]:
+        """The files, parts of files, or images in memory."""
         return self._paths
 
     @property
@@ -228,7 +258,7 @@ class ImageFiles:
         """SHA-256 of the names, sizes and times of the files and of the settings of the pixels."""
         digest = hashlib.sha256(f"{self._pixel_settings} {self._settings.max_pixels}".encode())
         for path in self._paths:
-            file = os.stat(path.file if isinstance(path, FilePart) else path)
+            file = file_state(path)
             digest.update(f"{path} {file.st_size} {file.st_mtime_ns}\n".encode(errors="backslashreplace"))
         return digest.hexdigest()
 
@@ -253,21 +283,35 @@ class ImageFiles:
         return [bool(raw(1, *key, row)[0] >> np.uint64(63)) for row in rows]
 
     def _image(self, data: bytes) -> Image.Image:
-        size, resampling = self._settings.size, INTERPOLATIONS[self._settings.interpolation]
+        size, interpolation = self._settings.size, self._settings.interpolation
 
         def resize(image: Image.Image) -> Image.Image:
             if self._settings.draft:
                 # Twice the size, so that resizing hides the artefacts of the reduced decoding.
                 image.draft(None, (2 * size, 2 * size))
-            upright = _upright(image)
-            _refuse_unknown_range(upright)
-            return _to_rgb(upright).resize((size, size), resampling)
+            return resized(image, size, interpolation)
 
-        return _decode(data, self._settings.max_pixels, resize)
+        return decoding.decode(data, self._settings.max_pixels, resize)
+
+
+def resized(image: Image.Image, size: int, interpolation: str) -> Image.Image:
+    """Make an image upright, RGB and square.
+
+    Args:
+        image: Any image of Pillow.
+        size: Side in pixels; the aspect ratio is not kept.
+        interpolation: `nearest`, `bilinear`, `bicubic` or `lanczos`.
+
+    Raises:
+        UnreadableImageError: The range of its pixels is not known.
+    """
+    upright = decoding.upright(image)
+    decoding.refuse_unknown_range(upright)
+    return decoding.to_rgb(upright).resize((size, size), INTERPOLATIONS[interpolation])
 
 
 def check_images(
-    paths: Sequence[Path | FilePart | str], *, max_pixels: int, workers: int = -1
+    paths: Sequence[ImageSource | str], *, max_pixels: int, workers: int = -1
 ) -> tuple[list[str], dict[int, str]]:
     """Decode every image once to find those that can't be used.
 
@@ -275,7 +319,7 @@ def check_images(
     truncation is detected.
 
     Args:
-        paths: Files, or parts of files.
+        paths: Files, parts of files, or images in memory.
         max_pixels: Maximum number of pixels of an image.
         workers: Number of threads; -1 = one per CPU, at most 8.
 
@@ -283,10 +327,10 @@ def check_images(
         The SHA-256 of the content of each file, and the reason for each row that can't be used.
     """
 
-    def check(path: Path | FilePart | str) -> tuple[str, str]:
+    def check(path: ImageSource | str) -> tuple[str, str]:
         try:
             data = _read(path)
-            _decode(data, max_pixels, _check)
+            decoding.decode(data, max_pixels, decoding.check)
             return hashlib.sha256(data).hexdigest(), ""
         except UnreadableImageError as error:
             return "", str(error)
@@ -301,11 +345,11 @@ def check_images(
     return digests, {row: reason for row, (_, reason) in enumerate(results) if reason}
 
 
-def thumbnail(source: Path | FilePart, edge: int, max_pixels: int) -> Image.Image:
+def thumbnail(source: ImageSource, edge: int, max_pixels: int) -> Image.Image:
     """Decode an image as upright RGB, reduced such that it is at most `edge` pixels wide and high.
 
     Args:
-        source: File, or part of a file.
+        source: Image to read.
         edge: Longest side of the result; a smaller image keeps its size.
         max_pixels: Maximum number of pixels of the image.
 
@@ -315,14 +359,14 @@ def thumbnail(source: Path | FilePart, edge: int, max_pixels: int) -> Image.Imag
 
     def reduce(image: Image.Image) -> Image.Image:
         image.draft(None, (2 * edge, 2 * edge))
-        upright = _to_rgb(_upright(image))
+        upright = decoding.to_rgb(decoding.upright(image))
         upright.thumbnail((edge, edge))
         return upright
 
-    return _decode(_read(source), max_pixels, reduce)
+    return decoding.decode(_read(source), max_pixels, reduce)
 
 
-def _read(path: Path | FilePart | str) -> bytes:
+def _read(path: ImageSource | str) -> bytes:
     try:
         data = (Path(path) if isinstance(path, str) else path).read_bytes()
     except FileNotFoundError as error:
@@ -334,67 +378,8 @@ def _read(path: Path | FilePart | str) -> bytes:
     return data
 
 
-def _decode(data: bytes, max_pixels: int, use: Callable[[Image.Image], T]) -> T:
-    """Open an encoded image, check the size in its header before decoding pixels, and return `use(image)`.
-
-    Raises:
-        UnreadableImageError: The image is damaged, too large, or not of a known format.
-    """
-    try:
-        with Image.open(io.BytesIO(data), formats=FORMATS) as image:
-            if image.width * image.height > max_pixels:
-                raise UnreadableImageError(
-                    f"{image.width} x {image.height} = {image.width * image.height:,} pixels, more than "
-                    f"data.max_pixels = {max_pixels:,}"
-                )
-            return use(image)
-    except UnreadableImageError:
-        raise
-    except UnidentifiedImageError as error:
-        raise UnreadableImageError(f"not an image of a known format ({', '.join(FORMATS)})") from error
-    except Image.DecompressionBombError as error:  # Pillow's own limit, independent of data.max_pixels
-        raise UnreadableImageError(str(error)) from error
-    except Exception as error:  # decoders raise almost any exception on damaged files, even KeyError
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise UnreadableImageError(f"damaged: {reason}") from error
-
-
-def _check(image: Image.Image) -> None:
-    image.draft(None, (1, 1))
-    image.load()
-    _refuse_unknown_range(image)
-
-
-def _upright(image: Image.Image) -> Image.Image:
-    """Apply the EXIF orientation; damaged EXIF data is ignored."""
-    image.load()  # for TIFF this already applies the orientation and removes it
-    try:
-        turn = _TURN.get(image.getexif().get(_EXIF_ORIENTATION, 1))
-    except Exception:
-        turn = None
-    return image if turn is None else image.transpose(turn)
-
-
 def _copy_planes(image: Image.Image, planes: npt.NDArray[np.uint8], step: int = 1) -> None:
     """Copy an RGB image to an array (3, H, W), mirrored where `step` is -1."""
     # Pillow separates the channels twice as fast as NumPy.
     for plane, band in zip(planes, image.split(), strict=True):
         plane[:] = np.asarray(band)[:, ::step]
-
-
-def _refuse_unknown_range(image: Image.Image) -> None:
-    if image.mode == "F" or (image.mode == "I" and np.asarray(image).max() > 65535):
-        raise UnreadableImageError(
-            f"pixels of mode {image.mode}, whose range is not known: save the image with 8 or 16 bits"
-        )
-
-
-def _to_rgb(image: Image.Image) -> Image.Image:
-    """Convert to 8-bit RGB: 16-bit grey is scaled (Pillow would clip it), transparency is put on white."""
-    if image.mode.startswith("I"):
-        grey = np.clip(np.asarray(image).astype(np.int64), 0, 65535) >> 8
-        return Image.fromarray(grey.astype(np.uint8)).convert("RGB")
-    if "a" in image.mode.lower().replace("lab", "") or "transparency" in image.info:
-        colours = image.convert("RGBA")
-        return Image.alpha_composite(Image.new("RGBA", colours.size, "white"), colours).convert("RGB")
-    return image if image.mode == "RGB" else image.convert("RGB")  # convert always copies

@@ -154,7 +154,7 @@ def _not_finite(source: str, value: Any, row: int, column: int) -> InputError:
         number = np.float32(value)
     return InputError(
         f"{source}: X holds {number} at row {row}, column {column} (counted from 0). Every feature must be a "
-        "finite float32 number: fill in or remove missing values, then save the file again."
+        "finite float32 number: fill in or remove missing values."
     )
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -19,16 +20,17 @@ from ..errors import InputError
 from .assemble import Purpose, check_share_skipped, name_skipped, to_dataset
 from .dataset import Dataset, Inputs, Kind, sample_width
 from .hiding import check_observe
-from .images import SUFFIXES, FilePart, ImageFiles, check_images
+from .images import SUFFIXES, ImageFiles, ImageSource, check_images
 from .inspection.remarks import remarks
+from .memory import read_unlabelled
 from .phrases import counted
-from .readers import existing, file_list, read
-from .readers.features import read_unlabelled
+from .readers import existing, features, file_list, read
 from .readers.folder import list_images
 from .records import Records
+from .subset import select
 
 Report = Callable[[str], None]
-Files = Sequence[Path | FilePart | str]
+Files = Sequence[ImageSource | str]
 
 _LABEL_FILES = (".arff", ".json", ".jsonl", ".xml", ".txt")
 """Suffixes of files that list labels, except tables: for training and evaluation, not for prediction."""
@@ -64,8 +66,18 @@ def open_dataset(
     return opening.finish(size=size, interpolation=interpolation)
 
 
-def start_opening(config: DataConfig, *, purpose: Purpose = "train", report: Report = _ignore) -> Opening:
-    """Read labels and list images, without decoding any; the arguments are those of `open_dataset`.
+def start_opening(
+    config: DataConfig,
+    *,
+    purpose: Purpose = "train",
+    report: Report = _ignore,
+    records: Records | None = None,
+) -> Opening:
+    """Read labels and list images, without decoding any.
+
+    Args:
+        config, purpose, report: As in `open_dataset`.
+        records: Data in memory, as `read_memory` returns it; None = what `config.path` names.
 
     Example:
         >>> opening = start_opening(DataConfig(path="digits"))
@@ -79,7 +91,7 @@ def start_opening(config: DataConfig, *, purpose: Purpose = "train", report: Rep
             effect.
     """
     check_observe(config)
-    return Opening(read(config), config, purpose, report)
+    return Opening(read(config) if records is None else select(records, config), config, purpose, report)
 
 
 @dataclass(frozen=True)
@@ -228,10 +240,33 @@ def list_inputs(
         raise InputError("Nothing to predict: give images, folders of images or a .npz file.")
     _check_unlabelled(sources)
     if sources[0].suffix.lower() == ".npz":
-        return read_unlabelled(sources[0])
+        return features.read_unlabelled(sources[0])
     names = _list_files(sources, config.images)
     files = tuple(names)
     return tuple(names.values()), _image_files(files, [""] * len(files), config, size, interpolation)
+
+
+def list_samples(
+    samples: Any, *, size: int = 224, interpolation: str = "bilinear"
+) -> tuple[tuple[str, ...], Inputs]:
+    """Understand unlabelled samples in memory for prediction, without loading any image.
+
+    Args:
+        samples: Samples as in `spml.train`.
+        size: Side in pixels to which images are resized.
+        interpolation: `nearest`, `bilinear`, `bicubic` or `lanczos`.
+
+    Returns:
+        Names of the samples, and the samples.
+
+    Raises:
+        InputError: The samples are of a type that is not understood, or a feature is not finite.
+    """
+    config = DataConfig(flip=False)
+    ids, inputs = read_unlabelled(samples, config)
+    if isinstance(inputs, tuple):
+        return ids, _image_files(inputs, [""] * len(inputs), config, size, interpolation)
+    return ids, inputs
 
 
 def note_unreadable(ids: tuple[str, ...], skipped: Mapping[int, str]) -> tuple[str, ...]:

@@ -11,7 +11,10 @@ import numpy.typing as npt
 
 from ..labels import ObservedLabels
 from .dataset import Inputs
-from .images import FilePart
+from .images import ImageSource
+
+MEMORY = "data in memory"
+"""`data.path` of data that is in no file; a folder of that name is `./data in memory`."""
 
 
 class Objects(NamedTuple):
@@ -39,7 +42,7 @@ class Records:
         source: Path as the user gave it, for messages.
         name: Name of the data set.
         ids: One name per sample.
-        inputs: The samples themselves, or the image files (or parts of files) that hold them.
+        inputs: The samples themselves, or the image files, parts of files or images in memory that hold them.
         classes: Class names, in the order of the label columns.
         classes_given: Whether the data lists its classes; if not, they are the names that occur in it.
         labels: Known labels; full if the data is fully labelled.
@@ -56,7 +59,7 @@ class Records:
     source: str
     name: str
     ids: tuple[str, ...]
-    inputs: Inputs | tuple[Path | FilePart, ...]
+    inputs: Inputs | tuple[ImageSource, ...]
     classes: tuple[str, ...]
     classes_given: bool
     labels: ObservedLabels

@@ -57,11 +57,7 @@ def resume_training(trainer: Trainer) -> None:
         # Checkpoints of earlier versions name no classes.
         check_classes(folder, checkpoint.get("classes", trainer.classes), trainer.classes)
         if checkpoint["identity"] != trainer.identity:
-            raise InputError(
-                f"{folder}: can't be resumed, because the data changed since this run was started (its "
-                "samples or labels, or the run that it started from). Restore it, or start again with "
-                "--overwrite."
-            )
+            raise data_changed(folder)
         _set_state(trainer, checkpoint)
     except (LookupError, TypeError, ValueError, AttributeError, RuntimeError, OverflowError) as error:
         if isinstance(error, InputError):
@@ -70,6 +66,14 @@ def resume_training(trainer: Trainer) -> None:
             f"{folder}: its checkpoint does not fit this run ({unexpected(error)}). Restore it, or start "
             "again with --overwrite."
         ) from error
+
+
+def data_changed(folder: Path) -> InputError:
+    """Error for a run that is resumed with other data."""
+    return InputError(
+        f"{folder}: can't be resumed, because the data changed since this run was started (its samples or "
+        "labels, or the run that it started from). Restore it, or start again with --overwrite."
+    )
 
 
 def check_classes(folder: Path, before: Sequence[str], now: Sequence[str]) -> None:

@@ -16,7 +16,7 @@ from fastapi.middleware.trustedhost import TrustedHostMiddleware
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 
-from ..data.images import UnreadableImageError
+from ..data.decoding import UnreadableImageError
 from ..errors import SpmlError, one_line
 from .pictures import Picture, Pictures
 from .progress import LEAST_CHECKS

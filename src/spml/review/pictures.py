@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import io
-import os
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,7 +11,8 @@ import numpy as np
 from PIL import Image
 
 from ..data.dataset import Inputs
-from ..data.images import FilePart, UnreadableImageError, thumbnail
+from ..data.decoding import UnreadableImageError
+from ..data.images import ImageSource, file_state, thumbnail
 from ..data.records import Records
 from ..files import write_bytes
 
@@ -76,16 +76,16 @@ class Pictures:
             write_bytes(path, data)
         return Picture(data, JPEG)
 
-    def _reduced(self, source: Path | FilePart, edge: int) -> bytes:
+    def _reduced(self, source: ImageSource, edge: int) -> bytes:
         stream = io.BytesIO()
         thumbnail(source, edge, self._max_pixels).save(stream, "JPEG", quality=QUALITY)
         return stream.getvalue()
 
 
-def _key(source: Path | FilePart) -> str:
+def _key(source: ImageSource) -> str:
     """Name of the small picture, another one once the file has been changed."""
     try:
-        file = os.stat(source.file if isinstance(source, FilePart) else source)
+        file = file_state(source)
     except OSError as error:
         raise UnreadableImageError(f"can't be read: {error.strerror or error}") from error
     text = f"{source} {file.st_size} {file.st_mtime_ns} {THUMBNAIL} {QUALITY}"

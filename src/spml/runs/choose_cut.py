@@ -12,7 +12,7 @@ from .resolve import check_mean_labels
 from .thresholds import read_thresholds
 
 if TYPE_CHECKING:
-    from .run import Run
+    from .trained_model import TrainedModel
 
 GLOBAL = "global"
 """One threshold for all classes, in place of thresholds.json."""
@@ -21,7 +21,7 @@ Cut = float | tuple[float, ...] | None
 
 
 def choose_cut(
-    run: Run,
+    run: TrainedModel,
     *,
     mean_labels: float | None,
     threshold: float | None,
@@ -52,7 +52,7 @@ def choose_cut(
     return run.threshold if run.thresholds is None else run.thresholds.thresholds
 
 
-def _cut_at(run: Run, mean_labels: float) -> float:
+def _cut_at(run: TrainedModel, mean_labels: float) -> float:
     """Logit at which K labels per validation sample were predicted."""
     check_mean_labels(mean_labels, len(run.classes))
     curve = run.card["threshold"].get("curve")
@@ -64,18 +64,18 @@ def _cut_at(run: Run, mean_labels: float) -> float:
     return threshold_at(curve, mean_labels)
 
 
-def _stated_cut(run: Run, thresholds: str | Path | float) -> Cut:
+def _stated_cut(run: TrainedModel, thresholds: str | Path | float) -> Cut:
     """Logit for all classes or for each, as `--thresholds` states it."""
     if thresholds == GLOBAL:
         return run.threshold
     try:
         score = float(thresholds)  # type: ignore[arg-type]
     except (TypeError, ValueError):
-        return read_thresholds(Path(str(thresholds)), run.classes, run.model).thresholds
+        return read_thresholds(Path(str(thresholds)), run.classes, run.weights_sha256).thresholds
     return _logit(run, score)
 
 
-def _logit(run: Run, score: float) -> float:
+def _logit(run: TrainedModel, score: float) -> float:
     """Turn a score as in `Predictions.scores` into the logit that it was computed from."""
     from scipy.special import logit
 

@@ -7,20 +7,22 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from ..config import DataConfig
 from ..errors import InputError
 from .api import load
 from .common_classes import UnknownClasses
 from .console import Console
 from .evaluate import evaluate
+from .inputs import labelled
 from .predict import Engine
-from .run import Run, data_config
+from .run import Run
 
 
 def compare(
     runs: Sequence[Run | str | Path],
-    data: str | Path | DataConfig,
+    data: Any,
+    y: Any = None,
     *,
+    classes: Sequence[str] | None = None,
     split: str = "test",
     observed: bool = True,
     mean_labels: float | None = None,
@@ -37,7 +39,7 @@ def compare(
 
     Args:
         runs: Runs, or their folders; each once.
-        data: Path of the data, or a complete `DataConfig`.
+        data, y, classes: As in `Run.evaluate`.
         split: `train`, `val` or `test`.
         observed: Compare by observed labels alone, even if true labels are available. If false, fully
             labelled data is compared by full labels.
@@ -63,15 +65,18 @@ def compare(
     """
     engine = Engine(batch_size, workers, device, console)
     more: dict[str, Any] = {"draws": draws, "seed": seed, "unknown_classes": unknown_classes, **settings}
+    more |= {"y": y, "classes": classes}
     return evaluate_runs(runs, data, engine, split, observed=observed, mean_labels=mean_labels, **more)
 
 
 def evaluate_runs(
     runs: Sequence[Run | str | Path],
-    data: str | Path | DataConfig,
+    data: Any,
     engine: Engine,
     split: str,
     *,
+    y: Any = None,
+    classes: Sequence[str] | None = None,
     observed: bool,
     mean_labels: float | None,
     decision: Mapping[str, Any] = MappingProxyType({}),
@@ -95,7 +100,8 @@ def evaluate_runs(
         if any(run.folder.resolve() == other.folder.resolve() for other in loaded.values()):
             raise InputError(f"{name}: is named twice; name each run once.")
         loaded[name] = run
-    config = data if isinstance(data, DataConfig) else data_config(data, settings)
+    known = next(iter(loaded.values())).classes
+    config, records = labelled(data, y, settings, classes=classes, known=known)
     engine = engine._replace(cache=engine.cache or config.cache)
     return evaluate(
         loaded,
@@ -106,6 +112,7 @@ def evaluate_runs(
         decision=decision,
         predict=lambda run, samples: run.logits(samples, engine),
         report=(engine.console or Console(silent=True)).line,
+        records=records,
         unknown_classes=unknown_classes,
         intervals=intervals,
         draws=draws,

@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from ..config import DataConfig
-from ..data import Dataset, Samples, start_opening
+from ..data import Dataset, Records, Samples, start_opening
 from ..decisions import Decision, Policy, default_mean_labels
 from ..errors import InputError
 from ..labels import ObservedLabels
@@ -84,6 +84,7 @@ def evaluate(
     decision: Mapping[str, Any],
     predict: Callable[[_Trained, Samples], Logits],
     report: Callable[[str], None],
+    records: Records | None = None,
     unknown_classes: UnknownClasses = "stop",
     intervals: bool = True,
     draws: int = 200,
@@ -102,6 +103,7 @@ def evaluate(
         decision: Further arguments of `Trained.decision`, by which labels are predicted.
         predict: Computes the logits (N, C) of a run.
         report: Called with a line before something that takes long.
+        records: Data in memory; None = what `config.path` names.
         unknown_classes: `stop` refuses data with a class that the runs do not know; `leave_out` evaluates
             over the classes that both have. Then, where labels are full, a sample whose labels are all left
             out stays, as one that has none; by observed labels it is left out.
@@ -128,7 +130,7 @@ def evaluate(
         raise InputError(f"--draws must be at least {MIN_DRAWS}, got {draws}")
     for run in runs.values():
         run.decision(**decision)  # refuses wrong values before images are read
-    opening = start_opening(config, purpose="evaluate", report=report)
+    opening = start_opening(config, purpose="evaluate", report=report, records=records)
     common = common_classes(config.path, opening.classes, name, first.classes, unknown_classes)
 
     @cache
@@ -204,7 +206,7 @@ def evaluate(
         f"{name} was trained on samples of {config.path}, so these results say little about new samples. "
         "Evaluate on other samples (another file, or a split)."
         for name, run in runs.items()
-        if not_held_out and _same_path(run.trained_on, config.path)
+        if not_held_out and records is None and _same_path(run.trained_on, config.path)
     ]
     result["warnings"] = [*warnings, *result.get("warnings", [])]
     result["notes"] = [*left.describe(), *result["notes"]]

@@ -25,6 +25,7 @@ from ..engine.process_memory import total_memory
 from ..errors import InputError, SpmlError
 from .console import Console
 from .folder import FEATURES, features_of_neighbours
+from .frames import predictions_frame
 
 _MUCH = 1 << 30  # bytes of features from which a line says how many there will be
 
@@ -54,6 +55,16 @@ class Predictions:
     def columns(self) -> dict[str, int]:
         """Column of each class."""
         return {name: column for column, name in enumerate(self.classes)}
+
+    def to_frame(self) -> Any:
+        """A DataFrame of pandas with a row per sample: its labels, the scores by class, the probabilities.
+
+        Columns are named as in the CSV files of `spml predict`, and rows by the samples.
+
+        Raises:
+            InputError: pandas is not installed.
+        """
+        return predictions_frame(self)
 
 
 class Engine(NamedTuple):

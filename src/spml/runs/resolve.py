@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from .. import models
 from ..config import AUTO, LBFGS, Config, DataConfig, ModelConfig, OptimConfig, check, differences
-from ..data import Dataset, start_opening
+from ..data import MEMORY, Dataset, Records, start_opening
 from ..data.safe import quote
 from ..decisions import default_mean_labels
 from ..errors import InputError
@@ -114,7 +114,10 @@ def resolve(config: Config, open_data: Opener, start: Start | None = None) -> Re
 
 
 def open_for_backbone(
-    config: Config, start: Start | None = None, report: Callable[[str], None] = lambda line: None
+    config: Config,
+    start: Start | None = None,
+    report: Callable[[str], None] = lambda line: None,
+    records: Records | None = None,
 ) -> tuple[Dataset, models.BackboneSpec]:
     """Open the data of a run with images of the size that its backbone takes.
 
@@ -122,11 +125,12 @@ def open_for_backbone(
         config: Settings; only those of data and model are used.
         start: Finished run whose backbone is used instead of the one that `config` names.
         report: Called with a line before something that takes long.
+        records: Data in memory; None = what `config.data.path` names.
 
     Raises:
         InputError: The data can't be opened, or the backbone does not suit it.
     """
-    opening = start_opening(config.data, report=report)
+    opening = start_opening(config.data, report=report, records=records)
     if start:
         start.check(opening)
         spec = start.spec(config.data.size)
@@ -149,7 +153,8 @@ def run_folder(config: Config) -> Path:
         )
     if config.output:
         return Path(config.output)
-    name = Path(config.data.path).resolve().stem or "run"
+    path = config.data.path
+    name = "memory" if path == MEMORY else Path(path).resolve().stem or "run"
     head = config.model.head if config.model.head in models.CLOSED_FORM else ""
     parts = (name, config.method or head, "continued" if config.init_from else "")
     return Path("runs", "-".join(part for part in parts if part))

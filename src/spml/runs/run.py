@@ -1,36 +1,31 @@
-"""A trained run: predict, evaluate, decide."""
+"""A trained run in Python: predict, evaluate, decide."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from .. import models
-from ..config import Config, DataConfig, from_dict
-from ..data import Inputs, Samples, list_inputs
-from ..data.open import note_unreadable
-from ..decisions import Calibration, Decision, Policy, read_target
-from ..engine import make_fabric
-from ..errors import InputError, SpmlError, nearest
-from . import folder as runfolder
-from .choose_cut import choose_cut
+from ..decisions import Policy, read_target
 from .common_classes import UnknownClasses
 from .console import Console
+from .contents import read_metrics, read_summary
+from .description import as_html, as_text
 from .evaluate import evaluate, of_one
-from .predict import Batch, Engine, Predictions, check_kind, find_features, predict_batches
+from .frames import history_frame
+from .inputs import labelled, unlabelled
+from .network import Network, Transform
+from .predict import Batch, Engine, Predictions
 from .set_thresholds import set_thresholds
-from .thresholds import read_thresholds
+from .trained_model import TrainedModel
 
 
-class Run:
-    """A trained model with its classes and its threshold.
+class Run(TrainedModel):
+    """A trained model with its classes and its thresholds.
 
     Attributes:
         folder: Folder of the run.
@@ -40,46 +35,55 @@ class Run:
         card: Content of model.json.
     """
 
-    def __init__(self, folder: Path, classifier: models.Classifier, card: dict[str, Any]) -> None:
-        self.folder, self.card, self._classifier = folder, card, classifier
-        self.classes: tuple[str, ...] = tuple(card["classes"])
-        self.threshold = float(card["threshold"]["logit"])
+    @cached_property
+    def model(self) -> Network:
+        """Network from prepared images or features to logits (B, C), in evaluation mode on the CPU.
+
+        `predict` uses the same parameters, and leaves them on the device that it computes on.
+        """
+        return Network(self._classifier).eval()
 
     @property
-    def model(self) -> str:
-        """SHA-256 of the weights."""
-        return str(self.card["weights_sha256"])
+    def transform(self) -> Transform | None:
+        """Prepares an image of Pillow for `model`; None where the model takes features."""
+        spec = self.spec
+        return Transform(spec.size, spec.interpolation) if spec.size else None
 
     @cached_property
-    def thresholds(self) -> Policy | None:
-        """Thresholds of the classes, in thresholds.json; None for a run of an earlier version.
+    def summary(self) -> dict[str, Any]:
+        """Content of summary.json.
 
         Raises:
-            InputError: The file is missing, damaged, or of another model.
+            InputError: The file is missing or damaged.
         """
-        path = self.folder / runfolder.THRESHOLDS
-        if not path.is_file() and "thresholds" not in self.card:
-            return None
-        return read_thresholds(path, self.classes, self.model)
-
-    @property
-    def trained_on(self) -> str:
-        """Path of the training data as the user stated it; empty if the run does not record it."""
-        return self.config.data.path if self.config else ""
+        return read_summary(self.folder)
 
     @cached_property
-    def config(self) -> Config | None:
-        """Settings of the training; None if the run does not record them."""
-        return runfolder.read_config(self.folder) if (self.folder / runfolder.CONFIG).is_file() else None
+    def history(self) -> list[dict[str, Any]]:
+        """Content of metrics.jsonl: what was measured in each epoch, or of each penalty or head.
 
-    @property
-    def spec(self) -> models.BackboneSpec:
-        """Backbone, and how images are prepared for it."""
-        return self._classifier.spec
+        Raises:
+            InputError: The file is missing or damaged.
+        """
+        return read_metrics(self.folder)
+
+    def history_frame(self) -> Any:
+        """The history as a DataFrame of pandas.
+
+        Raises:
+            InputError: The file is missing or damaged, or pandas is not installed.
+        """
+        return history_frame(self.history)
+
+    def __repr__(self) -> str:
+        return as_text(self)
+
+    def _repr_html_(self) -> str:
+        return as_html(self)
 
     def predict(
         self,
-        paths: str | Path | Sequence[str | Path],
+        samples: Any,
         *,
         batch_size: int = 64,
         workers: int = -1,
@@ -88,12 +92,15 @@ class Run:
         cache: str | None = None,
         **decision: Any,
     ) -> Predictions:
-        """Predict scores and labels of images, folders of images (searched recursively) or feature files.
+        """Predict scores and labels of images or feature vectors, in files or in memory.
 
         Args:
-            paths: One path or several; tables (CSV, TSV, Parquet) with a column of file names, too.
+            samples: One path or several: images, folders of images (searched recursively), tables (CSV, TSV,
+                Parquet) with a column of file names, or one feature file. Or samples in memory, as in
+                `spml.train`; the labels of a data set of PyTorch are ignored.
             batch_size: Samples per step.
-            workers: Number of processes that decode images; -1 = one per core, at most 8.
+            workers: Number of processes that decode images; -1 = one per core, at most 8, or none for images
+                in memory.
             device: `auto`, `cpu`, `cuda` or `mps`.
             console: Shows progress; None = no progress is shown.
             cache: Folder for the features of a frozen backbone, or `none` to keep none; None = where the run
@@ -101,12 +108,13 @@ class Run:
             decision: Arguments of `decision`, such as `top_k=3`.
 
         Raises:
-            InputError: A path is missing, nothing can be read, or features have another width.
+            InputError: A path is missing, nothing can be read, the samples are of a type that is not
+                understood, or features have another width.
         """
-        paths = [paths] if isinstance(paths, (str, Path)) else list(paths)
-        engine = Engine(batch_size, workers, device, console, cache)
         decide = self.decision(**decision)
-        ids, inputs = self.list_inputs([str(path) for path in paths])
+        ids, inputs, in_memory = unlabelled(samples, self.spec)
+        workers = 0 if in_memory and workers < 0 else workers
+        engine = Engine(batch_size, workers, device, console, cache)
         batches = list(self.stream(inputs, engine))
         skipped = {row: reason for batch in batches for row, reason in batch.unreadable.items()}
         everything = Batch(
@@ -117,68 +125,12 @@ class Run:
         )
         return replace(self.labelled(ids, everything, decide), notes=self.notes(ids, skipped))
 
-    def list_inputs(self, paths: Sequence[str], images: str | None = None) -> tuple[tuple[str, ...], Inputs]:
-        """Find samples to predict, as `spml.data.list_inputs` does, and prepare them for the backbone.
-
-        Raises:
-            InputError: A path is missing or nothing is found.
-        """
-        spec = self.spec
-        config = DataConfig(images=images)
-        return list_inputs(paths, config, size=spec.size, interpolation=spec.interpolation)
-
-    def stream(self, inputs: Inputs, engine: Engine, start: int = 0) -> Iterator[Batch]:
-        """Compute logits batch by batch, and look up the features of a frozen backbone.
-
-        Args:
-            inputs: Samples. Image files need not have been checked.
-            engine: Settings of prediction.
-            start: First sample, a multiple of the batch size.
-
-        Raises:
-            InputError: The samples have another kind or width than the model takes, or a setting is wrong.
-        """
-        engine.check()
-        check_kind(self.folder, self._classifier, inputs)
-        console = engine.console or Console(silent=True)
-        fabric = make_fabric(engine.device)
-        model = self._classifier.to(fabric.device)
-        with ExitStack() as stack:
-            kept = find_features(self.folder, self.config, model.backbone, inputs, engine.cache, console.line)
-            if kept:
-                stack.enter_context(kept.store)
-            advance = stack.enter_context(console.progress(len(inputs), "predicting"))
-            advance(start)
-            done = start
-            for batch in predict_batches(model, inputs, fabric, engine, start=start, kept=kept):
-                advance(batch.end - done)
-                done = batch.end
-                yield batch
-
-    def labelled(self, ids: Sequence[str], batch: Batch, decision: Decision) -> Predictions:
-        """Predictions of a batch of `stream`; `ids` are the names of all samples."""
-        return Predictions(
-            tuple(ids[row] for row in batch.rows.tolist()),
-            self.classes,
-            self.probabilities(batch.logits),
-            self._labels(batch.logits, decision),
-            probabilities=self.calibrated(batch.logits),
-        )
-
-    def notes(self, ids: tuple[str, ...], skipped: dict[int, str]) -> tuple[str, ...]:
-        """Remarks on images that were left out, and on classes that are never predicted.
-
-        Raises:
-            InputError: All images were left out.
-        """
-        never = ", ".join(self.card.get("without_positives", ()))
-        unseen = (f"Never predicted, because no training sample had it: {never}.",) if never else ()
-        return (*note_unreadable(ids, skipped), *unseen)
-
     def evaluate(
         self,
-        data: str | Path | DataConfig,
+        data: Any,
+        y: Any = None,
         *,
+        classes: Sequence[str] | None = None,
         split: str = "test",
         observed: bool = False,
         mean_labels: float | None = None,
@@ -196,8 +148,11 @@ class Run:
         """Compute metrics on labelled data: full-label metrics if it is fully labelled, else the SP-score.
 
         Args:
-            data: Path of the data, or a complete `DataConfig`.
-            split: `train`, `val` or `test`.
+            data: Path of the data, a complete `DataConfig`, or samples in memory, as in `spml.train`.
+                Whether the model has learned from these is not checked.
+            y: Labels of samples in memory, as in `spml.train`.
+            classes: Class names, in the order of the indices or columns of `y`; None = those of the model.
+            split: `train`, `val` or `test`; samples in memory are all in `test`.
             observed: Judge by observed labels alone, even if true labels are available.
             mean_labels: Mean labels per sample K of the SP-score; if None, 2, or half of fewer than 4
                 classes. On fully labelled data, as in `decision`.
@@ -217,9 +172,10 @@ class Run:
                 or has no known positive label where it is not fully labelled; or the decision does not suit.
         """
         engine = Engine(batch_size, workers, device, console)
+        config, records = labelled(data, y, settings, classes=classes, known=self.classes)
         result = evaluate(
             {str(self.folder): self},
-            data if isinstance(data, DataConfig) else data_config(data, settings),
+            config,
             split=split,
             observed=observed,
             mean_labels=mean_labels,
@@ -233,13 +189,16 @@ class Run:
             unknown_classes=unknown_classes,
             intervals=False,
             report=(console or Console(silent=True)).line,
+            records=records,
         )
         return of_one(result)
 
     def set_thresholds(
         self,
-        data: str | Path | DataConfig | None = None,
+        data: Any = None,
+        y: Any = None,
         *,
+        classes: Sequence[str] | None = None,
         target: str = "f1",
         per_class: bool = False,
         audit: str | Path | None = None,
@@ -253,8 +212,10 @@ class Run:
         """Decide thresholds and probabilities again, and write them to thresholds.json and thresholds.png.
 
         Args:
-            data: Samples with observed labels that decide; None, or the training data, for the held-out
-                scores that the run has kept.
+            data: Samples with observed labels that decide, named by their path or in memory; None, or the
+                path of the training data, for the held-out scores that the run has kept. Feature vectors in
+                memory count as new: name none that the model has learned from.
+            y, classes: As in `evaluate`.
             target: `f1` (the best of each class), `labels` (K labels per sample, by one threshold),
                 `precision=0.9` or `recall=0.8`.
             per_class: Reach a precision or recall in each class.
@@ -270,117 +231,18 @@ class Run:
         Raises:
             InputError: K is not known, a file does not suit, or a precision is not reached.
         """
-        if data is not None and not isinstance(data, DataConfig):
-            data = data_config(data, settings)
+        config, records = None, None
+        if data is not None:
+            config, records = labelled(data, y, settings, classes=classes, known=self.classes)
         policy = set_thresholds(
             self,
-            data,
+            config,
             read_target(target, per_class=per_class),
             audit=None if audit is None else Path(audit),
-            images=data.images if data is not None else settings.get("images"),
+            images=config.images if config is not None else settings.get("images"),
             mean_labels=mean_labels,
             engine=Engine(batch_size, workers, device, console),
+            records=records,
         )
         self.__dict__ |= {"thresholds": policy, "calibration": policy.calibrated}
         return policy
-
-    def decision(
-        self,
-        *,
-        mean_labels: float | None = None,
-        threshold: float | None = None,
-        top_k: int = 0,
-        top1_fallback: bool = False,
-        thresholds: str | Path | float | None = None,
-    ) -> Decision:
-        """How logits become labels; by default, by the threshold of each class in `thresholds`.
-
-        Args:
-            mean_labels: Mean labels per sample K: cut where the model predicted K labels per validation
-                sample on average, at one threshold for all classes.
-            threshold: Cut at this score, on the scale of `Predictions.scores`.
-            top_k: Largest number of labels of a sample. Alone, exactly the `top_k` highest scores are
-                predicted.
-            top1_fallback: Predict the label with the highest score where no other is predicted.
-            thresholds: File of thresholds, in place of the run's own; `global` for one threshold for all
-                classes, at the K of training; or a number, which means the same as `threshold`.
-
-        Raises:
-            InputError: Two of `mean_labels`, `threshold` and `thresholds` are given, a value is out of its
-                domain, or the file of thresholds does not suit.
-        """
-        cut = choose_cut(
-            self,
-            mean_labels=mean_labels,
-            threshold=threshold,
-            thresholds=thresholds,
-            top_k=top_k,
-        )
-        unseen = set(self.card.get("without_positives", ()))
-        never = tuple(column for column, name in enumerate(self.classes) if name in unseen)
-        return Decision(cut, top_k, top1_fallback, never)
-
-    @property
-    def log_probabilities(self) -> bool:
-        """Whether logits are logarithms of probabilities that sum to 1 over the classes."""
-        return bool(self._classifier.top.scores == models.LOG_SOFTMAX)
-
-    def columns(self, path: str, classes: tuple[str, ...]) -> npt.NDArray[np.int64]:
-        """Column of the model for each class of a data set.
-
-        Raises:
-            InputError: The model does not know a class.
-        """
-        position = {name: column for column, name in enumerate(self.classes)}
-        for name in classes:
-            if name not in position:
-                raise InputError(
-                    f"{path}: has the class {name!r}, which the model in {self.folder} does not know. "
-                    f"{nearest(name, position)}"
-                )
-        return np.asarray([position[name] for name in classes], np.int64)
-
-    def logits(self, samples: Samples, engine: Engine) -> npt.NDArray[np.float32]:
-        """Compute the logits (N, C) of samples.
-
-        Raises:
-            InputError: The samples have another kind or width than the model takes, or a setting is wrong.
-        """
-        parts = []
-        for batch in self.stream(samples.inputs, engine):
-            for row, reason in batch.unreadable.items():
-                raise SpmlError(
-                    f"{samples.ids[row]}: {reason}. It could be read when the data was opened; do not change "
-                    "the data during a run."
-                )
-            parts.append(batch.logits)
-        return np.concatenate(parts)
-
-    def probabilities(self, logits: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-        """Turn what `logits` returned into scores, float32 in [0, 1], as `Predictions` describes them."""
-        return models.probabilities(logits, self._classifier.top.scores)
-
-    @cached_property
-    def calibration(self) -> Calibration | None:
-        """Map from logits to probabilities, in thresholds.json; None where K is not known.
-
-        Raises:
-            InputError: The file is damaged, or of another model.
-        """
-        if not (self.folder / runfolder.THRESHOLDS).is_file() or self.thresholds is None:
-            return None
-        return self.thresholds.calibrated
-
-    def calibrated(self, logits: npt.NDArray[np.float32]) -> npt.NDArray[np.float32] | None:
-        """Calibrated probabilities of logits of any shape; None where K is not known."""
-        return None if self.calibration is None else self.calibration(logits).astype(np.float32)
-
-    def _labels(self, logits: npt.NDArray[np.float32], decision: Decision) -> list[list[str]]:
-        order = np.argsort(-logits, axis=1, kind="stable")
-        chosen = np.take_along_axis(decision(logits), order, axis=1)
-        return [[self.classes[c] for c in ranked[marks]] for ranked, marks in zip(order, chosen, strict=True)]
-
-
-def data_config(path: str | Path, settings: dict[str, Any]) -> DataConfig:
-    """Settings of data from its path and fields of `DataConfig` by name."""
-    return from_dict({"data": {**settings, "path": str(path)}}).data

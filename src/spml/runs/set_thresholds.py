@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..config import DataConfig
-from ..data import start_opening
+from ..data import Records, start_opening
 from ..data.phrases import counted
 from ..decisions import HOW_TO_KNOW_K, Policy, Target
 from ..errors import InputError
@@ -46,6 +46,7 @@ def set_thresholds(
     images: str | None,
     mean_labels: float | None,
     engine: Engine,
+    records: Records | None = None,
 ) -> Policy:
     """Decide thresholds and probabilities, and write them to the folder of the run.
 
@@ -61,6 +62,7 @@ def set_thresholds(
         images: Folder that names in `audit` are relative to; None = the folder of the file.
         mean_labels: Mean labels per sample K.
         engine: Settings of prediction.
+        records: Data in memory; None = what `data.path` names.
 
     Raises:
         InputError: K is not known, or stated and audited; a file does not suit; a precision is not reached;
@@ -71,12 +73,12 @@ def set_thresholds(
         raise InputError("pass --audit or --mean_labels, not both: an audit estimates K.")
     check_mean_labels(mean_labels, len(run.classes))
     check_no_writer(run.folder, inside=True)
-    own = data is None or (bool(run.trained_on) and _same(run.trained_on, data.path))
+    own = data is None or (records is None and bool(run.trained_on) and _same(run.trained_on, data.path))
     if own:
         held_out, source = read_held_out(run.folder, run.classes), HELD_OUT
     else:
         assert data is not None
-        held_out, source = _score(run, data, engine), data.path
+        held_out, source = _score(run, data, engine, records), data.path
     if not held_out.labels.positives_per_class().any():
         raise InputError(f"{source}: no sample has a known positive label, so no threshold can be decided.")
     if audit is not None:
@@ -87,7 +89,7 @@ def set_thresholds(
         evidence = evidence_from_shares(held_out, mean_labels, "stated")
     else:
         evidence = _known_evidence(run, held_out, own)
-    policy = decide_thresholds(run.model, run.classes, held_out, evidence, target, source=source)
+    policy = decide_thresholds(run.weights_sha256, run.classes, held_out, evidence, target, source=source)
     with only_writer(run.folder, (engine.console or Console(silent=True)).line, inside=True):
         write_thresholds(run.folder, policy, held_out)
     return policy
@@ -97,7 +99,7 @@ def _same(first: str, second: str) -> bool:
     return Path(first).resolve() == Path(second).resolve()
 
 
-def _score(run: Run, data: DataConfig, engine: Engine) -> HeldOut:
+def _score(run: Run, data: DataConfig, engine: Engine, content: Records | None) -> HeldOut:
     """Score the samples of other data, whichever split they are in.
 
     Of samples that the run knows, the scores that it has kept are taken, and those that it has learned from
@@ -107,7 +109,7 @@ def _score(run: Run, data: DataConfig, engine: Engine) -> HeldOut:
         InputError: The model has learned from all samples.
     """
     report = (engine.console or Console(silent=True)).line
-    opening = start_opening(data, purpose="evaluate", report=report)
+    opening = start_opening(data, purpose="evaluate", report=report, records=content)
     common = common_classes(data.path, opening.classes, str(run.folder), run.classes, "stop")
     dataset = opening.finish(size=data.size or run.spec.size, interpolation=run.spec.interpolation)
     kept = _kept(run)
@@ -175,6 +177,6 @@ def _known_evidence(run: Run, held_out: HeldOut, own: bool) -> Evidence:
 def _earlier(run: Run) -> Policy | None:
     """Thresholds that the run has; None where there are none, or the file is damaged, which is replaced."""
     try:
-        return read_thresholds(run.folder / run_files.THRESHOLDS, run.classes, run.model)
+        return read_thresholds(run.folder / run_files.THRESHOLDS, run.classes, run.weights_sha256)
     except InputError:
         return None

@@ -20,12 +20,14 @@ from ..data import Dataset
 from ..decisions import Judge
 from ..engine import AFTER_LAST_EPOCH, Interrupted, Trainer, make_fabric
 from ..engine.process_memory import give_back_freed_memory, peak_memory
+from ..engine.resume import data_changed
 from ..errors import InputError
 from ..files import remove_leftovers, write_rows
 from ..methods.base import Objective
 from . import folder as run_files
 from .build import Build, frozen_features, make_backbone, start_objective
 from .console import Console
+from .contents import read_summary
 from .fine_tune import fine_tune
 from .held_out import gather_held_out
 from .recording import Recorder, choose_samples
@@ -149,6 +151,7 @@ def _train(
         claim()
     if resume:
         _check_same_settings(folder, config)
+        _check_same_data(folder, fingerprint)
     if config.devices > 1:
         fabric.launch()
     if fabric.is_global_zero:
@@ -251,6 +254,16 @@ def _check_same_settings(folder: Path, config: Config) -> None:
             f"{', '.join(changed)}. Resume with the same ones (or only `--output {folder} --resume`), or "
             "start again in another folder."
         )
+
+
+def _check_same_data(folder: Path, fingerprint: str) -> None:
+    """Refuse other data for a run that has finished; the checkpoint of another one has its own record."""
+    try:
+        before = read_summary(folder)["data"]["fingerprint"]
+    except InputError:  # it has not finished, or its summary is damaged and will be written again
+        return
+    if before != fingerprint:
+        raise data_changed(folder)
 
 
 def _prepare_folder(folder: Path, run: Resolved, resume: bool) -> None:

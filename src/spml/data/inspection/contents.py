@@ -14,7 +14,8 @@ from PIL import Image
 
 from ...config import DataConfig
 from ..dataset import Inputs
-from ..images import FORMATS, FilePart, check_images
+from ..decoding import FORMATS
+from ..images import ImageSource, check_images
 from ..matrix import CHUNK, FeatureMatrix
 
 BLOCK = 256  # images between two steps of a progress bar
@@ -66,7 +67,7 @@ class Features:
 
 
 def scan_files(
-    paths: Sequence[Path | FilePart], ids: Sequence[str], config: DataConfig, advance: Advance
+    paths: Sequence[ImageSource], ids: Sequence[str], config: DataConfig, advance: Advance
 ) -> tuple[list[str], dict[int, str], ImageSizes | None]:
     """Read every image file completely.
 
@@ -144,10 +145,10 @@ def _scan_features(
     )
 
 
-def _upright_size(path: Path | FilePart) -> tuple[int, int]:
+def _upright_size(path: ImageSource) -> tuple[int, int]:
     """Width and height by the header, turned upright; (0, 0) if the file has vanished since it was read."""
     try:
-        source = io.BytesIO(path.read_bytes()) if isinstance(path, FilePart) else path
+        source = path if isinstance(path, Path) else io.BytesIO(path.read_bytes())
         with Image.open(source, formats=FORMATS) as image:
             size = image.size
             try:

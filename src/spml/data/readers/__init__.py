@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ...config import DataConfig
 from ...errors import InputError, nearest
-from ..records import Records
+from ..records import MEMORY, Records
 from ..safe import CONTROL, check_readable, is_special, quote
 from ..subset import select
 from .coco import KEYS
@@ -32,6 +32,11 @@ def read(config: DataConfig) -> Records:
     """
     if config.path == "digits":
         return select(make_digits(), config)
+    if config.path == MEMORY:
+        raise InputError(
+            f"{MEMORY}: it was passed to spml.train in Python and is in no file. Name a file or folder that "
+            "holds it; or pass it again, in Python."
+        )
     source = Source(existing(config.path))
     check_readable(source.path)
     reader = find_reader(source)

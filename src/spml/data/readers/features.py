@@ -288,8 +288,18 @@ def _features(arrays: Arrays, source: str) -> FeatureMatrix:
             f"{source}: has no features: expected an array X of shape (N, D), or data, indices, indptr and "
             f"shape as scipy.sparse.save_npz writes them. Found: {_listing(arrays)}."
         )
-    # In row order, because collecting a batch from column order is forty times slower.
-    matrix: Any = np.asarray(arrays["X"], order="C") if "X" in arrays else _sparse(arrays, source, "X")
+    return feature_matrix(arrays["X"] if "X" in arrays else _sparse(arrays, source, "X"), source)
+
+
+def feature_matrix(matrix: Any, source: str) -> FeatureMatrix:
+    """Features in an array or in a valid SciPy CSR matrix.
+
+    Raises:
+        InputError: They are not numbers of shape (N, D).
+    """
+    if isinstance(matrix, np.ndarray):
+        # In row order, because collecting a batch from column order is forty times slower.
+        matrix = np.asarray(matrix, order="C")
     shape = matrix.shape
     if len(shape) != 2 or 0 in shape or shape[1] > MAX_WIDTH or matrix.dtype.kind not in "biuf":
         raise InputError(

@@ -59,9 +59,22 @@ def read_table(path: Path, config: DataConfig) -> Records:
         InputError: The file can't be understood; names the row.
     """
     open_table = open_parquet if path.suffix.lower() == ".parquet" else open_delimited
-    table = open_table(path, config.file_column)
-    columns = find_columns(table, config)
-    rows = ImageRows(table, columns, images_folder(config) or path.parent, config)
+    return read_rows(open_table(path, config.file_column), images_folder(config) or path.parent, config)
+
+
+def read_rows(table: Table, root: Path, config: DataConfig) -> Records:
+    """Read a table that has been opened.
+
+    Args:
+        table: The table.
+        root: Folder that files are relative to.
+        config: Settings of the data.
+
+    Raises:
+        InputError: The table can't be understood; names the row.
+    """
+    path, columns = table.path, find_columns(table, config)
+    rows = ImageRows(table, columns, root, config)
     read = _read_marks if columns.label < 0 else _read_names
     content = read(table, columns, rows, config)
     used = columns.used | {*content.columns}

@@ -9,13 +9,13 @@ from pathlib import Path
 
 from ...config import Config, DataConfig
 from ...data import Inputs
-from ...data.images import FilePart
+from ...data.images import ImageSource
 from ...data.matrix import FeatureMatrix
 from ...data.readers import read
 
 
 def names_in_training(
-    config: Config | None, ids: Sequence[str], inputs: Inputs | Sequence[Path | FilePart]
+    config: Config | None, ids: Sequence[str], inputs: Inputs | Sequence[ImageSource]
 ) -> Iterator[tuple[str, ...]]:
     """Names that each sample may have in the data that a run was trained on.
 

@@ -166,7 +166,7 @@ def use_audit(
     for name, run in runs.items():
         evidence = evidence_from_audit(held_out[name], scores[name], audited[name].truth)
         aim = target or (run.thresholds.target if run.thresholds is not None else Target())
-        thresholds[name] = decide_thresholds(run.model, run.classes, held_out[name], evidence, aim)
+        thresholds[name] = decide_thresholds(run.weights_sha256, run.classes, held_out[name], evidence, aim)
     first = next(iter(runs))
     truth, priors = audited[first].truth, thresholds[first].priors
     assert priors.gamma is not None

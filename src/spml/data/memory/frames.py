@@ -1,0 +1,162 @@
+"""Tables of pandas and polars. Neither library is imported: who passes a table has imported it."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ...config import DataConfig
+from ...errors import InputError, nearest
+from ..readers.columns import find_columns
+from ..readers.delimited import Table, names_files
+from ..readers.image_rows import text
+from ..readers.places import images_folder
+from ..readers.table import read_rows
+from ..records import Records
+from ..safe import quote
+
+_LIBRARIES = ("pandas", "polars")
+
+
+def is_frame(value: object) -> bool:
+    """Whether a value is a DataFrame of pandas or polars."""
+    return _is(value, "DataFrame")
+
+
+def is_series(value: object) -> bool:
+    """Whether a value is a Series of pandas or polars, or an Index or a Categorical of pandas."""
+    return _is(value, "Series") or _is(value, "Index") or _is(value, "Categorical")
+
+
+def _is(value: object, name: str) -> bool:
+    return any(
+        kind.__name__ == name and kind.__module__.partition(".")[0] in _LIBRARIES
+        for kind in type(value).__mro__
+    )
+
+
+def column_names(frame: Any) -> tuple[str, ...]:
+    """Names of the columns as text."""
+    return tuple(str(name).strip() for name in frame.columns)
+
+
+def row_names(frame: Any) -> tuple[str, ...]:
+    """Names of the rows: the index of pandas, or row numbers.
+
+    Raises:
+        InputError: A name occurs twice.
+    """
+    if not hasattr(frame, "iloc"):
+        return tuple(str(row) for row in range(len(frame)))
+    names = tuple(str(name) for name in frame.index)
+    name, count = Counter(names).most_common(1)[0] if names else ("", 0)
+    if count > 1:
+        raise InputError(
+            f"X: its index has {quote(name)} {count} times, but names of samples must be distinct: call "
+            "X.reset_index(drop=True)."
+        )
+    return names
+
+
+def check_same_index(samples: Any, labels: Any) -> None:
+    """Refuse samples and labels of pandas whose rows have different names: they may belong to others.
+
+    Raises:
+        InputError: The indexes differ.
+    """
+    if not (is_frame(samples) and hasattr(samples, "iloc") and hasattr(labels, "iloc")):
+        return
+    if len(samples) == len(labels) and not samples.index.equals(labels.index):
+        raise InputError(
+            "ambiguous: X and y have different indexes. Pass y.loc[X.index], or y.to_numpy() if their rows "
+            "are in the same order."
+        )
+
+
+def split_off(frame: Any, label: str) -> tuple[Any, list[Any]]:
+    """Separate the column of labels from the others.
+
+    Raises:
+        InputError: There is no such column.
+    """
+    if label not in frame.columns:
+        raise InputError(f"y: there is no column {quote(label)}. {nearest(label, column_names(frame))}")
+    rest = frame.drop(columns=label) if hasattr(frame, "iloc") else frame.drop(label)
+    return rest, _cells(frame, list(frame.columns).index(label))
+
+
+def numbers(frame: Any, name: str, advice: str) -> npt.NDArray[np.float64]:
+    """Content of a table whose columns all hold numbers; a missing value is NaN.
+
+    Args:
+        frame: The table.
+        name: Name of the argument, for the message.
+        advice: What to do about other columns.
+
+    Raises:
+        InputError: A column holds something else.
+    """
+    for position, column in enumerate(column_names(frame)):
+        cells = frame.iloc[:, position] if hasattr(frame, "iloc") else frame.to_series(position)
+        if not _is_number(cells.dtype):
+            raise InputError(f"{name}: the column {quote(column)} holds {cells.dtype}, not numbers. {advice}")
+    if hasattr(frame, "iloc"):
+        return np.asarray(frame.to_numpy(dtype=np.float64, na_value=np.nan))
+    return np.asarray(frame.to_numpy(), np.float64)
+
+
+def _is_number(dtype: Any) -> bool:
+    if hasattr(dtype, "is_numeric"):  # polars
+        return bool(dtype.is_numeric()) or str(dtype) == "Boolean"
+    return getattr(dtype, "kind", "O") in "biuf"
+
+
+def has_files(frame: Any, config: DataConfig) -> bool:
+    """Whether a column names image files, as in a CSV file."""
+    return names_files(column_names(frame), config.file_column)
+
+
+def read_frame(frame: Any, config: DataConfig, source: str) -> Records:
+    """Read a table of image files and labels by the rules for CSV files.
+
+    Files are relative to `config.images` or to the working folder, or absolute.
+
+    Raises:
+        InputError: The table can't be understood; names the row.
+    """
+    names = column_names(frame)
+    columns = [_cells(frame, position) for position in range(len(names))]
+    lists = {k for k, cells in enumerate(columns) if any(isinstance(cell, list) for cell in cells)}
+
+    def rows(positions: Sequence[int]) -> Iterator[tuple[int, Sequence[object]]]:
+        yield from enumerate(zip(*(columns[k] for k in positions), strict=True))
+
+    scalar = frozenset(range(len(names))) - lists
+    table = Table(Path(source), names, scalar, rows, counted=" (counted from 0)")
+    root = (images_folder(config) or Path()).absolute()
+    file = find_columns(table, config).file
+    paths = [name and os.path.normpath(root / name) for name in map(text, columns[file])]
+    if all(Path(path).is_relative_to(root) for path in filter(None, paths)):
+        return read_rows(table, root, config)
+    columns[file] = paths
+    top = Path(root.anchor)
+    records = read_rows(table, top, config)
+    return replace(records, ids=tuple((top / name).as_posix() for name in records.ids))
+
+
+def _cells(frame: Any, position: int) -> list[Any]:
+    """Cells of a column; None where a value is missing, and lists instead of arrays."""
+    if hasattr(frame, "iloc"):
+        column = frame.iloc[:, position].astype(object)
+        cells = column.where(column.notna(), None).tolist()
+    else:
+        cells = frame.to_series(position).to_list()
+    several = (tuple, set, frozenset, np.ndarray)
+    return [list(cell) if isinstance(cell, several) else cell for cell in cells]

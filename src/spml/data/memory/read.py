@@ -1,0 +1,113 @@
+"""Records from samples and labels in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ...config import DataConfig
+from ...errors import InputError
+from ...labels import ObservedLabels
+from ..images import ImageSource
+from ..matrix import FeatureMatrix, check_finite
+from ..phrases import counted
+from ..records import MEMORY, Records
+from .frames import check_same_index, has_files, is_frame, read_frame, split_off
+from .labels import ACCEPTED, understand_labels
+from .samples import described, is_dataset, item_of, length_of, read_samples
+
+_NAME = "memory"
+
+
+def read_memory(
+    samples: Any,
+    labels: Any,
+    config: DataConfig,
+    *,
+    classes: Sequence[str] | None = None,
+    known: Sequence[str] = (),
+) -> Records:
+    """Understand labelled samples.
+
+    Args:
+        samples: Samples; see `samples.ACCEPTED`. Without `labels`, a DataFrame with a column of files, or a
+            data set of PyTorch.
+        labels: Labels; see `labels.ACCEPTED`. For a DataFrame, also the name of a column.
+        config: Settings of the data.
+        classes: Class names, in the order of indices and columns.
+        known: Classes of the run that the data is for; empty if there is none.
+
+    Raises:
+        InputError: Samples or labels are of another type, or do not go together.
+    """
+    if labels is None and is_frame(samples) and has_files(samples, config):
+        if classes is not None:
+            raise InputError(
+                "classes has no effect on a DataFrame of image files, whose labels are names: leave it out."
+            )
+        return read_frame(samples, config, MEMORY)
+    if labels is None and is_dataset(samples):
+        labels = _labels_of(samples)
+        names = getattr(samples, "classes", None)
+        if classes is None and isinstance(names, (list, tuple)) and labels and not isinstance(labels[0], str):
+            classes = names
+    if isinstance(labels, str) and is_frame(samples):
+        samples, labels = split_off(samples, labels)
+    check_same_index(samples, labels)
+    content = read_samples(samples, config, MEMORY)
+    if labels is None:
+        raise InputError(
+            "y is missing: pass the labels of the samples. Only a torch Dataset of (image, label) and a "
+            f"DataFrame of image files and labels hold them already. Labels are {ACCEPTED}."
+        )
+    understood = understand_labels(labels, classes, known, config.unlisted, MEMORY)
+    _check_lengths(len(content.ids), understood.observed)
+    return Records(
+        source=MEMORY,
+        name=_NAME,
+        ids=content.ids,
+        inputs=content.inputs,
+        classes=understood.classes,
+        classes_given=understood.given,
+        labels=understood.observed,
+        split=None,
+        notes=(understood.note,),
+        feature_names=content.feature_names,
+    )
+
+
+def read_unlabelled(
+    samples: Any, config: DataConfig
+) -> tuple[tuple[str, ...], FeatureMatrix | tuple[ImageSource, ...]]:
+    """Names of samples for prediction, and the samples.
+
+    Raises:
+        InputError: They are of a type that is not understood, or features are not finite.
+    """
+    if is_frame(samples) and has_files(samples, config):
+        raise InputError(
+            "X is a DataFrame of image files: pass the column of their names, such as X['file']."
+        )
+    ids, inputs, _ = read_samples(samples, config, MEMORY)
+    if isinstance(inputs, FeatureMatrix):
+        check_finite(inputs, MEMORY)
+    return ids, inputs
+
+
+def _labels_of(dataset: Any) -> list[Any]:
+    """Labels of a data set of PyTorch; images are loaded and dropped, one after another."""
+    labels = []
+    for row in range(length_of(dataset)):
+        item = item_of(dataset, row)
+        if not isinstance(item, (tuple, list)) or len(item) != 2:
+            raise InputError(
+                f"X[{row}]: the data set gives {described(item)} instead of (image, label). Pass the "
+                "labels as y, or correct it."
+            )
+        labels.append(item[1])
+    return labels
+
+
+def _check_lengths(count: int, observed: ObservedLabels) -> None:
+    if len(observed) != count:
+        raise InputError(f"X has {counted(count, 'sample')}, but y has {counted(len(observed), 'label')}.")

@@ -1,0 +1,87 @@
+"""Data as functions in Python take it: named by its path, or in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence, Set
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ..config import DataConfig, from_dict
+from ..data import MEMORY, Inputs, Records, list_inputs, list_samples, read_memory
+from ..errors import InputError
+from ..models import BackboneSpec
+
+
+class LabelledData(NamedTuple):
+    """Labelled data that has not been opened.
+
+    Attributes:
+        config: Settings of the data.
+        records: Its content, if it is in memory; None if `config` names its path.
+    """
+
+    config: DataConfig
+    records: Records | None = None
+
+
+def labelled(
+    data: Any,
+    y: Any,
+    settings: Mapping[str, Any],
+    *,
+    classes: Sequence[str] | None = None,
+    known: Sequence[str] = (),
+) -> LabelledData:
+    """Understand labelled data.
+
+    Args:
+        data: Path, complete `DataConfig`, or samples in memory as in `spml.train`.
+        y: Labels of samples in memory.
+        settings: Fields of `DataConfig` by name.
+        classes: Class names, in the order of the indices or columns of `y`.
+        known: Classes of the run that the data is for; empty if there is none.
+
+    Raises:
+        InputError: A setting is unknown or has the wrong type, or samples and labels do not suit.
+    """
+    if isinstance(data, DataConfig) or _is_path(data):
+        if y is not None or classes is not None:
+            raise InputError(
+                "y and classes belong to samples in memory, but the data is named by its path: leave them "
+                "out, or pass the samples themselves."
+            )
+        return LabelledData(data if isinstance(data, DataConfig) else data_config(data, settings))
+    # Processes would have to be given all samples before they can decode any.
+    config = data_config(MEMORY, {"workers": 0, **settings})
+    return LabelledData(config, read_memory(data, y, config, classes=classes, known=known))
+
+
+def data_config(path: str | Path, settings: Mapping[str, Any]) -> DataConfig:
+    """Settings of data from its path and fields of `DataConfig` by name."""
+    return from_dict({"data": {**settings, "path": str(path)}}).data
+
+
+def unlabelled(samples: Any, spec: BackboneSpec) -> tuple[tuple[str, ...], Inputs, bool]:
+    """Find or understand samples to predict, without loading any image.
+
+    Args:
+        samples: Paths as in `spml.data.list_inputs`, or samples in memory as in `spml.train`.
+        spec: Backbone that they are prepared for.
+
+    Returns:
+        Their names, the samples, and whether they are in memory.
+
+    Raises:
+        InputError: A path is missing, or the samples are of a type that is not understood.
+    """
+    if isinstance(samples, (Iterator, Set)):
+        samples = list(samples)
+    paths = [samples] if _is_path(samples) else samples
+    if isinstance(paths, (list, tuple)) and all(map(_is_path, paths)):
+        found = list_inputs([str(path) for path in paths], size=spec.size, interpolation=spec.interpolation)
+        return *found, False
+    return *list_samples(samples, size=spec.size, interpolation=spec.interpolation), True
+
+
+def _is_path(value: object) -> bool:
+    return isinstance(value, (str, Path))

@@ -1,0 +1,228 @@
+"""A trained model in its folder: from samples to logits, from logits to labels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .. import models
+from ..config import Config, DataConfig
+from ..data import Inputs, Samples, list_inputs
+from ..data.open import note_unreadable
+from ..decisions import Calibration, Decision, Policy
+from ..engine import make_fabric
+from ..errors import InputError, SpmlError, nearest
+from . import folder as runfolder
+from .choose_cut import choose_cut
+from .console import Console
+from .predict import Batch, Engine, Predictions, check_kind, find_features, predict_batches
+from .thresholds import read_thresholds
+
+
+class TrainedModel:
+    """A trained model with its classes and its threshold.
+
+    Attributes:
+        folder: Folder of the run.
+        classes: Class names, in the order of the columns of scores.
+        threshold: Logit at which the model predicted K labels per validation sample: one threshold for all
+            classes, where `thresholds` is not used.
+        card: Content of model.json.
+    """
+
+    def __init__(self, folder: Path, classifier: models.Classifier, card: dict[str, Any]) -> None:
+        self.folder, self.card, self._classifier = folder, card, classifier
+        self.classes: tuple[str, ...] = tuple(card["classes"])
+        self.threshold = float(card["threshold"]["logit"])
+
+    @property
+    def weights_sha256(self) -> str:
+        """SHA-256 of the weights."""
+        return str(self.card["weights_sha256"])
+
+    @cached_property
+    def thresholds(self) -> Policy | None:
+        """Thresholds of the classes, in thresholds.json; None for a run of an earlier version.
+
+        Raises:
+            InputError: The file is missing, damaged, or of another model.
+        """
+        path = self.folder / runfolder.THRESHOLDS
+        if not path.is_file() and "thresholds" not in self.card:
+            return None
+        return read_thresholds(path, self.classes, self.weights_sha256)
+
+    @property
+    def trained_on(self) -> str:
+        """Path of the training data as the user stated it; empty if the run does not record it."""
+        return self.config.data.path if self.config else ""
+
+    @cached_property
+    def config(self) -> Config | None:
+        """Settings of the training; None if the run does not record them."""
+        return runfolder.read_config(self.folder) if (self.folder / runfolder.CONFIG).is_file() else None
+
+    @property
+    def spec(self) -> models.BackboneSpec:
+        """Backbone, and how images are prepared for it."""
+        return self._classifier.spec
+
+    def list_inputs(self, paths: Sequence[str], images: str | None = None) -> tuple[tuple[str, ...], Inputs]:
+        """Find samples to predict, as `spml.data.list_inputs` does, and prepare them for the backbone.
+
+        Raises:
+            InputError: A path is missing or nothing is found.
+        """
+        spec = self.spec
+        config = DataConfig(images=images)
+        return list_inputs(paths, config, size=spec.size, interpolation=spec.interpolation)
+
+    def stream(self, inputs: Inputs, engine: Engine, start: int = 0) -> Iterator[Batch]:
+        """Compute logits batch by batch, and look up the features of a frozen backbone.
+
+        Args:
+            inputs: Samples. Image files need not have been checked.
+            engine: Settings of prediction.
+            start: First sample, a multiple of the batch size.
+
+        Raises:
+            InputError: The samples have another kind or width than the model takes, or a setting is wrong.
+        """
+        engine.check()
+        check_kind(self.folder, self._classifier, inputs)
+        console = engine.console or Console(silent=True)
+        fabric = make_fabric(engine.device)
+        model = self._classifier.to(fabric.device)
+        with ExitStack() as stack:
+            kept = find_features(self.folder, self.config, model.backbone, inputs, engine.cache, console.line)
+            if kept:
+                stack.enter_context(kept.store)
+            advance = stack.enter_context(console.progress(len(inputs), "predicting"))
+            advance(start)
+            done = start
+            for batch in predict_batches(model, inputs, fabric, engine, start=start, kept=kept):
+                advance(batch.end - done)
+                done = batch.end
+                yield batch
+
+    def labelled(self, ids: Sequence[str], batch: Batch, decision: Decision) -> Predictions:
+        """Predictions of a batch of `stream`; `ids` are the names of all samples."""
+        return Predictions(
+            tuple(ids[row] for row in batch.rows.tolist()),
+            self.classes,
+            self.probabilities(batch.logits),
+            self._labels(batch.logits, decision),
+            probabilities=self.calibrated(batch.logits),
+        )
+
+    def notes(self, ids: tuple[str, ...], skipped: dict[int, str]) -> tuple[str, ...]:
+        """Remarks on images that were left out, and on classes that are never predicted.
+
+        Raises:
+            InputError: All images were left out.
+        """
+        never = ", ".join(self.card.get("without_positives", ()))
+        unseen = (f"Never predicted, because no training sample had it: {never}.",) if never else ()
+        return (*note_unreadable(ids, skipped), *unseen)
+
+    def decision(
+        self,
+        *,
+        mean_labels: float | None = None,
+        threshold: float | None = None,
+        top_k: int = 0,
+        top1_fallback: bool = False,
+        thresholds: str | Path | float | None = None,
+    ) -> Decision:
+        """How logits become labels; by default, by the threshold of each class in `thresholds`.
+
+        Args:
+            mean_labels: Mean labels per sample K: cut where the model predicted K labels per validation
+                sample on average, at one threshold for all classes.
+            threshold: Cut at this score, on the scale of `Predictions.scores`.
+            top_k: Largest number of labels of a sample. Alone, exactly the `top_k` highest scores are
+                predicted.
+            top1_fallback: Predict the label with the highest score where no other is predicted.
+            thresholds: File of thresholds, in place of the run's own; `global` for one threshold for all
+                classes, at the K of training; or a number, which means the same as `threshold`.
+
+        Raises:
+            InputError: Two of `mean_labels`, `threshold` and `thresholds` are given, a value is out of its
+                domain, or the file of thresholds does not suit.
+        """
+        cut = choose_cut(
+            self,
+            mean_labels=mean_labels,
+            threshold=threshold,
+            thresholds=thresholds,
+            top_k=top_k,
+        )
+        unseen = set(self.card.get("without_positives", ()))
+        never = tuple(column for column, name in enumerate(self.classes) if name in unseen)
+        return Decision(cut, top_k, top1_fallback, never)
+
+    @property
+    def log_probabilities(self) -> bool:
+        """Whether logits are logarithms of probabilities that sum to 1 over the classes."""
+        return bool(self._classifier.top.scores == models.LOG_SOFTMAX)
+
+    def columns(self, path: str, classes: tuple[str, ...]) -> npt.NDArray[np.int64]:
+        """Column of the model for each class of a data set.
+
+        Raises:
+            InputError: The model does not know a class.
+        """
+        position = {name: column for column, name in enumerate(self.classes)}
+        for name in classes:
+            if name not in position:
+                raise InputError(
+                    f"{path}: has the class {name!r}, which the model in {self.folder} does not know. "
+                    f"{nearest(name, position)}"
+                )
+        return np.asarray([position[name] for name in classes], np.int64)
+
+    def logits(self, samples: Samples, engine: Engine) -> npt.NDArray[np.float32]:
+        """Compute the logits (N, C) of samples.
+
+        Raises:
+            InputError: The samples have another kind or width than the model takes, or a setting is wrong.
+        """
+        parts = []
+        for batch in self.stream(samples.inputs, engine):
+            for row, reason in batch.unreadable.items():
+                raise SpmlError(
+                    f"{samples.ids[row]}: {reason}. It could be read when the data was opened; do not change "
+                    "the data during a run."
+                )
+            parts.append(batch.logits)
+        return np.concatenate(parts)
+
+    def probabilities(self, logits: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+        """Turn what `logits` returned into scores, float32 in [0, 1], as `Predictions` describes them."""
+        return models.probabilities(logits, self._classifier.top.scores)
+
+    @cached_property
+    def calibration(self) -> Calibration | None:
+        """Map from logits to probabilities, in thresholds.json; None where K is not known.
+
+        Raises:
+            InputError: The file is damaged, or of another model.
+        """
+        if not (self.folder / runfolder.THRESHOLDS).is_file() or self.thresholds is None:
+            return None
+        return self.thresholds.calibrated
+
+    def calibrated(self, logits: npt.NDArray[np.float32]) -> npt.NDArray[np.float32] | None:
+        """Calibrated probabilities of logits of any shape; None where K is not known."""
+        return None if self.calibration is None else self.calibration(logits).astype(np.float32)
+
+    def _labels(self, logits: npt.NDArray[np.float32], decision: Decision) -> list[list[str]]:
+        order = np.argsort(-logits, axis=1, kind="stable")
+        chosen = np.take_along_axis(decision(logits), order, axis=1)
+        return [[self.classes[c] for c in ranked[marks]] for ranked, marks in zip(order, chosen, strict=True)]

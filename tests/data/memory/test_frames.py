@@ -1,0 +1,192 @@
+"""DataFrames: a table of image files as in a CSV file, or columns of features."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from spml.config import DataConfig
+from spml.data import read_memory
+from spml.data.readers import read
+from spml.errors import InputError
+
+pandas = pytest.importorskip("pandas", reason="pandas is not installed")
+
+ROWS = {"file": ["b.png", "a.png", "c.png", "a.png"], "label": ["dog", "cat", "cat", "dog"]}
+
+
+@pytest.fixture(params=["pandas", "polars"])
+def frame(request):
+    """Makes a DataFrame of one of the libraries."""
+    library = pytest.importorskip(request.param, reason=f"{request.param} is not installed")
+    return library.DataFrame
+
+
+@pytest.fixture
+def photos(picture, tmp_path, monkeypatch):
+    """Working folder with three images."""
+    for name in "abc":
+        picture(f"{name}.png")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def same(records, expected):
+    """Whether two records hold the same samples and labels."""
+    return (records.ids, records.classes, records.labels, records.split) == (
+        expected.ids, expected.classes, expected.labels, expected.split,
+    ) and [*map(Path.resolve, records.inputs)] == [*map(Path.resolve, expected.inputs)]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("columns", "settings"),
+    [
+        (ROWS, {}),
+        ({**ROWS, "split": ["train", "train", "val", "train"]}, {}),
+        ({**ROWS, "split": ["train", "train", "val", "train"]}, {"split": "ignore"}),
+        ({"image_path": ROWS["file"], "category": ROWS["label"], "size": [1, 2, 3, 4]}, {}),
+        (
+            {"place": ROWS["file"], "what": ROWS["label"]},
+            {"file_column": "place", "label_column": "what"},
+        ),
+        ({"file": ROWS["file"][:3], "labels": ["dog;cat", "cat", None]}, {}),
+        ({"file": ROWS["file"][:3], "dog": [1, 0, None], "cat": [0, 1, 1]}, {}),
+        ({"file": ["a", "b", "c"], "label": ["dog", "cat", "dog"]}, {"unlisted": "negative"}),
+    ],
+)
+def test_a_table_of_files_is_read_as_the_same_csv_file(frame, photos, columns, settings):
+    pandas.DataFrame(columns).to_csv("table.csv", index=False)
+    expected = read(DataConfig(path="table.csv", **settings))
+    assert same(read_memory(frame(columns), None, DataConfig(**settings)), expected)
+
+
+def test_lists_of_labels_are_lists(frame, photos):
+    records = read_memory(
+        frame({"file": ["a.png", "b.png"], "labels": [["cat", "dog"], ["dog"]]}), None, DataConfig()
+    )
+    assert records.labels.to_names(records.classes) == [["cat", "dog"], ["dog"]]
+
+
+def test_files_may_lie_anywhere(frame, photos, monkeypatch):
+    expected = read_memory(frame(ROWS), None, DataConfig())
+    absolute = {**ROWS, "file": [str(photos / name) for name in ROWS["file"]]}
+    assert same(read_memory(frame(absolute), None, DataConfig()), expected)
+    mixed = {**ROWS, "file": ["b.png", *absolute["file"][1:]]}
+    (photos / "inner").mkdir()
+    monkeypatch.chdir(photos / "inner")
+    assert read_memory(frame(ROWS), None, DataConfig(images=str(photos))).ids == expected.ids
+    monkeypatch.chdir(photos / "inner")
+    with pytest.raises(InputError, match=r"^data in memory: row 0 \(counted from 0\): there is no file"):
+        read_memory(frame(mixed), None, DataConfig())
+    records = read_memory(frame(absolute), None, DataConfig())
+    assert records.ids == tuple(str(photos / name) for name in expected.ids)
+    assert records.inputs == tuple(map(Path, records.ids))
+
+
+def test_features_have_the_names_of_their_columns_and_rows(frame):
+    columns = {"a": [1, 2, 3], "b": [0.5, 1.5, 2.5], "c": [True, False, True], "kind": ["x", "y", "x"]}
+    records = read_memory(frame(columns), "kind", DataConfig())
+    assert records.feature_names == ("a", "b", "c")
+    assert records.inputs.fetch([0, 1, 2]).tolist() == [[1, 0.5, 1], [2, 1.5, 0], [3, 2.5, 1]]
+    assert (records.classes, records.labels.index.tolist()) == (("x", "y"), [0, 1, 0])
+    assert records.ids == ("0", "1", "2")
+
+
+def test_the_index_of_pandas_names_the_samples():
+    table = pandas.DataFrame({"a": [1.0, 2.0]}, index=["first", "second"])
+    assert read_memory(table, [0, 1], DataConfig()).ids == ("first", "second")
+    labels = pandas.Series(["x", "y"], index=table.index)
+    assert read_memory(table, labels, DataConfig()).labels.index.tolist() == [0, 1]
+
+
+_OTHERS = (
+    "The columns of a DataFrame are features, unless it names image files and holds their labels (without "
+    "y). Leave this column out; or pass paths alone, such as X['file']."
+)
+
+
+@pytest.mark.parametrize(
+    ("columns", "y", "settings", "message"),
+    [
+        (
+            {"file": ["a.png"], "what": ["dog"]}, None, {},
+            "data in memory: there is no column `label` or `labels`, and no other column holds 1, 0, -1, "
+            "true, false, yes, no or blank; found: file, what. Expected the columns `file` and `label`, "
+            "or `file` and `labels`, or `file` and one column per class, and optionally `split`.",
+        ),
+        (
+            {"file": ["a.png"], "label": ["dog"]}, None, {"label_column": "lable"},
+            "data in memory: --data.label_column lable: no column has this name; found: file, label. Did "
+            "you mean label?",
+        ),
+        ({"a": [1.0]}, "b", {}, "y: there is no column 'b'. Known: a."),
+    ],
+)  # fmt: skip
+def test_every_mistake_in_a_table_has_one_sentence(frame, photos, columns, y, settings, message):
+    with pytest.raises(InputError) as error:
+        read_memory(frame(columns), y, DataConfig(**settings))
+    assert str(error.value) == message
+
+
+@pytest.mark.parametrize(
+    ("table", "y", "message"),
+    [
+        (
+            pandas.DataFrame({"a": [1.0, 2.0], "b": ["x", "y"]}, dtype=object).astype({"a": float}),
+            [0, 1],
+            f"X: the column 'b' holds object, not numbers. {_OTHERS}",
+        ),
+        (
+            pandas.DataFrame({"a": [1.0, 2.0]}, index=[3, 3]),
+            [0, 1],
+            "X: its index has '3' 2 times, but names of samples must be distinct: call "
+            "X.reset_index(drop=True).",
+        ),
+        (
+            pandas.DataFrame({"a": [1.0, 2.0]}, index=[0, 1]),
+            pandas.Series([0, 1], index=[1, 0]),
+            "ambiguous: X and y have different indexes. Pass y.loc[X.index], or y.to_numpy() if their rows "
+            "are in the same order.",
+        ),
+        (
+            pandas.DataFrame({"a": [1.0, 2.0]}),
+            pandas.DataFrame({"x": ["1", "0"]}, dtype=object),
+            "y: the column 'x' holds object, not numbers. It must have one column of numbers for each class.",
+        ),
+        (
+            pandas.DataFrame({"a": [1.0, None]}),
+            ["x", None],
+            "y[1] is None, but every sample needs a label. Leave out samples without one, or give a list of "
+            "labels for each sample, which may be empty.",
+        ),
+    ],
+)
+def test_every_mistake_in_features_of_pandas_has_one_sentence(table, y, message):
+    with pytest.raises(InputError) as error:
+        read_memory(table, y, DataConfig())
+    assert str(error.value) == message
+
+
+def test_a_missing_feature_is_not_a_number():
+    table = pandas.DataFrame({"a": pandas.array([1, None], "Int64"), "b": [1.5, 2.5]})
+    matrix = read_memory(table, [0, 1], DataConfig()).inputs.fetch([0, 1]).numpy()
+    assert np.isnan(matrix).tolist() == [[False, False], [True, False]]
+
+
+@pytest.mark.long
+def test_no_library_of_tables_is_imported_to_recognise_one():
+    code = (
+        "import sys, numpy as np\n"
+        "from spml.config import DataConfig\n"
+        "from spml.data import read_memory\n"
+        "before = set(sys.modules)\n"
+        "read_memory(np.eye(3), ['a', 'b', 'a'], DataConfig())\n"
+        "new = {name.partition('.')[0] for name in set(sys.modules) - before}\n"
+        "print(sorted(new & {'pandas', 'polars', 'pyarrow', 'scipy'}))\n"
+    )
+    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert printed == "[]\n"

@@ -1,0 +1,166 @@
+"""Every way to state labels in memory, and every mistake in them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from scipy.sparse import csr_matrix
+
+from spml.data.memory.labels import understand_labels
+from spml.errors import InputError
+
+NAN = float("nan")
+ABC = ("a", "b", "c")
+FULL = np.array([[1, 0, 0], [0, 1, 1]])
+
+
+def understood(y, classes=None, known=(), unlisted="unknown"):
+    """Classes and the {-1, 0, +1} matrix."""
+    found = understand_labels(y, classes, known, unlisted, "memory")
+    return found.classes, found.observed.to_ternary().tolist()
+
+
+ONE_EACH = [[0, 1, 0], [1, 0, 0]]
+SOME = [[1, 0, 1], [0, 0, 0]]
+MATRIX = [[1, 0, 0], [0, 1, 1]]
+
+
+@pytest.mark.parametrize(
+    ("y", "classes", "expected"),
+    [
+        (["b", "a"], ABC, (ABC, ONE_EACH)),
+        (np.array(["b", "a"]), ABC, (ABC, ONE_EACH)),
+        (["b", "a"], None, (("a", "b"), [[0, 1], [1, 0]])),
+        ([1, 0], ABC, (ABC, ONE_EACH)),
+        (np.array([1, 0], np.uint8), ABC, (ABC, ONE_EACH)),
+        (torch.tensor([1, 0]), ABC, (ABC, ONE_EACH)),
+        ([torch.tensor(1), np.int64(0)], ABC, (ABC, ONE_EACH)),
+        ([1, 0], None, (("0", "1"), [[0, 1], [1, 0]])),
+        ([["c", "a"], []], ABC, (ABC, SOME)),
+        ([{"c", "a"}, ()], ABC, (ABC, SOME)),
+        ([[2, 0], []], ABC, (ABC, SOME)),
+        ([[2], [0]], None, (("0", "1", "2"), [[0, 0, 1], [1, 0, 0]])),
+        (FULL, ABC, (ABC, MATRIX)),
+        (FULL.astype(bool), None, (("0", "1", "2"), MATRIX)),
+        (torch.tensor(FULL).bfloat16(), ABC, (ABC, MATRIX)),
+        ([FULL[0], FULL[1]], ABC, (ABC, MATRIX)),
+        (csr_matrix(FULL), ABC, (ABC, MATRIX)),
+        (csr_matrix(FULL).tocsc(), ABC, (ABC, MATRIX)),
+        (np.array([[1, -1, 0], [0, 1, 1]]), ABC, (ABC, [[1, -1, 0], [0, 1, 1]])),
+        (np.array([[1, 0, NAN], [NAN, 1, 1]]), ABC, (ABC, [[1, -1, 0], [0, 1, 1]])),
+    ],
+)
+def test_every_kind_of_labels(y, classes, expected):
+    assert understood(y, classes) == expected
+
+
+def test_zero_follows_unlisted_and_names_as_well():
+    assert understood(FULL, ABC, unlisted="negative")[1] == [[1, -1, -1], [-1, 1, 1]]
+    assert understood(["b", "a"], ABC, unlisted="negative")[1] == [[-1, 1, -1], [1, -1, -1]]
+    assert understood([1, 0], ABC, unlisted="negative")[1] == [[-1, 1, -1], [1, -1, -1]]
+    assert understood([[2, 0], []], ABC, unlisted="negative")[1] == [[1, -1, 1], [-1, -1, -1]]
+
+
+def test_indices_and_columns_are_those_of_a_known_run_but_names_speak_for_themselves():
+    assert understood([1, 0], known=ABC) == (ABC, ONE_EACH)
+    assert understood([[2, 0], []], known=ABC) == (ABC, SOME)
+    assert understood(FULL, known=ABC) == (ABC, MATRIX)
+    assert understood(["b", "a"], known=ABC)[0] == ("a", "b")
+    assert understood([1, 0], classes=["x", "y"], known=ABC)[0] == ("x", "y")
+
+
+def test_labels_of_pandas():
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed")
+    assert understood(pandas.Series(["b", "a"], dtype="category"), ABC) == (ABC, ONE_EACH)
+    assert understood(pandas.Series([1, 0], dtype="Int64"), ABC) == (ABC, ONE_EACH)
+    assert understood(pandas.Index(["b", "a"]), ABC) == (ABC, ONE_EACH)
+    assert understood(pandas.DataFrame(FULL, columns=list("xyz"))) == (("x", "y", "z"), MATRIX)
+    with_missing = pandas.DataFrame({"x": pandas.array([1, None], "Int64"), "y": [0, 1]})
+    assert understood(with_missing) == (("x", "y"), [[1, -1], [0, 1]])
+
+
+def test_labels_of_polars():
+    polars = pytest.importorskip("polars", reason="polars is not installed")
+    assert understood(polars.Series(["b", "a"]), ABC) == (ABC, ONE_EACH)
+    assert understood(polars.DataFrame({"x": [1, None], "y": [0, 1]})) == (("x", "y"), [[1, -1], [0, 1]])
+
+
+_EXPECTED = (
+    "expected class names, class indices, a list of names or of indices for each sample, or a matrix (N, C) "
+    "of {0, 1}, {-1, 0, 1} or {0, 1, NaN} as a NumPy array, torch tensor, SciPy matrix or DataFrame."
+)
+_NEEDS_A_LABEL = (
+    "but every sample needs a label. Leave out samples without one, or give a list of labels for each "
+    "sample, which may be empty."
+)
+_AS_A_MATRIX = (
+    "as if it were the row of a matrix: lists hold the indices of the labels of a sample. Pass a matrix as "
+    "an array: numpy.array(y)."
+)
+
+
+@pytest.mark.parametrize(
+    ("y", "classes", "message"),
+    [
+        ({"a": 1}, None, f"y is a value of the type dict; {_EXPECTED}"),
+        (5, None, f"y is 5; {_EXPECTED}"),
+        ([], None, f"y is empty; {_EXPECTED}"),
+        (["a", None], None, f"y[1] is None, {_NEEDS_A_LABEL}"),
+        ([1, NAN], None, f"y[1] is nan, {_NEEDS_A_LABEL}"),
+        ([None, "a"], None, f"y[0] is None, {_NEEDS_A_LABEL}"),
+        (["a", 1], None, "y[1] is 1, but y[0] is a class name: labels are all names or all indices."),
+        ([1, "a"], None, "y[1] is 'a', but y[0] is a class index: labels are all names or all indices."),
+        ([0.5, 1.0], None, f"y[0] is 0.5; {_EXPECTED}"),
+        ([True, False], None, f"y[0] is True; {_EXPECTED}"),
+        (["a", "dgo"], ["a", "dog"], "y[1]: 'dgo' is not one of the 2 classes. Did you mean dog?"),
+        (["a", " "], None, "y[1]: the class name ' ' is empty or too long. Correct it."),
+        (["a", "b"], ["a", "a"], "classes[1]: 'a' occurs twice: give distinct names as text."),
+        ([0, 1], ["a", 1], "classes[1]: 1 is not text: give distinct names as text."),
+        (
+            [0, 3],
+            ABC,
+            "memory: Y: row 1: class index 3 is outside 0 ... 2 (rows and columns counted from 0). Class "
+            "indices are integers, and the first class is 0: subtract 1 if yours begin with 1.",
+        ),
+        ([[0], [3]], ABC, "y[1]: class index 3 is outside 0 ... 2."),
+        ([[0], 1], ABC, "y[1] is 1, but y[0] is a list: give a list of labels for each sample."),
+        ([["a"], [None]], None, "y[1] holds None; expected class names or class indices."),
+        (
+            [["a"], [1]],
+            None,
+            "y[1] holds 1, but others hold 'a': labels are all names or all indices.",
+        ),
+        ([[], []], None, "y: no sample has a label. At least some must have one."),
+        ([[1, 0, 0], [0, 1, 1]], None, f"y: y[0] repeats a class index, {_AS_A_MATRIX}"),
+        ([[1, 0], [0, 1]], None, f"y: every list has an index of each class, {_AS_A_MATRIX}"),
+        (
+            FULL,
+            ["a", "b"],
+            "memory: Y has 3 columns; expected 2, one per class name.",
+        ),
+        (
+            np.array([[1, 0], [0, 5]]),
+            None,
+            "memory: Y: row 1, column 1: a multi-hot matrix may hold only 0, 1, got 5 (rows and columns "
+            "counted from 0). Labels are {0, 1}, {-1, 0, 1} with 0 for unknown, or {0, 1, NaN} with NaN "
+            "for unknown.",
+        ),
+        (
+            np.array([["a", "b"], ["b", "a"]]),
+            None,
+            "memory: Y must hold numbers, one row per sample; got <U1 (2, 2). Expected a matrix with a "
+            "column per class, or indices of the class names in `classes`.",
+        ),
+        (
+            [np.array([1, 0]), np.array([1, 0, 0])],
+            None,
+            "y[1] is a value of the type ndarray, shape (3,), dtype int64, but y[0] is a value of the type "
+            "ndarray, shape (2,), dtype int64: the rows of a matrix need the same length.",
+        ),
+    ],
+)  # fmt: skip
+def test_every_mistake_has_one_sentence(y, classes, message):
+    with pytest.raises(InputError) as error:
+        understood(y, classes)
+    assert str(error.value) == message

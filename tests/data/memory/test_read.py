@@ -1,0 +1,130 @@
+"""Samples and labels together."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from scipy.sparse import csr_matrix
+from torch.utils.data import Dataset, TensorDataset
+
+from spml.config import DataConfig
+from spml.data import MEMORY, read_memory, start_opening
+from spml.data.readers import read
+from spml.errors import InputError
+
+X = np.arange(12, dtype=np.float32).reshape(6, 2)
+PIXELS = np.zeros((4, 4, 3), np.uint8)
+
+
+class Labelled(Dataset):
+    """Images and labels, both of any kind."""
+
+    def __init__(self, *items):
+        self.items = items
+
+    def __len__(self):
+        return len(self.items)
+
+    def __getitem__(self, row):
+        return self.items[row]
+
+
+class Named(Labelled):
+    """A data set as those of torchvision."""
+
+    classes = ["cat", "dog"]  # noqa: RUF012
+
+
+class WithoutLength(Dataset):
+    """Samples whose number is not known."""
+
+    def __getitem__(self, row):
+        return PIXELS, 0
+
+
+@pytest.mark.parametrize(
+    ("samples", "classes", "expected"),
+    [
+        (Labelled((PIXELS, 1), (PIXELS, 0)), None, ("0", "1")),
+        (Labelled((PIXELS, torch.tensor(1)), (PIXELS, np.int64(0))), None, ("0", "1")),
+        (Labelled((PIXELS, "y"), [PIXELS, "x"]), None, ("x", "y")),
+        (Labelled((PIXELS, torch.tensor([0, 1])), (PIXELS, torch.tensor([1, 0]))), None, ("0", "1")),
+        (Named((PIXELS, 1), (PIXELS, 0)), None, ("cat", "dog")),
+        (Named((PIXELS, 1), (PIXELS, 0)), ["x", "y"], ("x", "y")),
+        (Named((PIXELS, "y"), (PIXELS, "x")), None, ("x", "y")),
+        (TensorDataset(torch.tensor(X[:2]), torch.tensor([1, 0])), None, ("0", "1")),
+    ],
+)
+def test_a_data_set_of_pytorch_has_its_labels_inside(samples, classes, expected):
+    records = read_memory(samples, None, DataConfig(), classes=classes)
+    assert records.classes == expected
+    assert records.labels.to_multi_hot().tolist() == [[0, 1], [1, 0]]
+
+
+def test_a_data_set_may_be_given_labels():
+    data = Labelled(PIXELS, PIXELS)
+    assert read_memory(data, ["a", "b"], DataConfig()).labels.index.tolist() == [0, 1]
+
+
+def test_records_in_memory_are_opened_like_those_of_a_file(tmp_path):
+    y = np.array(["a", "b", "a", "b", "a", "b"])
+    np.savez(tmp_path / "x.npz", X=X, Y=np.array([0, 1, 0, 1, 0, 1]), classes=np.array(["a", "b"]))
+    settings = {"val_share": 0.5, "sample_rows": 5}
+    expected = start_opening(DataConfig(path=str(tmp_path / "x.npz"), **settings)).finish()
+    config = DataConfig(path=MEMORY, **settings)
+    data = start_opening(config, records=read_memory(X, y, config)).finish()
+    assert data.fingerprint() == expected.fingerprint()
+    assert [samples.ids for samples in data.splits.values()] == [
+        samples.ids for samples in expected.splits.values()
+    ]
+
+
+def test_the_users_data_is_not_changed():
+    matrix = csr_matrix((np.ones(3, np.float32), [1, 0, 1], [0, 2, 3, 3]), shape=(3, 2))
+    indices = matrix.indices.copy()
+    read_memory(matrix, [0, 1, 0], DataConfig())
+    assert matrix.indices.tolist() == indices.tolist()
+
+
+@pytest.mark.parametrize(
+    ("samples", "labels", "message"),
+    [
+        (X, [0, 1], "X has 6 samples, but y has 2 labels."),
+        (X[:1], np.eye(3), "X has 1 sample, but y has 3 labels."),
+        (
+            Labelled((PIXELS, 1), PIXELS), None,
+            "X[1]: the data set gives a value of the type ndarray, shape (4, 4, 3), dtype uint8 instead of "
+            "(image, label). Pass the labels as y, or correct it.",
+        ),
+        (Named(), None, "X is empty; expected a path; features (N, D) as a NumPy array, torch tensor, SciPy "
+         "matrix or DataFrame; a list of paths, PIL images or uint8 arrays (H, W, 3); or a torch Dataset of "
+         "(image, label)."),
+        (WithoutLength(), None, "X is a value of the type WithoutLength without a length: give its class a "
+         "method __len__."),
+        (Labelled((PIXELS, 1), (PIXELS, None)), None,
+         "y[1] is None, but every sample needs a label. Leave out samples without one, or give a list of "
+         "labels for each sample, which may be empty."),
+    ],
+)  # fmt: skip
+def test_samples_and_labels_that_do_not_go_together(samples, labels, message):
+    with pytest.raises(InputError) as error:
+        read_memory(samples, labels, DataConfig())
+    assert str(error.value) == message
+
+
+def test_classes_of_a_table_of_files_are_its_names():
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed")
+    table = pandas.DataFrame({"file": ["a.png"], "label": ["x"]})
+    with pytest.raises(InputError) as error:
+        read_memory(table, None, DataConfig(), classes=["x"])
+    assert str(error.value) == (
+        "classes has no effect on a DataFrame of image files, whose labels are names: leave it out."
+    )
+
+
+def test_no_path_is_read_for_data_in_memory(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / MEMORY).mkdir()
+    with pytest.raises(InputError, match=r"^data in memory: it was passed to spml\.train in Python"):
+        read(DataConfig(path=MEMORY))

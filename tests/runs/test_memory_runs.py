@@ -1,0 +1,382 @@
+"""Runs on data in memory: the same models, results and messages as on the same data in files."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from scipy.sparse import csr_matrix
+from torch.utils.data import Dataset
+
+import spml
+from spml.cli.main import main
+from spml.config import from_dict, read_yaml
+from spml.engine import Interrupted
+from spml.engine.loop import Trainer
+from spml.engine.resume import save_training
+from spml.errors import InputError
+from spml.runs.resolve import run_folder
+from tests.faults.test_kill import make_photos
+from tests.runs.test_closed_form_runs import make_features
+
+CLASSES = ["a", "b", "c", "d"]
+QUICK = {"head": "ridge", "quiet": True, "threads": 1}
+IMAGES = {
+    "backbone": "small_cnn",
+    "method": "an",
+    "epochs": 1,
+    "batch_size": 8,
+    "threads": 1,
+    "quiet": True,
+    "data": {"size": 16, "workers": 0},
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("memory")
+
+
+@pytest.fixture(scope="module")
+def arrays(folder):
+    """Features (300, 10) and labels {0, 1} (300, 4)."""
+    with np.load(make_features(folder / "with_split.npz")) as file:
+        return file["X"], file["Y"]
+
+
+@pytest.fixture(scope="module")
+def from_file(folder, arrays):
+    """Run on the same arrays in a file."""
+    np.savez(folder / "x.npz", X=arrays[0], Y=arrays[1], classes=np.array(CLASSES))
+    return spml.train(folder / "x.npz", output=folder / "from_file", **QUICK)
+
+
+@pytest.fixture(scope="module")
+def run(folder, arrays):
+    """Run on the arrays in memory."""
+    return spml.train(*arrays, classes=CLASSES, output=folder / "run", **QUICK)
+
+
+def names(matrix):
+    return [[CLASSES[k] for k in np.flatnonzero(row)] for row in matrix]
+
+
+def kinds(x, y):
+    """The same data in several forms, as arguments of `train`."""
+    named = {"classes": CLASSES}
+    yield (torch.tensor(x), torch.tensor(y)), named
+    yield (csr_matrix(x), csr_matrix(y)), named
+    yield (x.tolist(), names(y)), {}
+    yield (x, [np.flatnonzero(row).tolist() for row in y]), named
+    yield (x, np.where(y, 1.0, 0.0)), named
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed")
+    yield (pandas.DataFrame(x), pandas.DataFrame(y, columns=CLASSES)), {}
+
+
+# -- the same model ----------------------------------------------------------------------------------------
+
+
+def test_arrays_give_the_model_of_the_file_to_the_bit(run, from_file):
+    assert run.weights_sha256 == from_file.weights_sha256
+    assert run.summary["data"]["fingerprint"] == from_file.summary["data"]["fingerprint"]
+    assert run.summary["data"]["samples"] == {"train": 240, "val": 60}
+    config, expected = (read_yaml(each.folder / "config.yaml") for each in (run, from_file))
+    assert (config.data.path, config.data.workers) == ("data in memory", 0)
+    config.data.path, config.output = expected.data.path, expected.output
+    assert config == expected
+    assert run.summary["data"]["name"] == "memory"
+
+
+@pytest.mark.long
+def test_every_kind_of_features_gives_the_same_model(folder, arrays, from_file):
+    for data, more in kinds(*arrays):
+        again = spml.train(*data, **more, output=folder / "kind", overwrite=True, **QUICK)
+        assert again.weights_sha256 == from_file.weights_sha256, more
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("unlisted", ["unknown", "negative"])
+def test_a_network_that_is_trained_on_arrays_is_that_of_the_file_to_the_bit(folder, arrays, unlisted):
+    settings = {"method": "gr", "epochs": 2, "threads": 1, "quiet": True, "overwrite": True}
+    settings["data"] = {"unlisted": unlisted, "test_share": 0.2}
+    np.savez(folder / "g.npz", X=arrays[0], Y=arrays[1], classes=np.array(CLASSES))
+    first = spml.train(folder / "g.npz", output=folder / "g1", **settings)
+    second = spml.train(*arrays, classes=CLASSES, output=folder / "g2", **settings)
+    assert first.weights_sha256 == second.weights_sha256
+    assert first.summary["test"] == second.summary["test"]
+
+
+class Photos(Dataset):
+    """Images and the indices of their classes."""
+
+    classes = ["blue", "green", "red"]  # noqa: RUF012 (as in torchvision)
+
+    def __init__(self, paths):
+        self.paths = paths
+
+    def __len__(self):
+        return len(self.paths)
+
+    def __getitem__(self, row):
+        path = self.paths[row]
+        return Image.open(path), self.classes.index(path.parent.name)
+
+
+@pytest.fixture(scope="module")
+def photos(folder):
+    """Paths of images, whose classes are the names of their folders."""
+    return sorted(make_photos(folder / "photos", per_class=8).glob("*/*.png"))
+
+
+@pytest.fixture(scope="module")
+def on_photos(folder, photos):
+    """Run on a CSV file."""
+    rows = [f"{path.relative_to(folder)},{path.parent.name}" for path in photos]
+    (folder / "photos.csv").write_text("file,label\n" + "\n".join(rows))
+    return spml.train(folder / "photos.csv", output=folder / "on_photos", **IMAGES)
+
+
+def test_paths_give_the_model_of_the_csv_file_to_the_bit(folder, photos, on_photos):
+    y = [path.parent.name for path in photos]
+    run = spml.train(photos, y, output=folder / "paths", **IMAGES)
+    assert run.weights_sha256 == on_photos.weights_sha256
+    assert run.summary["data"]["fingerprint"] == on_photos.summary["data"]["fingerprint"]
+
+
+@pytest.mark.long
+def test_images_give_the_model_of_their_files_to_the_bit(folder, photos, on_photos):
+    run = spml.train(Photos(photos), output=folder / "images", **IMAGES)
+    assert run.weights_sha256 == on_photos.weights_sha256
+    assert run.classes == ("blue", "green", "red")
+
+
+@pytest.mark.long
+def test_every_kind_of_images_gives_the_same_model(folder, photos, on_photos):
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed")
+    y = [path.parent.name for path in photos]
+    arrays = [np.asarray(Image.open(path)) for path in photos]
+    table = pandas.DataFrame({"file": [str(path) for path in photos], "label": y})
+    for data in (
+        ([Image.open(path) for path in photos], y),
+        (arrays, y),
+        (np.stack(arrays), y),
+        (torch.tensor(np.stack(arrays)).permute(0, 3, 1, 2), y),
+        (table,),
+    ):
+        run = spml.train(*data, output=folder / "kind_of_images", overwrite=True, **IMAGES)
+        assert run.weights_sha256 == on_photos.weights_sha256, type(data[0])
+
+
+# -- going on ----------------------------------------------------------------------------------------------
+
+
+def test_a_finished_run_is_resumed_with_the_same_data_only(run, arrays):
+    x, y = arrays
+    (run.folder / "summary.json").write_text("{", encoding="utf-8")  # is written again
+    again = spml.train(x.copy(), y, classes=CLASSES, output=run.folder, resume=True, **QUICK)
+    assert again.weights_sha256 == run.weights_sha256
+    assert again.summary["data"]["samples"] == {"train": 240, "val": 60}
+    changed = x.copy()
+    changed[7, 3] += 1
+    message = (
+        f"{run.folder}: can't be resumed, because the data changed since this run was started (its samples "
+        "or labels, or the run that it started from). Restore it, or start again with --overwrite."
+    )
+    for other in ((changed, y), (x, y[:, ::-1])):
+        with pytest.raises(InputError) as error:
+            spml.train(*other, classes=CLASSES, output=run.folder, resume=True, **QUICK)
+        assert str(error.value) == message
+
+
+@pytest.mark.long
+def test_a_stopped_run_goes_on_with_the_same_data_only(folder, arrays, monkeypatch):
+    settings = {"method": "an", "epochs": 2, "threads": 1, "quiet": True, "classes": CLASSES}
+    x, y = arrays
+    whole = spml.train(x, y, output=folder / "whole", **settings)
+    end = Trainer._end_epoch
+
+    def stop(self, metrics):
+        end(self, metrics)
+        save_training(self)
+        raise Interrupted("stopped")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Trainer, "_end_epoch", stop)
+        with pytest.raises(Interrupted):
+            spml.train(x, y, output=folder / "stopped", **settings)
+    with pytest.raises(InputError, match="can't be resumed, because the data changed since this run"):
+        spml.train(x + 1, y, output=folder / "stopped", resume=True, **settings)
+    continued = spml.train(x, y, output=folder / "stopped", resume=True, **settings)
+    assert continued.weights_sha256 == whole.weights_sha256
+    assert [entry["epoch"] for entry in continued.history] == [1, 2]
+
+
+@pytest.mark.long
+def test_what_needs_the_data_again_says_what_to_pass(run, capsys):
+    message = (
+        "data in memory: it was passed to spml.train in Python and is in no file. Name a file or folder that "
+        "holds it; or pass it again, in Python.\n"
+    )
+    for command in (
+        ["train", "--output", str(run.folder), "--resume"],
+        ["audit", str(run.folder), "--mean_labels", "2", "--output", str(run.folder.parent / "audit")],
+    ):
+        with pytest.raises(SystemExit) as stop:
+            main(command)
+        assert stop.value.code == 2
+        assert capsys.readouterr().err.endswith(message)
+    assert run.set_thresholds(mean_labels=1.5).mean_labels.value == 1.5
+
+
+# -- prediction and evaluation -----------------------------------------------------------------------------
+
+
+def test_features_in_memory_are_predicted_as_those_of_a_file(folder, run, arrays, from_file):
+    expected = run.predict(folder / "x.npz")
+    for samples in (arrays[0], torch.tensor(arrays[0]), csr_matrix(arrays[0]), list(arrays[0])):
+        found = run.predict(samples)
+        assert found.scores.tolist() == expected.scores.tolist()
+        assert found.ids == expected.ids
+        assert found.labels == expected.labels
+
+
+def test_images_in_memory_are_predicted_as_their_files(photos, on_photos):
+    expected = on_photos.predict(photos)
+    assert expected.ids == tuple(str(path) for path in photos)
+    images = [Image.open(path) for path in photos]
+    for samples in (Photos(photos), images, [np.asarray(image) for image in images]):
+        found = on_photos.predict(samples)
+        assert found.scores.tolist() == expected.scores.tolist()
+        assert found.ids == tuple(map(str, range(len(photos))))
+    assert on_photos.predict(path for path in photos).ids == expected.ids
+
+
+def test_a_damaged_image_among_good_ones_is_left_out_and_named(folder, photos, on_photos):
+    (folder / "cut.png").write_bytes(photos[0].read_bytes()[:3000])
+    images = [Image.open(photos[0]), Image.open(folder / "cut.png"), Image.open(photos[1])]
+    found = on_photos.predict(images)
+    assert found.ids == ("0", "2")
+    assert found.scores.tolist() == on_photos.predict(photos[:2]).scores.tolist()
+    assert re.fullmatch(r"Skipped 1 image: 1 \(damaged: image file is truncated.*\)\.", found.notes[0])
+    labels = [path.parent.name for path in photos]
+    with pytest.raises(
+        InputError, match=r"1 of 25 images can't be used, more than data\.max_unreadable = 0\.01"
+    ):
+        spml.train([*map(Image.open, photos), images[1]], [*labels, "red"], output=folder / "no", **IMAGES)
+    assert not (folder / "no").exists()
+
+
+def test_data_in_memory_is_evaluated_as_that_of_a_file(folder, run, arrays, recwarn):
+    x, y = arrays
+    expected = run.evaluate(folder / "x.npz", unlisted="negative")
+    for labels in (y, names(y), csr_matrix(y)):
+        found = run.evaluate(x, labels, unlisted="negative")
+        assert found["mAP"] == expected["mAP"]
+        assert (found["data"], found["samples"], found["warnings"]) == ("data in memory", 300, [])
+    observed = run.evaluate(x, np.argmax(y, 1))
+    assert observed["labels"] == "observed only"
+    both = spml.compare([run, folder / "from_file"], x, y, observed=False, unlisted="negative")
+    assert [each["mAP"] for each in both["runs"].values()] == [expected["mAP"]] * 2
+    assert run.set_thresholds(x, y, unlisted="negative").rows.count == 300
+
+
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        (
+            ["a", "bb"],
+            "data in memory: has the class 'bb', which the model in {run} does not know. Did you mean b? To "
+            "evaluate over the classes that both have, pass --unknown_classes leave_out.",
+        ),
+        (
+            [0, 4],
+            "data in memory: Y: row 1: class index 4 is outside 0 ... 3 (rows and columns counted from 0). "
+            "Class indices are integers, and the first class is 0: subtract 1 if yours begin with 1.",
+        ),
+        (np.eye(2), "data in memory: Y has 2 columns; expected 4, one per class name."),
+        (["a"], "X has 2 samples, but y has 1 label."),
+        (
+            None,
+            "y is missing: pass the labels of the samples. Only a torch Dataset of (image, label) and a "
+            "DataFrame of image files and labels hold them already. Labels are class names, class indices, a "
+            "list of names or of indices for each sample, or a matrix (N, C) of {{0, 1}}, {{-1, 0, 1}} or "
+            "{{0, 1, NaN}} as a NumPy array, torch tensor, SciPy matrix or DataFrame.",
+        ),
+    ],
+)
+def test_labels_that_do_not_suit_a_run(run, arrays, y, message):
+    with pytest.raises(InputError) as error:
+        run.evaluate(arrays[0][:2], y)
+    assert str(error.value) == message.format(run=run.folder)
+
+
+def test_samples_that_do_not_suit_a_run(run, on_photos, arrays, photos):
+    x = arrays[0]
+    for attempt, message in (
+        (lambda: run.predict(x[:, :3]),
+         f"the model in {run.folder} takes 10 features per sample, but the data has 3. Give features made in "
+         "the same way."),
+        (lambda: run.predict([Image.open(photos[0])]),
+         f"the model in {run.folder} takes features, but the data holds images."),
+        (lambda: on_photos.predict(x),
+         f"the model in {on_photos.folder} takes images, but the data holds features."),
+        (lambda: run.predict([]), "Nothing to predict: give images, folders of images or a .npz file."),
+        (lambda: run.predict(x[:0]),
+         "data in memory: X must hold numbers in shape (N, D), with at least one row and 1 to 10,000,000 "
+         "columns; got float32 (0, 10)."),
+        (lambda: run.predict(np.full((1, 10), np.nan)),
+         "data in memory: X holds nan at row 0, column 0 (counted from 0). Every feature must be a finite "
+         "float32 number: fill in or remove missing values."),
+        (lambda: run.evaluate(run.folder, ["a"]),
+         "y and classes belong to samples in memory, but the data is named by its path: leave them out, or "
+         "pass the samples themselves."),
+    ):  # fmt: skip
+        with pytest.raises(InputError) as error:
+            attempt()
+        assert str(error.value) == message
+
+
+# -- arguments ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.long
+def test_settings_have_the_names_of_the_command_line(folder, arrays):
+    run = spml.train(
+        *arrays, head="mlp", lr=0.02, model={"hidden": 8}, method="an", epochs=1, threads=1, quiet=True,
+        output=folder / "short",
+    )  # fmt: skip
+    config = read_yaml(run.folder / "config.yaml")
+    assert (config.model.head, config.model.hidden, config.optim.lr) == ("mlp", 8, 0.02)
+    assert run.classes == ("0", "1", "2", "3")
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"haed": "mlp"}, "unknown setting 'haed'. Did you mean head or threads or seed?"),
+        ({"class_names": CLASSES}, "unknown setting 'class_names'. Did you mean classes?"),
+        ({"head": "mpl"}, "model.head must be one of auto, linear, mlp, boosted_cam, gaussian, correlated, "
+         "ridge, lda, mean_difference, got 'mpl'. Did you mean mlp?"),
+        ({"head": "mlp", "model": {"head": "linear"}}, "model.head is stated twice"),
+        ({"data": "x.csv"}, "data must be settings by name (data={'val_share': 0.1}), got 'x.csv'"),
+    ],
+)  # fmt: skip
+def test_wrong_settings_are_refused_before_the_data_is_looked_at(settings, message):
+    with pytest.raises(InputError) as error:
+        spml.train({"not": "data"}, **settings)
+    assert str(error.value) == message
+
+
+def test_labels_and_settings_do_not_go_with_a_complete_configuration(folder):
+    for more in ({"y": ["a"]}, {"classes": ["a"]}, {"epochs": 3}):
+        with pytest.raises(InputError, match=r"^give either a Config or settings by name, not both"):
+            spml.train(from_dict({}), **more)
+
+
+def test_the_folder_of_a_run_has_a_short_name():
+    config = from_dict({"data": {"path": "data in memory"}, "model": {"head": "ridge"}})
+    assert run_folder(config) == Path("runs/memory-ridge")

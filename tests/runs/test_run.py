@@ -1,0 +1,153 @@
+"""What a run shows of itself in Python."""
+
+from __future__ import annotations
+
+import builtins
+import json
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+import spml
+from spml.data.images import ImageFiles
+from spml.errors import InputError
+from spml.runs.frames import history_frame
+from spml.runs.network import Transform
+from spml.runs.predict import Predictions
+from tests.helpers import write_image
+from tests.runs.test_closed_form_runs import make_features
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("run")
+    make_features(folder / "x.npz")
+    return spml.train(folder / "x.npz", head="ridge", threads=1, quiet=True, output=folder / "run")
+
+
+def test_the_network_gives_the_logits_of_predictions(run):
+    x = np.load(run.folder.parent / "x.npz")["X"]
+    assert isinstance(run.model, torch.nn.Module)
+    assert not run.model.training
+    with torch.no_grad():
+        logits = run.model(torch.from_numpy(x))
+    assert logits.shape == (300, 4)
+    np.testing.assert_allclose(torch.sigmoid(logits).numpy(), run.predict(x).scores, rtol=1e-6)
+    assert run.transform is None
+    assert run.weights_sha256 == json.loads((run.folder / "model.json").read_text())["weights_sha256"]
+
+
+def test_a_transform_prepares_an_image_as_prediction_does(tmp_path):
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    path = write_image(tmp_path / "a.jpg", (20, 10), exif=exif)
+    transform = Transform(8, "bicubic")
+    expected = ImageFiles([path], [""], size=8, interpolation="bicubic").fetch([0])[0]
+    pixels = transform(Image.open(path))
+    assert (pixels.dtype, pixels.shape) == (torch.uint8, (3, 8, 8))
+    assert torch.equal(pixels, expected)
+    assert repr(transform) == "Transform(size=8, interpolation='bicubic')"
+
+
+@pytest.mark.parametrize(
+    ("image", "message"),
+    [
+        (np.zeros((4, 4, 3)), "expected an image of Pillow, got ndarray: PIL.Image.fromarray(...)"),
+        (
+            Image.new("F", (4, 4)),
+            "the image can't be used: pixels of mode F, whose range is not known: save the image with 8 or "
+            "16 bits",
+        ),
+    ],
+)
+def test_a_transform_refuses_what_it_can_not_prepare(image, message):
+    with pytest.raises(InputError) as error:
+        Transform(8, "bicubic")(image)
+    assert str(error.value) == message
+
+
+def test_summary_and_history_are_those_of_the_folder(run):
+    assert run.summary == json.loads((run.folder / "summary.json").read_text())
+    lines = (run.folder / "metrics.jsonl").read_text().splitlines()
+    assert run.history == [json.loads(line) for line in lines]
+    assert len(run.history) == 13
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("summary.json", None, "can't be read \\(.*No such file"),
+        ("summary.json", b'{"a": 1}', "can't be read \\(.*missing required field `selected`"),
+        ("metrics.jsonl", None, "can't be read \\(No such file"),
+        ("metrics.jsonl", b"3\n", "damaged \\(a line holds no JSON object"),
+    ],
+)
+def test_damaged_files_are_named(run, name, content, message):
+    path = run.folder / name
+    kept = path.read_bytes()
+    path.unlink()
+    if content is not None:
+        path.write_bytes(content)
+    try:
+        fresh = spml.load(run.folder)
+        with pytest.raises(InputError, match=f"{name}: {message}"):
+            _ = fresh.summary if name == "summary.json" else fresh.history
+        assert repr(fresh).startswith(f"Run('{run.folder}': ridge")
+    finally:
+        path.write_bytes(kept)
+
+
+def test_a_run_describes_itself(run):
+    score = 100 * min(1, run.summary["validation"][run.summary["selected"]["metric"]])
+    metric = run.summary["selected"]["metric"]
+    assert repr(run) == f"Run('{run.folder}': ridge, features, head linear, {metric} {score:.2f}, 4 classes)"
+    html = run._repr_html_()
+    assert f">{run.folder}<" in html
+    assert ">4 (a, b, c, d)<" in html
+    assert ">f1, per class, K = 2 (default)<" in html
+    assert html.count("<tr>") == html.count("</tr>") == 7
+
+
+def test_html_escapes_the_names_of_classes(run):
+    fresh = spml.load(run.folder)
+    fresh.classes = ("<b>", "b", "c", "d")
+    assert "4 (&lt;b&gt;, b, c, d)" in fresh._repr_html_()
+
+
+PREDICTIONS = Predictions(
+    ("x.png", "y.png"),
+    ("a", "labels"),
+    np.array([[0.25, 0.5], [0.75, 1.0]], np.float32),
+    [["labels"], []],
+    probabilities=np.array([[0.125, 0.25], [0.5, 1.0]], np.float32),
+)
+
+
+def test_predictions_and_history_become_a_frame(run):
+    pytest.importorskip("pandas", reason="pandas is not installed")
+    frame = PREDICTIONS.to_frame()
+    assert list(frame.columns) == ["labels", "a", "labels", "probability of a", "probability of labels"]
+    assert list(frame.index) == ["x.png", "y.png"]
+    assert frame.index.name == "file"
+    assert frame.iloc[0].tolist() == [["labels"], 0.25, 0.5, 0.125, 0.25]
+    assert len(run.history_frame()) == len(run.history)
+    assert history_frame([{"epoch": 1, "loss": 2.0}, {"epoch": 2}])["loss"].isna().tolist() == [False, True]
+
+
+def test_a_frame_without_pandas_says_what_to_install(run, monkeypatch):
+    real = builtins.__import__
+
+    def without_pandas(name, *more):
+        if name == "pandas":
+            raise ImportError(name)
+        return real(name, *more)
+
+    monkeypatch.setattr(builtins, "__import__", without_pandas)
+    for attempt in (PREDICTIONS.to_frame, run.history_frame):
+        with pytest.raises(InputError) as error:
+            attempt()
+        assert str(error.value) == (
+            "The package pandas is not installed. Install it: pip install 'spml[tables]'."
+        )
