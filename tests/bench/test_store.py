@@ -252,6 +252,14 @@ def test_a_claim_that_no_process_has_made_is_taken_over(tmp_path, owner, beat):
     assert store.claim(SERIES)
 
 
+def test_a_schema_that_is_no_text(tmp_path):
+    Store(url_of(tmp_path))._engine.dispose()
+    (path,) = tmp_path.iterdir()
+    path.write_bytes(path.read_bytes().replace(b"CREATE TABLE claims", b"CREATE \xf3ABLE claims"))
+    with pytest.raises(InputError, match=r"can't be opened as a store \('utf-8' codec can't decode byte 0xf3"):
+        Store(url_of(tmp_path), create=False)
+
+
 def test_a_row_whose_code_is_not_that_of_its_column(tmp_path):
     store = Store(url_of(tmp_path))
     store.add(made(), "p")

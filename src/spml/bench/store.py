@@ -55,6 +55,10 @@ _CLAIMS = sql.Table(
 )
 
 
+_ERRORS = (SQLAlchemyError, UnicodeDecodeError)
+"""What a damaged database raises: SQLite quotes its content in messages, which may be no text."""
+
+
 class Store:
     """Rows by key, and claims of workers on series.
 
@@ -78,7 +82,7 @@ class Store:
                 f"{url}: the driver of this database is not installed ({error}). For PostgreSQL: "
                 "pip install psycopg2-binary."
             ) from error
-        except SQLAlchemyError as error:
+        except _ERRORS as error:
             raise InputError(f"{url}: can't be opened as a store ({_first_line(error)}).") from error
         if version is None:
             raise InputError(f"{url}: holds no comparison. Create one with spml bench run.")
@@ -276,7 +280,7 @@ class Store:
         def beat() -> None:
             while not stop.wait(BEAT):
                 # A database that does not answer now may do so at the next beat.
-                with contextlib.suppress(SQLAlchemyError), self._engine.begin() as connection:
+                with contextlib.suppress(*_ERRORS), self._engine.begin() as connection:
                     own = _CLAIMS.c.owner == self.owner
                     connection.execute(_CLAIMS.update().where(own).values(beat=time.time()))
 
@@ -295,7 +299,7 @@ class Store:
                 yield connection
         except IntegrityError:
             raise  # another process was faster; the caller handles it
-        except SQLAlchemyError as error:
+        except _ERRORS as error:
             raise SpmlError(f"{self.url}: can't be written ({_first_line(error)}).") from error
 
     @contextmanager
@@ -303,7 +307,7 @@ class Store:
         try:
             with self._engine.connect() as connection:
                 yield connection
-        except SQLAlchemyError as error:
+        except _ERRORS as error:
             raise SpmlError(f"{self.url}: can't be read ({_first_line(error)}).") from error
 
 

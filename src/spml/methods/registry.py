@@ -97,3 +97,5 @@ def instantiate(cls: type[_MODULE], settings: Mapping[str, Any], owner: str, kin
         return cls(**settings)
     except (ValueError, TypeError) as error:
         raise InputError(f"{owner}: {error}") from error
+    except OverflowError as error:
+        raise InputError(f"{owner}: a {kind} is too large ({error})") from error
