@@ -256,7 +256,9 @@ def test_a_schema_that_is_no_text(tmp_path):
     Store(url_of(tmp_path))._engine.dispose()
     (path,) = tmp_path.iterdir()
     path.write_bytes(path.read_bytes().replace(b"CREATE TABLE claims", b"CREATE \xf3ABLE claims"))
-    with pytest.raises(InputError, match=r"can't be opened as a store \('utf-8' codec can't decode byte 0xf3"):
+    with pytest.raises(
+        InputError, match=r"can't be opened as a store \('utf-8' codec can't decode byte 0xf3"
+    ):
         Store(url_of(tmp_path), create=False)
 
 
