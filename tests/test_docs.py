@@ -181,12 +181,15 @@ def test_the_page_on_choosing(folder):
 def test_the_python_of_the_readme(folder, monkeypatch):
     train = importlib.import_module("spml.runs.api").train
 
-    def train_small(source, /, **settings):
-        return train(source, **{**settings, **SMALL, "data": {"size": 32, "workers": 0}})
+    def train_small(source, y=None, /, **settings):
+        small = {**SMALL, "data": {"size": 32, "workers": 0}} if y is None else {"quiet": True}
+        return train(source, y, **{**settings, **small})
 
     monkeypatch.setattr(spml, "train", train_small, raising=False)
     model = torch.nn.Linear(4, 3)
     names = {"model": model, "images": torch.randn(5, 4), "positive_class": torch.tensor([0, 1, 2, 1, 0])}
+    features, classes = np.random.default_rng(0).normal(size=(60, 4)), np.arange(60) % 3
+    names |= {"X": features, "y": classes, "X_new": features[:2]}
     python = blocks("python")
     assert len(python) == 2
     for block in python:
