@@ -156,6 +156,23 @@ def test_a_checkpoint_with_a_random_state_that_no_generator_has(stopped):
         run_training(from_dict({"output": str(stopped)}), resume=True)
 
 
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"batch": "x"}, "Expected `int`, got `str` - at `$.batch`"),
+        ({"history": [{"val/SP": "x"}]}, "Expected `int | float`, got `str` - at `$.history[0][...]`"),
+        ({"history": [{1: 0.5}]}, "Expected `str`, got `int` - at `key` in `$.history[0]`"),
+    ],
+)
+def test_a_checkpoint_with_counters_of_other_types(stopped, change, reason):
+    state = load_checkpoint(stopped)
+    state["loop"] |= change
+    save_checkpoint(stopped, state)
+    with pytest.raises(InputError) as caught:
+        run_training(from_dict({"output": str(stopped)}), resume=True)
+    assert f"its checkpoint does not fit this run (ValidationError: {reason} (" in str(caught.value)
+
+
 def test_the_configuration_names_the_folder_and_a_run_never_starts_from_its_own(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     data = {"path": str(make_features(tmp_path / "x.npz")), "unlisted": "negative", "observe": "single"}

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from ..data.phrases import class_differences
 from ..errors import InputError, unexpected
 from .checkpoint import finish_saving, load_checkpoint, random_state, save_checkpoint, set_random_state
@@ -101,7 +103,7 @@ def _set_state(trainer: Trainer, checkpoint: dict[str, Any]) -> None:
     trainer.optimizer.load_state_dict(checkpoint["optimizer"])
     if trainer.average:
         trainer.average.model.load_state_dict(checkpoint["average"])
-    state = LoopState(**checkpoint["loop"])
+    state = msgspec.convert(checkpoint["loop"], LoopState)
     state.sums = {name: value.to(fabric.device) for name, value in state.sums.items()}
     trainer.state = state
     states = checkpoint["random"]

@@ -34,7 +34,7 @@ class LoopState:
     step: int = 0
     seconds: float = 0.0
     sums: dict[str, Tensor] = field(default_factory=dict)
-    history: list[dict[str, Any]] = field(default_factory=list)
+    history: list[dict[str, int | float]] = field(default_factory=list)
     best_epoch: int = -1
     best: dict[str, Tensor] = field(default_factory=dict)
     best_objective: dict[str, Tensor] = field(default_factory=dict)

@@ -6,7 +6,7 @@ from dataclasses import fields
 from typing import Any
 
 from ...config import DataConfig
-from ...errors import InputError
+from ...errors import InputError, quoted
 from ...labels import ObservedLabels
 from ..records import Records
 from .additions import with_all_negatives, with_wrong_positives
@@ -108,7 +108,7 @@ def check_observe(config: DataConfig) -> None:
         if not name.startswith("observe_") or name in (*used, "observe_seed") or value == setting.default:
             continue
         users = ", ".join(user for user, names in USES.items() if name in names)
-        shown = "true" if value is True else f"{value:g}"
+        shown = "true" if value is True else f"{value:g}" if isinstance(value, float) else quoted(value)
         raise InputError(
             f"--data.{name} {shown} has no effect with --data.observe {rule}: leave it out, or choose a "
             f"rule that uses it ({users})."
