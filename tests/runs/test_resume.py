@@ -156,6 +156,14 @@ def test_a_checkpoint_with_a_random_state_that_no_generator_has(stopped):
         run_training(from_dict({"output": str(stopped)}), resume=True)
 
 
+def test_best_weights_of_another_model_are_found_before_training_goes_on(stopped):
+    state = load_checkpoint(stopped)
+    state["loop"] |= {"best_epoch": 0, "best": {}}
+    save_checkpoint(stopped, state)
+    with pytest.raises(InputError, match=r"does not fit this run \(RuntimeError: .*Missing key"):
+        run_training(from_dict({"output": str(stopped)}), resume=True)
+
+
 @pytest.mark.parametrize(
     ("change", "reason"),
     [

@@ -98,12 +98,15 @@ def check_classes(folder: Path, before: Sequence[str], now: Sequence[str]) -> No
 
 def _set_state(trainer: Trainer, checkpoint: dict[str, Any]) -> None:
     fabric = trainer.fabric
+    state = msgspec.convert(checkpoint["loop"], LoopState)
+    if state.best_epoch >= 0:  # to see now, not after the last epoch, whether the best weights fit
+        trainer.model.load_state_dict(state.best)
+        trainer.objective.load_state_dict(state.best_objective)
     trainer.model.load_state_dict(checkpoint["model"])
     trainer.objective.load_state_dict(checkpoint["objective"])
     trainer.optimizer.load_state_dict(checkpoint["optimizer"])
     if trainer.average:
         trainer.average.model.load_state_dict(checkpoint["average"])
-    state = msgspec.convert(checkpoint["loop"], LoopState)
     state.sums = {name: value.to(fabric.device) for name, value in state.sums.items()}
     trainer.state = state
     states = checkpoint["random"]
