@@ -99,6 +99,11 @@ def check_classes(folder: Path, before: Sequence[str], now: Sequence[str]) -> No
 def _set_state(trainer: Trainer, checkpoint: dict[str, Any]) -> None:
     fabric = trainer.fabric
     state = msgspec.convert(checkpoint["loop"], LoopState)
+    needed = {"train/loss", trainer.judge.metric}
+    needed.update(key for record in state.history[:1] for key in record if key.startswith("val/"))
+    for record in state.history:
+        if lacking := sorted(needed - record.keys()):
+            raise ValueError(f"a record of its history lacks {lacking[0]}")
     if state.best_epoch >= 0:  # to see now, not after the last epoch, whether the best weights fit
         trainer.model.load_state_dict(state.best)
         trainer.objective.load_state_dict(state.best_objective)

@@ -30,6 +30,7 @@ from spml.runs.contents import read_summary
 from spml.runs.folder import read_config
 from spml.runs.held_out import read_held_out
 from spml.runs.init_from import _read_state
+from spml.runs.predict import _check_finite
 from spml.runs.recording import read_recording
 from spml.runs.thresholds import evidence_from_policy, read_thresholds
 from tests.faults.fuzz.change import (
@@ -145,6 +146,7 @@ def _model_files(name: str, run: Path, shape: tuple[int, ...], weight: float) ->
         run.decision()(logits)
         run.decision(mean_labels=1.0, top_k=2)(logits)
         run.calibrated(logits)
+        _check_finite(logits, np.arange(len(logits)))
         assert np.isfinite(run.probabilities(logits)).all()
         return [*run.notes((), {}), *run.classes]
 
