@@ -26,6 +26,7 @@ ELSEWHERE = {
     "benchmarks/results/losses.md": "benchmarks/results/losses.md",
     "benchmarks/results/loading.md": "benchmarks/results/loading.md",
     "benchmarks/results/correlation.md": "benchmarks/results/correlation.md",
+    "benchmarks/results/faults.md": "benchmarks/results/faults.md",
     "benchmarks/results/labels.md": "benchmarks/results/labels.md",
     "benchmarks/results/decisions.md": "benchmarks/results/decisions.md",
     "benchmarks/results/audit_sample.md": "benchmarks/results/audit_sample.md",
