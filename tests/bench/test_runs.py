@@ -169,6 +169,7 @@ def test_a_candidate_with_full_labels_has_the_negative_term_of_its_paper(tmp_pat
     assert {row.series.candidate: row.config["hp"] for row in rows}["by itself"] == {}
 
 
+@pytest.mark.long
 def test_two_processes_give_the_same_rows(finished, tmp_path):
     job = job_in(tmp_path)
     command = [sys.executable, "-c", "import sys, json; from spml.bench.workers import Job, work; "

@@ -161,6 +161,7 @@ def test_a_folder_that_can_not_hold_a_database(tmp_path, capsys):
     assert "whose name contains `?`" in refused(capsys, *command)
 
 
+@pytest.mark.long
 def test_only_failures(tmp_path, capsys):
     save_toy(tmp_path)
     text = SMALL.replace("epochs: 3,", "epochs: 3, optim.lr: 1e30,")
@@ -175,6 +176,7 @@ def test_only_failures(tmp_path, capsys):
     assert "3 runs failed" in (tmp_path / "out" / "report.md").read_text()
 
 
+@pytest.mark.long
 def test_a_problem_with_one_data_set_leaves_a_report_of_the_others(tmp_path, capsys):
     save_toy(tmp_path)
     (tmp_path / "bad.npz").write_bytes(b"nothing")

@@ -217,7 +217,7 @@ def decisions(folder: Path) -> list[Target]:
     other = Path(shutil.copytree(ridge, folder / "other"))
 
     def decide() -> None:
-        policy = read_thresholds(thresholds, run.classes, run.model)
+        policy = read_thresholds(thresholds, run.classes, run.weights_sha256)
         Decision(policy.thresholds)(logits)
         evidence_from_policy(policy)
         if policy.calibrated is not None:
