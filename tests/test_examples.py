@@ -31,8 +31,8 @@ def run(monkeypatch, capsys):
 
 
 def test_every_example_is_listed_and_opens_with_its_command():
-    listed = re.findall(r"`python (examples/\w+\.py)`", (FOLDER / "README.md").read_text())
-    assert listed == sorted(f"examples/{path.name}" for path in FOLDER.glob("*.py"))
+    listed = re.findall(r"`python (examples/[\w/]+\.py)`", (FOLDER / "README.md").read_text())
+    assert sorted(listed) == sorted(str(path.relative_to(FOLDER.parent)) for path in FOLDER.rglob("*.py"))
     for name in listed:
         assert f"\n\n    python {name}\n\n" in (FOLDER.parent / name).read_text().split('"""')[1]
 
@@ -79,3 +79,18 @@ def test_your_own_reader(run):
     for samples in data.splits.values():
         for name, labels in zip(samples.ids, samples.observed.to_ternary().tolist(), strict=True):
             assert labels == expected[int(name.removesuffix(".png")) % 3]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("path", sorted((FOLDER / "in_memory").glob("*.py")), ids=lambda path: path.stem)
+def test_samples_in_memory(path, capsys):
+    """Each cell prints the comment at its end."""
+    if path.stem.split("_")[0] in ("pandas", "polars", "table"):
+        pytest.importorskip("polars" if path.stem.startswith("polars") else "pandas")
+    names = {}
+    for cell in path.read_text(encoding="utf-8").split("# %%")[1:]:
+        capsys.readouterr()
+        title, _, code = cell.partition("\n")
+        exec(compile(code, path.name, "exec"), names)
+        expected = [line[2:] for line in code.splitlines() if line.startswith("# ")]
+        assert capsys.readouterr().out.splitlines() == expected, title
