@@ -625,11 +625,19 @@ def test_the_examples_of_a_page(name):
 # -- in your code ----------------------------------------------------------------------------------------
 
 
+def run_page(name, capsys):
+    """Run the Python blocks of a page in their order; each prints the comments in it."""
+    names = {}
+    for block in blocks("python", (ROOT / "docs" / name).read_text(encoding="utf-8")):
+        capsys.readouterr()
+        exec(compile(block, name, "exec"), names)
+        printed = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
+        assert printed == [line[2:] for line in block.splitlines() if line.startswith("# ")], block
+
+
 @pytest.mark.long
 def test_the_page_on_data_in_memory(folder, monkeypatch, capsys):
-    """Runs every block in the order of the page; each prints the comments at its end."""
     pytest.importorskip("pandas", reason="pandas, which the page uses, is not installed")
-    page = (ROOT / "docs" / "in-your-code.md").read_text(encoding="utf-8")
     train = importlib.import_module("spml.runs.api").train
 
     def train_small(source, y=None, **settings):
@@ -637,9 +645,8 @@ def test_the_page_on_data_in_memory(folder, monkeypatch, capsys):
         return train(source, y, **settings, **images)
 
     monkeypatch.setattr(spml, "train", train_small, raising=False)
-    names = {}
-    for block in blocks("python", page):
-        capsys.readouterr()
-        exec(compile(block, "in-your-code.md", "exec"), names)
-        printed = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
-        assert printed == [line[2:] for line in block.splitlines() if line.startswith("# ")]
+    run_page("in-your-code.md", capsys)
+
+
+def test_the_page_on_own_loops(capsys):
+    run_page("own-loop.md", capsys)
