@@ -360,6 +360,23 @@ def test_csl_leaves_out_the_most_probable_unknown_labels_of_the_batch():
     assert (equal == 0).tolist() == [[False, True, True], [False, False, False]]
 
 
+def test_csl_leaves_out_what_a_sort_does():
+    generator = torch.Generator().manual_seed(0)
+
+    def draw(*shape):
+        z = torch.randn(*shape, generator=generator)
+        return z.round() if torch.rand((), generator=generator) < 0.3 else z  # with many equal logits
+
+    ranges = (1, 9), (2, 30), (1, 5)
+    sizes = [torch.randint(low, high, (200,), generator=generator).tolist() for low, high in ranges]
+    for rows, classes, topk in zip(*sizes, strict=True):
+        z, target = draw(rows, classes), torch.randint(-1, 2, (rows, classes), generator=generator)
+        unknown = (target == 0).flatten().nonzero()[:, 0]
+        highest = unknown[z.flatten()[unknown].argsort(descending=True)[: topk * rows]]
+        each = csl_loss(z, target, topk=topk, reduction="none").flatten()
+        assert set(highest.tolist()) == set(unknown[each[unknown] == 0].tolist())
+
+
 def test_consistency_equals_the_slow_reference():
     generator = torch.Generator().manual_seed(3)
     views = [torch.randn(4, 5, generator=generator, dtype=torch.float64).requires_grad_() for _ in range(3)]

@@ -107,13 +107,42 @@ def csl_loss(
 
 def _included(logits: Tensor, target: Tensor, topk: int, ignored_classes: Tensor | None) -> Tensor:
     """Mask (B, C) that is False for unknown labels that are left out; arbitrary for known labels."""
-    positions = _unknown_positions(target, logits.shape[1])
-    # `.data` and not `.detach()`: a selection has no derivative to stop. Only unknown labels are sorted, and
-    # not stably, so that among equal logits the same ones are left out as in the released code.
-    order = logits.data.reshape(-1)[positions].argsort(descending=True)
-    included = torch.ones(logits.shape, dtype=torch.bool, device=logits.device)
-    included.view(-1)[positions[order[: topk * len(logits)]]] = False
+    left_out = topk * len(logits)
+    included = None
+    # Elsewhere, asking whether the result is unique would wait for the device, and would break up the graph
+    # of compiled code. `.data` and not `.detach()`: a selection has no derivative to stop.
+    if logits.device.type == "cpu" and not torch.compiler.is_compiling():
+        included = _below_highest(logits.data, target, left_out)
+    if included is None:
+        positions = _unknown_positions(target, logits.shape[1])
+        # Only unknown labels are sorted, and not stably, so that among equal logits the same ones are left
+        # out as in the released code.
+        order = logits.data.reshape(-1)[positions].argsort(descending=True)
+        included = torch.ones(logits.shape, dtype=torch.bool, device=logits.device)
+        included.view(-1)[positions[order[:left_out]]] = False
     return included if ignored_classes is None else included & ~ignored_classes
+
+
+def _below_highest(z: Tensor, target: Tensor, number: int) -> Tensor | None:
+    """Mask (B, C) that is False for the unknown labels with the `number` highest logits.
+
+    Returns:
+        None where equal logits leave open which labels these are, or where there are too few.
+    """
+    if target.ndim == 1:
+        unknown = z.scatter(1, target[:, None], -torch.inf)
+    else:
+        unknown = z.masked_fill(target != 0, -torch.inf)
+    size = unknown.numel()
+    if not 0 < number <= size:
+        return None
+    # The highest logits of `number` parts are a lower bound that few others exceed. So two passes and a
+    # search among those few take the place of a sort. NaN, the highest of all in a sort, is among them.
+    flat, width = unknown.view(-1), size // number
+    bound = flat[: number * width].view(number, width).amax(1).min()
+    least = torch.topk(flat[~(flat < bound)], number, sorted=False).values.min()
+    included = unknown < least
+    return included if size - int(included.sum()) == number else None
 
 
 def _unknown_positions(target: Tensor, classes: int) -> Tensor:
