@@ -22,12 +22,11 @@ def records(matrix, names=()):
         source="rows.npz",
         name="rows",
         ids=tuple(f"row {row}" for row in range(count)),
-        inputs=FeatureMatrix(matrix),
+        inputs=FeatureMatrix(matrix, names=names),
         classes=("a", "b"),
         classes_given=True,
         labels=ObservedLabels.from_index(np.zeros(count, np.int64), 2),
         split=None,
-        feature_names=names,
     )
 
 

@@ -74,6 +74,7 @@ def change(folder, path, value):
         ("thresholds", 5, "Expected `str | null`, got `int` - at `$.thresholds`"),
         ("without_positives", 5, "Expected `array`, got `int` - at `$.without_positives`"),
         ("without_positives", ["a", "x"], "there is no class 'x' - at `$.without_positives[1]`"),
+        ("feature_names", ["x", "y"], "2 names for 64 features - at `$.feature_names`"),
     ],
 )  # fmt: skip
 def test_a_wrong_value_is_explained(tmp_path, path, value, words):

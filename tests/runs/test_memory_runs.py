@@ -314,6 +314,29 @@ def test_labels_that_do_not_suit_a_run(run, arrays, y, message):
     assert str(error.value) == message.format(run=run.folder)
 
 
+def test_named_features_are_those_of_the_training(folder, arrays):
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed")
+    table = pandas.DataFrame(arrays[0], columns=[f"f{column}" for column in range(10)])
+    run = spml.train(table, arrays[1], classes=CLASSES, output=folder / "named", **QUICK)
+    assert run.feature_names == spml.load(run.folder).feature_names == tuple(table.columns)
+    expected = run.predict(table).scores
+    assert (run.predict(table.to_numpy()).scores == expected).all()  # without names, columns count by place
+    swapped, renamed = table[["f1", "f0", *table.columns[2:]]], table.rename(columns={"f9": "g"})
+    np.savez(folder / "swapped.npz", X=swapped, feature_names=list(swapped.columns))
+    place = "column {} (counted from 0), but the data has {!r} there: its features are {}. Give those of "
+    message = f"the model in {run.folder} has learned from the feature {{!r}} in {place}"
+    message += "Run.feature_names, in this order."
+    for attempt, parts in (
+        (lambda: run.predict(swapped), ("f0", 0, "f1", "in another order")),
+        (lambda: run.predict(folder / "swapped.npz"), ("f0", 0, "f1", "in another order")),
+        (lambda: run.evaluate(renamed, arrays[1]), ("f9", 9, "g", "others")),
+    ):
+        with pytest.raises(InputError) as error:
+            attempt()
+        assert str(error.value) == message.format(*parts)
+    assert (run.predict(swapped[list(run.feature_names)]).scores == expected).all()
+
+
 def test_samples_that_do_not_suit_a_run(run, on_photos, arrays, photos):
     x = arrays[0]
     for attempt, message in (

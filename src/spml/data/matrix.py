@@ -25,12 +25,15 @@ class FeatureMatrix:
     Args:
         matrix: Features of shape (N, D).
         rows: Rows of the matrix that the samples are; all of them if None.
+        names: Names of the D features; empty if they have none.
     """
 
     kind: Kind = "feature"
 
-    def __init__(self, matrix: Any, rows: npt.NDArray[np.int64] | None = None) -> None:
-        self._matrix = matrix
+    def __init__(
+        self, matrix: Any, rows: npt.NDArray[np.int64] | None = None, names: tuple[str, ...] = ()
+    ) -> None:
+        self._matrix, self.names = matrix, names
         self._rows = np.arange(matrix.shape[0], dtype=np.int64) if rows is None else rows
 
     def __len__(self) -> int:
@@ -67,7 +70,7 @@ class FeatureMatrix:
 
     def take(self, rows: Rows) -> FeatureMatrix:
         """A subset of the samples; the matrix is not copied."""
-        return FeatureMatrix(self._matrix, self._rows[np.asarray(rows, np.int64)])
+        return FeatureMatrix(self._matrix, self._rows[np.asarray(rows, np.int64)], self.names)
 
     def fingerprint(self) -> str:
         """SHA-256 of the float32 features; equal for a sparse and a dense matrix with the same content."""

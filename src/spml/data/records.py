@@ -53,7 +53,6 @@ class Records:
         skipped: (sample, reason) of every sample that the file names and that is not among `ids`.
         root: Folder that the names of image files are relative to where they are written; None = the folder
             of the output if all files lie below it, otherwise the folder of the data.
-        feature_names: Names of the features, if the data has feature vectors and names them; otherwise empty.
     """
 
     source: str
@@ -69,4 +68,8 @@ class Records:
     protocol: ObservedLabels | None = None
     skipped: tuple[tuple[str, str], ...] = ()
     root: Path | None = None
-    feature_names: tuple[str, ...] = ()
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """Names of the features, if the data has feature vectors and names them; otherwise empty."""
+        return getattr(self.inputs, "names", ())

@@ -44,6 +44,7 @@ class _Card(msgspec.Struct):
     threshold: _Threshold
     thresholds: str | None = None
     without_positives: list[str] = []
+    feature_names: list[str] = []
 
     def __post_init__(self) -> None:
         known = set(self.classes)
@@ -141,7 +142,9 @@ def load_model(folder: Path) -> tuple[models.Classifier, dict[str, Any]]:
         if is_special(path):
             raise InputError(f"{path}: is a device or a pipe, which no run has. Remove it.")
     try:
-        msgspec.convert(card, _Card)
+        names, width = msgspec.convert(card, _Card).feature_names, classifier.backbone.num_features
+        if names and len(names) != width:
+            raise ValueError(f"{len(names)} names for {width} features - at `$.feature_names`")
     except ValueError as error:
         raise InputError(f"{folder / run_files.MODEL[1]}: damaged: {error}. Train again.") from error
     return classifier, card

@@ -144,6 +144,24 @@ def check_kind(folder: Path, model: models.Classifier, inputs: Inputs) -> None:
             )
 
 
+def check_feature_names(folder: Path, names: Sequence[str], inputs: Inputs) -> None:
+    """Check that features have the names that the model has learned, in the same order, where both are known.
+
+    Raises:
+        InputError: A feature is missing, unknown or at another place; the message names the first one.
+    """
+    given: tuple[str, ...] = getattr(inputs, "names", ())
+    if not names or not given or tuple(names) == given:
+        return
+    column = next(column for column, pair in enumerate(zip(names, given, strict=True)) if pair[0] != pair[1])
+    what = "in another order" if sorted(names) == sorted(given) else "others"
+    raise InputError(
+        f"the model in {folder} has learned from the feature {names[column]!r} in column {column} (counted "
+        f"from 0), but the data has {given[column]!r} there: its features are {what}. Give those of "
+        "Run.feature_names, in this order."
+    )
+
+
 def find_features(
     folder: Path,
     config: Config | None,

@@ -94,6 +94,7 @@ def write_results(folder: Path, finished: Finished) -> str:
         },
         "thresholds": run_files.THRESHOLDS,
         "without_positives": _without_positives(data),
+        "feature_names": list(getattr(data.splits["train"].inputs, "names", ())),
         "spml": __version__,
     }
     if fitted.state:

@@ -21,7 +21,15 @@ from ..errors import InputError, SpmlError, nearest
 from . import folder as runfolder
 from .choose_cut import choose_cut
 from .console import Console
-from .predict import Batch, Engine, Predictions, check_kind, find_features, predict_batches
+from .predict import (
+    Batch,
+    Engine,
+    Predictions,
+    check_feature_names,
+    check_kind,
+    find_features,
+    predict_batches,
+)
 from .thresholds import read_thresholds
 
 
@@ -59,6 +67,11 @@ class TrainedModel:
         return read_thresholds(path, self.classes, self.weights_sha256)
 
     @property
+    def feature_names(self) -> tuple[str, ...]:
+        """Names of the features in the order of the training; empty if that data did not name them."""
+        return tuple(self.card.get("feature_names", ()))
+
+    @property
     def trained_on(self) -> str:
         """Path of the training data as the user stated it; empty if the run does not record it."""
         return self.config.data.path if self.config else ""
@@ -92,10 +105,12 @@ class TrainedModel:
             start: First sample, a multiple of the batch size.
 
         Raises:
-            InputError: The samples have another kind or width than the model takes, or a setting is wrong.
+            InputError: The samples have another kind, width or order of named features than the model takes,
+                or a setting is wrong.
         """
         engine.check()
         check_kind(self.folder, self._classifier, inputs)
+        check_feature_names(self.folder, self.feature_names, inputs)
         console = engine.console or Console(silent=True)
         fabric = make_fabric(engine.device)
         model = self._classifier.to(fabric.device)

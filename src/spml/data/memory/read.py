@@ -72,7 +72,6 @@ def read_memory(
         labels=understood.observed,
         split=None,
         notes=(understood.note,),
-        feature_names=content.feature_names,
     )
 
 
@@ -88,7 +87,7 @@ def read_unlabelled(
         raise InputError(
             "X is a DataFrame of image files: pass the column of their names, such as X['file']."
         )
-    ids, inputs, _ = read_samples(samples, config, MEMORY)
+    ids, inputs = read_samples(samples, config, MEMORY)
     if isinstance(inputs, FeatureMatrix):
         check_finite(inputs, MEMORY)
     return ids, inputs

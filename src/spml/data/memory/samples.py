@@ -42,12 +42,10 @@ class Content(NamedTuple):
     Attributes:
         ids: Names of the samples.
         inputs: Features, or the sources of images.
-        feature_names: Names of the features; empty if they have none.
     """
 
     ids: tuple[str, ...]
     inputs: FeatureMatrix | tuple[ImageSource, ...]
-    feature_names: tuple[str, ...] = ()
 
 
 def is_dataset(samples: object) -> bool:
@@ -77,7 +75,7 @@ def read_samples(samples: Any, config: DataConfig, source: str) -> Content:
     """
     if is_frame(samples):
         matrix = numbers(samples, "X", _FEATURES_ONLY)
-        return Content(row_names(samples), feature_matrix(matrix, source), column_names(samples))
+        return Content(row_names(samples), feature_matrix(matrix, source, column_names(samples)))
     if is_dataset(samples):
         return _content([_DatasetItem(samples, row) for row in range(length_of(samples))], config, source)
     if hasattr(samples, "tocsr"):

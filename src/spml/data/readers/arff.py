@@ -120,13 +120,12 @@ def read_arff(path: Path, config: DataConfig) -> Records:
         source=str(path),
         name=path.stem[:-6] if path.stem.lower().endswith("-train") else path.stem,
         ids=tuple(str(row) for row in range(len(rows))),
-        inputs=_features(rows, width),
+        inputs=_features(rows, tuple(name for column in columns for name in column.feature_names())),
         classes=classes,
         classes_given=True,
         labels=labels,
         split=("train",) * training + ("test",) * (len(rows) - training) if training < len(rows) else None,
         notes=tuple(f"{path.name}: {note}" for note in notes),
-        feature_names=tuple(name for column in columns for name in column.feature_names()),
     )
 
 
@@ -250,7 +249,7 @@ def _sparse_cells(text: str, count: int) -> list[tuple[int, str]]:
     return list(cells.items())
 
 
-def _features(rows: _Rows, width: int) -> FeatureMatrix:
+def _features(rows: _Rows, names: tuple[str, ...]) -> FeatureMatrix:
     from scipy.sparse import csr_matrix
 
     parts = (
@@ -260,10 +259,10 @@ def _features(rows: _Rows, width: int) -> FeatureMatrix:
     )
     # A number too large for float32 becomes inf, which check_finite reports.
     with np.errstate(over="ignore"):
-        matrix = csr_matrix(parts, shape=(len(rows), width)).astype(np.float32)
+        matrix = csr_matrix(parts, shape=(len(rows), len(names))).astype(np.float32)
     matrix.sort_indices()
-    dense = matrix.nnz > _DENSE * len(rows) * width
-    return FeatureMatrix(matrix.toarray() if dense else matrix)
+    dense = matrix.nnz > _DENSE * len(rows) * len(names)
+    return FeatureMatrix(matrix.toarray() if dense else matrix, names=names)
 
 
 def _labels(rows: _Rows, classes: int, unlisted: Unlisted, source: str) -> tuple[ObservedLabels, str]:

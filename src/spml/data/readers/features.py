@@ -62,6 +62,7 @@ def read_features(path: Path, config: DataConfig) -> Records:
         features = _image_files(path, arrays, config)
     else:
         features = _features(inputs if _has_features(inputs) else arrays, source)
+        features = _name_features(features, arrays, source)
     values = _labels(outputs, arrays, source)
     count = len(features)
     if values.shape[:1] != (count,):
@@ -69,7 +70,6 @@ def read_features(path: Path, config: DataConfig) -> Records:
     classes = _classes(arrays, source)
     notes = [] if classes else [f"{path.name}: has no class names; classes are called 0, 1, 2 ..."]
     split = _split(arrays, count, source) if config.split == "given" else None
-    width = features.width if isinstance(features, FeatureMatrix) else 0
     if config.split == "ignore" and not {"split", "test"}.isdisjoint(arrays):
         notes.append(f"{path.name}: the split is ignored.")
     labels, meaning = read_labels(values, classes, config.unlisted, source)
@@ -83,7 +83,6 @@ def read_features(path: Path, config: DataConfig) -> Records:
         labels=labels,
         split=split,
         notes=(*notes, f"{path.name}: {meaning}"),
-        feature_names=_strings(arrays, "feature_names", width, source) if "feature_names" in arrays else (),
     )
 
 
@@ -94,7 +93,7 @@ def read_unlabelled(path: Path) -> tuple[tuple[str, ...], FeatureMatrix]:
         InputError: The file can't be read (see `read_features`), or a feature is not finite.
     """
     arrays = _load(path)
-    features = _features(arrays, str(path))
+    features = _name_features(_features(arrays, str(path)), arrays, str(path))
     check_finite(features, str(path))
     return _ids(arrays, len(features), str(path)), features
 
@@ -291,8 +290,14 @@ def _features(arrays: Arrays, source: str) -> FeatureMatrix:
     return feature_matrix(arrays["X"] if "X" in arrays else _sparse(arrays, source, "X"), source)
 
 
-def feature_matrix(matrix: Any, source: str) -> FeatureMatrix:
-    """Features in an array or in a valid SciPy CSR matrix.
+def _name_features(features: FeatureMatrix, arrays: Arrays, source: str) -> FeatureMatrix:
+    if "feature_names" in arrays:
+        features.names = _strings(arrays, "feature_names", features.width, source)
+    return features
+
+
+def feature_matrix(matrix: Any, source: str, names: tuple[str, ...] = ()) -> FeatureMatrix:
+    """Features in an array or in a valid SciPy CSR matrix, with their names if they have some.
 
     Raises:
         InputError: They are not numbers of shape (N, D).
@@ -306,7 +311,7 @@ def feature_matrix(matrix: Any, source: str) -> FeatureMatrix:
             f"{source}: X must hold numbers in shape (N, D), with at least one row and 1 to {MAX_WIDTH:,} "
             f"columns; got {matrix.dtype} {shape}."
         )
-    return FeatureMatrix(matrix)
+    return FeatureMatrix(matrix, names=names)
 
 
 def _image_files(path: Path, arrays: Arrays, config: DataConfig) -> tuple[Path, ...]:
