@@ -39,6 +39,10 @@ ALLOWED = {
         "analysis", "bench", "config", "data", "decisions", "engine", "errors", "files", "labels", "methods",
         "metrics", "models", "parsing", "plots", "plugins", "runs",
     },
+    "sklearn": {
+        "config", "data", "decisions", "errors", "labels", "metrics", "models", "runs", "short_names",
+        "sklearn", "version",
+    },
     "runs": {
         "audit", "config", "data", "decisions", "engine", "errors", "files", "labels", "locks", "methods",
         "metrics", "models", "parsing", "plots", "runs", "short_names", "version",

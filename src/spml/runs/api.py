@@ -17,7 +17,7 @@ from .resolve import open_for_backbone
 from .run import Run
 from .train import run_training
 
-_ARGUMENTS = ("y", "classes", "resume", "overwrite", "quiet")
+_ARGUMENTS = ("y", "classes", "resume", "overwrite", "quiet", "pictures")
 
 
 def train(
@@ -29,6 +29,7 @@ def train(
     resume: bool = False,
     overwrite: bool = False,
     quiet: bool = False,
+    pictures: bool = True,
     **settings: Any,
 ) -> Run:
     """Train a model on data in files or in memory, and write its run folder.
@@ -59,6 +60,7 @@ def train(
         resume: Continue the run in `output`. Data in memory must be the same, which is checked.
         overwrite: Replace the run in `output`.
         quiet: Print nothing.
+        pictures: Draw curves.png, thresholds.png and, of images, examples.png, which takes about a second.
         settings: Fields of `Config`, nested as in config.yaml, or by the short names of the command line:
             `method="em", epochs=10, head="mlp", lr=1e-3, data={"val_share": 0.1}, output="runs/em"`.
 
@@ -90,7 +92,14 @@ def train(
         config.data, records = labelled(source, y, data, classes=classes)
         if records is not None:
             open_data = partial(open_for_backbone, report=console.line, records=records)
-    folder = run_training(config, resume=resume, overwrite=overwrite, console=console, open_data=open_data)
+    folder = run_training(
+        config,
+        resume=resume,
+        overwrite=overwrite,
+        console=console,
+        open_data=open_data,
+        pictures=pictures,
+    )
     return load(folder)
 
 

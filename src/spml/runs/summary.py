@@ -70,8 +70,8 @@ class Finished:
         return self.run.config.method or self.run.config.model.head
 
 
-def write_results(folder: Path, finished: Finished) -> str:
-    """Write model, summary and pictures to `folder`.
+def write_results(folder: Path, finished: Finished, *, pictures: bool = True) -> str:
+    """Write model, summary and, unless they are not wanted, pictures to `folder`.
 
     Returns:
         Closing lines for the user.
@@ -124,10 +124,11 @@ def write_results(folder: Path, finished: Finished) -> str:
         "metrics_sha256": sha256_file(folder / run_files.METRICS),
     }
     # Before the summary, which says that the run has finished.
-    write_thresholds(folder, policy, finished.held_out)
+    write_thresholds(folder, policy, finished.held_out, picture=pictures)
     write_checked_json(folder / run_files.SUMMARY, summary)
-    _draw_curves(folder, finished)
-    if data.kind == "image":
+    if pictures:
+        _draw_curves(folder, finished)
+    if pictures and data.kind == "image":
         never = tuple(data.classes.index(name) for name in card["without_positives"])
         _draw_examples(folder, finished, Decision(policy.thresholds, never=never))
     return _closing_lines(folder, summary, finished.judge.known)

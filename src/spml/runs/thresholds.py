@@ -149,17 +149,24 @@ def decide_thresholds(
     )
 
 
-def write_thresholds(folder: Path, policy: Policy, held_out: HeldOut) -> None:
+def write_thresholds(folder: Path, policy: Policy, held_out: HeldOut, *, picture: bool = True) -> None:
     """Write thresholds and their picture to the folder of a run.
 
     Args:
         folder: Folder of the run.
         policy: Thresholds.
         held_out: Scores that they were decided on.
+        picture: Whether the picture is wanted.
 
     Raises:
         SpmlError: A file could not be written.
     """
+    if picture:
+        _draw(folder / run_files.THRESHOLDS_PICTURE, policy, held_out)
+    write_bytes(folder / run_files.THRESHOLDS, encode_policy(policy))
+
+
+def _draw(path: Path, policy: Policy, held_out: HeldOut) -> None:
     support = np.asarray([cut.support for cut in policy.classes])
     shown = [column for column in np.argsort(-support, kind="stable")[:_PANELS].tolist() if support[column]]
     curves = RecallCurves(held_out.scores, held_out.labels.to_ternary(), policy.priors)
@@ -167,11 +174,10 @@ def write_thresholds(folder: Path, policy: Policy, held_out: HeldOut) -> None:
         f"; the {len(shown)} most frequent of {len(support)} classes" if len(shown) < len(support) else ""
     )
     plots.threshold_curves(
-        folder / run_files.THRESHOLDS_PICTURE,
+        path,
         [_curve(policy, curves, held_out, column) for column in shown],
         title=f"Estimated precision and recall, target {policy.target.describe()}{left_out}",
     )
-    write_bytes(folder / run_files.THRESHOLDS, encode_policy(policy))
 
 
 def read_thresholds(path: Path, classes: Sequence[str], model: str) -> Policy:

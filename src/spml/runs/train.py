@@ -44,6 +44,7 @@ def run_training(
     overwrite: bool = False,
     console: Console | None = None,
     open_data: Opener | None = None,
+    pictures: bool = True,
 ) -> Path:
     """Train a model and write the folder of the run.
 
@@ -53,6 +54,7 @@ def run_training(
         overwrite: Replace the run in the folder.
         console: Shows progress; by default on standard error.
         open_data: Opens the data, where it is not to be split as the settings say.
+        pictures: Draw the pictures of the folder.
 
     Returns:
         The folder.
@@ -80,7 +82,7 @@ def run_training(
                 if first:
                     stack.enter_context(only_trainer())
 
-            return _train(config, folder, resume, console, open_data, claim)
+            return _train(config, folder, resume, console, open_data, claim, pictures)
     finally:
         torch.set_num_threads(threads)
 
@@ -120,6 +122,7 @@ def _train(
     console: Console,
     open_data: Opener | None,
     claim: Callable[[], None],
+    pictures: bool,
 ) -> Path:
     """Train; `claim` is called before anything is written, and keeps other processes from writing there."""
     started = time.perf_counter()
@@ -130,7 +133,14 @@ def _train(
             _check_same_settings(folder, config)
 
         def train(part: Config, goes_on: bool) -> None:
-            run_training(part, resume=goes_on, overwrite=not goes_on, console=console, open_data=open_data)
+            run_training(
+                part,
+                resume=goes_on,
+                overwrite=not goes_on,
+                console=console,
+                open_data=open_data,
+                pictures=pictures,
+            )
 
         claim()
         return fine_tune(config, folder, data.classes, resume=resume, train=train, console=console)
@@ -209,7 +219,7 @@ def _train(
                     "devices": config.devices,
                 },
             )
-            console.line(write_results(folder, finished))
+            console.line(write_results(folder, finished, pictures=pictures))
         fabric.barrier()
     give_back_freed_memory()
     return folder

@@ -1,0 +1,350 @@
+"""`SinglePositiveClassifier`: `spml.train` and `Run.predict` as a classifier of scikit-learn."""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_consistent_length, check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from ..config import AUTO
+from ..data import list_samples
+from ..errors import InputError
+from ..labels import Unlisted
+from ..models import CLOSED_FORM
+from ..runs.api import train
+from ..runs.folder import holds_run
+from ..runs.predict import Engine
+from ..runs.run import Run
+from ..short_names import from_arguments
+from ..version import __version__
+from .labels import Labels, read_labels
+from .samples import validated
+from .scorers import map_of, sp_of
+from .state import detach, pack, unpack
+
+_FORMAT = 1
+"""Version of the state that is pickled."""
+
+_SETTINGS = (
+    *("method", "head", "backbone", "weights", "frozen"),
+    *("lr", "epochs", "batch_size", "mean_labels", "hp"),
+)
+"""Arguments that are settings of a run under the same name."""
+
+
+class SinglePositiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Multi-label classifier that learns from one known label per sample, or from any part of the labels.
+
+    `fit` trains as `spml.train` does, with a fifth of the samples held out for selection and thresholds. `X`
+    holds features (N, D), dense or sparse, or images as in `spml.train`: a list of paths, PIL images or uint8
+    arrays, a uint8 array (N, H, W, 3), or a torch Dataset.
+
+    Args:
+        method: Registered method; `spml methods` lists them. `auto` = as `spml train` decides where none is
+            stated: heads are solved in closed form and averaged on features and on a pretrained backbone
+            that stays as it is; otherwise the default method is trained.
+        head: As in `spml train`: `auto`, `linear`, `mlp`, `ridge`, `lda` and others.
+        backbone: Any timm model, for images; `auto` picks by the data.
+        weights: `pretrained` (downloaded by timm), `random`, or a .safetensors file, for images.
+        frozen: `yes`, `no` or `auto`, for images: whether the backbone stays as it is.
+        lr: Learning rate; None = by model and features. Without effect where a head is solved, which a
+            warning says.
+        epochs: Number of passes over the training samples, likewise.
+        batch_size: Samples per step of training.
+        mean_labels: Mean labels per sample K, if known. Then probabilities are calibrated.
+        hp: Hyper-parameters of the method, by name.
+        unlisted: Meaning of a 0 in a matrix of {0, 1}, and of a label that is not in a list: `unknown` or
+            `negative`.
+        classes: All classes, where some samples may lack one; None = those in `y`, sorted.
+        settings: Further settings, nested as in config.yaml: `{"data": {"val_share": 0.1}}`.
+        output: Folder for the run, such as `spml.train` writes; None = nothing is kept on disk.
+        device: `auto`, `cpu`, `cuda` or `mps`, for training and prediction.
+        verbose: Show progress on standard error.
+        random_state: Seed of training and of the split; an instance of RandomState, or None, draws one.
+
+    Attributes:
+        classes_: Classes (C,), in the order of the columns of all results: the values in `y`, or the names
+            or numbers of the columns of a matrix.
+        n_features_in_: Number of features; not there after fitting to images.
+        feature_names_in_: Names of the features, if `X` was a DataFrame.
+        summary_: Content of the summary.json of the run.
+
+    Example:
+        >>> from sklearn.datasets import load_digits
+        >>> X, y = load_digits(return_X_y=True)
+        >>> classifier = SinglePositiveClassifier(head="ridge", mean_labels=1).fit(X[:500], y[:500])
+        >>> classifier.predict(X[500:502]).shape
+        (2, 10)
+    """
+
+    def __init__(
+        self,
+        method: str = "auto",
+        *,
+        head: str = "auto",
+        backbone: str = "auto",
+        weights: str | Path = "pretrained",
+        frozen: str = "auto",
+        lr: float | None = None,
+        epochs: int = 20,
+        batch_size: int = 64,
+        mean_labels: float | None = None,
+        hp: Mapping[str, Any] | None = None,
+        unlisted: Unlisted = "unknown",
+        classes: Sequence[Any] | None = None,
+        settings: Mapping[str, Any] | None = None,
+        output: str | Path | None = None,
+        device: str = "auto",
+        verbose: bool = False,
+        random_state: Any = 0,
+    ) -> None:
+        self.method = method
+        self.head = head
+        self.backbone = backbone
+        self.weights = weights
+        self.frozen = frozen
+        self.lr = lr
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.mean_labels = mean_labels
+        self.hp = hp
+        self.unlisted = unlisted
+        self.classes = classes
+        self.settings = settings
+        self.output = output
+        self.device = device
+        self.verbose = verbose
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any) -> SinglePositiveClassifier:
+        """Train on samples of which some labels are known.
+
+        Args:
+            X: Samples.
+            y: What is known of their labels:
+
+                - one class per sample (N,): names, numbers, or positions in `classes`;
+                - for each sample a list of classes;
+                - a matrix (N, C), as an array, SciPy matrix or DataFrame: {0, 1}, where 0 means what
+                  `unlisted` says; {-1, 0, 1} with 0 for unknown; or {0, 1, NaN} with NaN for unknown.
+
+        Returns:
+            The classifier itself.
+
+        Raises:
+            InputError: A setting or the data does not suit; it is a ValueError.
+            ValueError, TypeError: The same, found and worded by scikit-learn.
+            SpmlError: Training failed.
+        """
+        samples = validated(self, X, reset=True)
+        if y is None:
+            raise InputError("SinglePositiveClassifier requires y to be passed, but the target y is None.")
+        labels = read_labels(y, self.classes, self.unlisted)
+        check_consistent_length(samples, labels.content)
+        if len(labels.classes) < 2:
+            raise InputError(
+                f"y has 1 class ({labels.classes[0]}), but at least 2 are needed. If other samples have "
+                "more, list all of them: classes=[...]."
+            )
+        settings = self._run_settings()
+        with self._folder() as folder:
+            run = train(
+                samples,
+                labels.content,
+                classes=labels.names,
+                output=str(folder),
+                pictures=self.output is not None,
+                quiet=not self.verbose,
+                **settings,
+            )
+            self._adopt(run, labels)
+        return self
+
+    def predict(self, X: Any) -> npt.NDArray[np.int64]:
+        """Predict every label of samples, at the thresholds of the run.
+
+        Args:
+            X: Samples of the kind that the classifier was fitted to.
+
+        Returns:
+            Label indicators, int64 (N, C) in {0, 1}, whatever the form of `y` in `fit` was.
+
+        Raises:
+            NotFittedError: `fit` was not called.
+            InputError: X does not suit, or an image can't be read; it is a ValueError.
+            ValueError, TypeError: The same, found and worded by scikit-learn.
+        """
+        logits = self.decision_function(X)
+        return self._run.decision()(logits).astype(np.int64)
+
+    def predict_proba(self, X: Any) -> npt.NDArray[np.float32]:
+        """Predict the probability of every label.
+
+        Args:
+            X: Samples, as in `predict`.
+
+        Returns:
+            Float32 (N, C) in [0, 1]; rows do not sum to 1. Calibrated probabilities where K is known: stated
+            as `mean_labels`, or counted in full labels. Otherwise scores, which rank only.
+
+        Raises:
+            NotFittedError, InputError, ValueError, TypeError: As in `predict`.
+        """
+        logits = self.decision_function(X)
+        probabilities = self._run.calibrated(logits)
+        return self._run.probabilities(logits) if probabilities is None else probabilities
+
+    def decision_function(self, X: Any) -> npt.NDArray[np.float32]:
+        """Compute the logit of every label.
+
+        Args:
+            X: Samples, as in `predict`.
+
+        Returns:
+            Float32 (N, C), also for two classes.
+
+        Raises:
+            NotFittedError, InputError, ValueError, TypeError: As in `predict`.
+        """
+        check_is_fitted(self)
+        samples = validated(self, X, reset=False)
+        spec = self._run.spec
+        ids, inputs = list_samples(samples, size=spec.size, interpolation=spec.interpolation)
+        batches = list(self._run.stream(inputs, Engine(device=self.device, cache="none")))
+        for batch in batches:
+            for row, reason in batch.unreadable.items():
+                raise InputError(f"X[{row}] ({ids[row]}): {reason}. Leave this image out.")
+        return np.concatenate([batch.logits for batch in batches])
+
+    def score(self, X: Any, y: Any) -> float:
+        """Measure the mAP where `y` holds all labels, and otherwise the SP-score.
+
+        Args:
+            X: Samples, as in `predict`.
+            y: Labels, as in `fit`; a 0 of a matrix has the meaning that it had there.
+
+        Returns:
+            mAP in [0, 1], or the SP-score at K = `mean_labels`, 0 or more (`spml.metrics.sp_score`). The two
+            can't be compared with each other.
+
+        Raises:
+            NotFittedError, InputError, ValueError, TypeError: As in `predict`; or a label is not among
+                `classes_`, or none is a known positive.
+        """
+        check_is_fitted(self)
+        labels = read_labels(y, self.classes_, self._unlisted).observed()
+        scores = self.decision_function(X)
+        check_consistent_length(scores, labels)
+        return map_of(scores, labels) if labels.full else sp_of(scores, labels, self.mean_labels)
+
+    def __sklearn_tags__(self) -> Any:
+        """What scikit-learn should know: sparse features and several labels per sample are fine."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.classifier_tags.multi_label = True
+        return tags
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Whether there is a model; a `fit` that failed may have left other attributes."""
+        return "_run" in vars(self)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Plain data for a pickle; the model as the content of its files, with the weights as safetensors."""
+        state = {name: value for name, value in vars(self).items() if name != "_run"}
+        if "_run" in vars(self):
+            state["_files"] = pack(self._run)
+        return {**state, "_format": _FORMAT, "_spml": __version__}
+
+    def __setstate__(self, state: Any) -> None:
+        """Restore a pickled classifier; the model is built and checked as `spml.load` does.
+
+        Raises:
+            InputError: The pickle is of another version of spml, or damaged.
+        """
+        found = state.get("_format") if isinstance(state, Mapping) else None
+        if found != _FORMAT:
+            writer = f"spml {state['_spml']}" if found and "_spml" in state else "another version of spml"
+            raise InputError(
+                f"a pickled {type(self).__name__} was written by {writer} in format {found}, but spml "
+                f"{__version__} reads format {_FORMAT}: load it with the version that wrote it, or fit again."
+            )
+        files = state.get("_files")
+        self.__dict__.update({name: value for name, value in state.items() if name not in _ONLY_IN_PICKLES})
+        if files is not None:
+            self._run = unpack(files)
+
+    def _stated(self) -> dict[str, Any]:
+        """Arguments that are settings of a run and differ from their defaults."""
+        parameters = inspect.signature(SinglePositiveClassifier).parameters
+        arguments = {name: _plain(getattr(self, name)) for name in _SETTINGS}
+        return {name: value for name, value in arguments.items() if value != parameters[name].default}
+
+    def _run_settings(self) -> dict[str, Any]:
+        """Settings of the run, nested."""
+        stated = self._stated()
+        if not isinstance(self.settings, (Mapping, type(None))):
+            raise InputError(f"settings must be settings by name, got {self.settings!r}.")
+        further = _plain(self.settings or {})
+        own = {**dict.fromkeys(stated), "seed": "random_state", "accelerator": "device", "output": "output"}
+        for name in further:
+            if name in own:
+                raise InputError(
+                    f"settings: {name!r} is set by the argument {own[name] or name}: leave it out."
+                )
+        seed = _plain(self.random_state)
+        if not isinstance(seed, int):
+            seed = int(check_random_state(seed).randint(2**31))
+        result = from_arguments({**stated, **further})
+        data = result.setdefault("data", {})
+        if isinstance(data, dict):
+            result["data"] = {"split_seed": seed, "unlisted": self.unlisted, **data}
+        return {**result, "seed": seed, "accelerator": self.device}
+
+    @contextmanager
+    def _folder(self) -> Iterator[Path]:
+        """Folder for the run, which is removed at the end unless the user named it."""
+        if self.output is not None:
+            folder = Path(self.output)
+            if holds_run(folder):
+                raise InputError(f"output: {folder} holds a run already: name another folder, or remove it.")
+            yield folder
+            return
+        with TemporaryDirectory(prefix="spml-") as name:
+            yield Path(name) / "run"
+
+    def _adopt(self, run: Run, labels: Labels) -> None:
+        """Keep what a finished run knows."""
+        config = run.config
+        assert config is not None
+        solved = config.method == AUTO or config.model.head in CLOSED_FORM
+        idle = [name for name in ("lr", "epochs") if name in self._stated()]
+        if solved and idle and not run.summary.get("candidates"):  # those of a network that was fine-tuned
+            warnings.warn(
+                f"the head is solved, not trained, without {' and '.join(idle)}: name a method to train one.",
+                stacklevel=3,
+            )
+        positions = [labels.names.index(name) for name in run.classes]
+        self.classes_ = labels.classes[positions]
+        self.summary_ = run.summary
+        self._unlisted = labels.unlisted
+        self._run = detach(run)
+
+
+_ONLY_IN_PICKLES = ("_files", "_format", "_spml")
+
+
+def _plain(value: Any) -> Any:
+    """A value without NumPy's types of numbers, which come from the grids of searches."""
+    if isinstance(value, Mapping):
+        return {name: _plain(entry) for name, entry in value.items()}
+    return value.item() if isinstance(value, np.generic) else value
