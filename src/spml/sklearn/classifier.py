@@ -333,8 +333,8 @@ class SinglePositiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
                 f"the head is solved, not trained, without {' and '.join(idle)}: name a method to train one.",
                 stacklevel=3,
             )
-        positions = [labels.names.index(name) for name in run.classes]
-        self.classes_ = labels.classes[positions]
+        position = {name: k for k, name in enumerate(labels.names)}
+        self.classes_ = labels.classes[[position[name] for name in run.classes]]
         self.summary_ = run.summary
         self._unlisted = labels.unlisted
         self._run = detach(run)

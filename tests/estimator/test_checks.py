@@ -1,0 +1,91 @@
+"""The checks of scikit-learn for estimators: which apply, and why the others do not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.special import softmax
+from sklearn.utils import estimator_checks
+from sklearn.utils.estimator_checks import estimator_checks_generator, parametrize_with_checks
+
+from spml.sklearn import SinglePositiveClassifier
+
+_LABELS = "expects one class per sample from `predict`, which gives every label"
+NOT_APPLICABLE = {
+    "check_classifiers_train": f"{_LABELS}, and probabilities that sum to 1",
+    "check_classifiers_classes": _LABELS,
+    "check_estimator_sparse_array": _LABELS,
+    "check_estimator_sparse_matrix": _LABELS,
+    "check_decision_proba_consistency": "expects one decision value per sample where there are two classes",
+}
+
+EVERYDAY = [
+    "check_classifiers_multilabel_output_format_decision_function",
+    "check_classifiers_multilabel_output_format_predict",
+    "check_classifiers_multilabel_output_format_predict_proba",
+    "check_classifiers_one_label",
+    "check_classifiers_regression_target",
+    "check_dict_unchanged",
+    "check_estimators_nan_inf",
+    "check_estimators_unfitted",
+    "check_fit2d_1sample",
+    "check_n_features_in_after_fitting",
+    "check_requires_y_none",
+    "check_supervised_y_2d",
+]
+
+
+class TopClass(SinglePositiveClassifier):
+    """Reports the top class only, as the checks that do not apply expect it."""
+
+    def predict(self, X):
+        logits = super().decision_function(X)
+        return self.classes_[logits.argmax(1)]
+
+    def decision_function(self, X):
+        logits = super().decision_function(X)
+        return logits[:, 1] - logits[:, 0] if logits.shape[1] == 2 else logits
+
+    def predict_proba(self, X):
+        return softmax(super().decision_function(X).astype(np.float64), axis=1)
+
+
+def checks_of(estimator):
+    """The checks that do not apply, by name; one name may have several."""
+    for copy, check in estimator_checks_generator(estimator):
+        name = getattr(check, "func", check).__name__
+        if name in NOT_APPLICABLE:
+            yield name, lambda copy=copy, check=check: check(copy)
+
+
+@pytest.mark.long
+@parametrize_with_checks(
+    [SinglePositiveClassifier(), SinglePositiveClassifier("an", epochs=3, mean_labels=1.2)],
+    expected_failed_checks=lambda estimator: NOT_APPLICABLE,
+)
+def test_the_checks_of_scikit_learn(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize("name", EVERYDAY)
+def test_some_checks_of_scikit_learn(name):
+    getattr(estimator_checks, name)("SinglePositiveClassifier", SinglePositiveClassifier())
+
+
+@pytest.mark.long
+def test_only_checks_that_fail_are_not_applicable():
+    failed = set()
+    for name, check in checks_of(SinglePositiveClassifier()):
+        with pytest.raises(AssertionError):
+            check()
+        failed.add(name)
+    assert failed == set(NOT_APPLICABLE)
+
+
+@pytest.mark.long
+def test_checks_that_do_not_apply_pass_for_the_top_class():
+    passed = set()
+    for name, check in checks_of(TopClass()):
+        check()
+        passed.add(name)
+    assert passed == set(NOT_APPLICABLE)

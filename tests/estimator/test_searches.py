@@ -1,0 +1,112 @@
+"""Scorers, pipelines, cross-validation and searches of scikit-learn."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import average_precision_score
+from sklearn.model_selection import GridSearchCV, KFold, cross_val_predict, cross_val_score
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from spml import metrics
+from spml.errors import InputError
+from spml.sklearn import SinglePositiveClassifier, mean_average_precision, sp_score
+from tests.estimator.samples import WORDS, make_samples
+
+X, FULL, ONE = make_samples()
+NEW_X, NEW_FULL, NEW_ONE = make_samples(60, seed=1)
+
+
+def ridge(**settings):
+    return SinglePositiveClassifier(head="ridge", **settings)
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return make_pipeline(StandardScaler(), ridge(mean_labels=1.6)).fit(X, WORDS[ONE])
+
+
+def test_scorers_measure_what_the_metrics_do(fitted):
+    logits = fitted.decision_function(NEW_X)
+    assert sp_score(fitted, NEW_X, WORDS[NEW_ONE]) == metrics.sp_score(logits, NEW_ONE, 1.5).score
+    stated = partial(sp_score, mean_labels=1.2)
+    assert stated(fitted, NEW_X, WORDS[NEW_ONE]) == metrics.sp_score(logits, NEW_ONE, 1.2).score
+    full = average_precision_score(NEW_FULL, logits)
+    assert mean_average_precision(fitted, NEW_X, NEW_FULL) == pytest.approx(full)
+    lists = [WORDS[row == 1].tolist() for row in NEW_FULL]
+    assert mean_average_precision(fitted, NEW_X, lists) == pytest.approx(full)
+    other = np.where(NEW_FULL[:, [2, 0, 1]] == 1, 1, -1)
+    other[:, 1] = -1
+    assert mean_average_precision(fitted, NEW_X, other, empty="zero") < full
+
+
+def test_scorers_take_other_classifiers():
+    other = OneVsRestClassifier(LogisticRegression()).fit(X, WORDS[ONE])
+    expected = metrics.sp_score(other.decision_function(NEW_X), NEW_ONE, 1.5).score
+    assert sp_score(other, NEW_X, WORDS[NEW_ONE]) == expected
+    two = LogisticRegression().fit(X, ONE == 0)
+    with pytest.raises(
+        InputError, match="LogisticRegression has no decision_function or predict_proba with a"
+    ):
+        sp_score(two, X, ONE == 0)
+
+
+@pytest.mark.parametrize(
+    ("scorer", "y", "message"),
+    [
+        (
+            mean_average_precision,
+            WORDS[ONE],
+            "needs all labels of the samples, but y holds one class for each",
+        ),
+        (mean_average_precision, FULL - (ONE == 1)[:, None], "y holds unknown labels. Use sp_score"),
+        (mean_average_precision, 0 * FULL, "y: no sample has a label, so nothing can be measured"),
+        (sp_score, 0 * FULL, "y: no sample has a known positive label, so nothing can be measured"),
+        (sp_score, np.where(ONE, "dog", "bird"), "'bird' is not a class. Known: beach, dog, sea"),
+        (sp_score, FULL[:, :2], "y has 2 columns, but there are 3 classes"),
+    ],
+)
+def test_labels_that_can_not_be_scored_are_refused(fitted, scorer, y, message):
+    with pytest.raises(InputError, match=message):
+        scorer(fitted, X, y)
+
+
+def test_cross_validation(fitted):
+    by_hand = []
+    folds = KFold(3)
+    for train, test in folds.split(X):
+        by_hand.append(ridge().fit(X[train], ONE[train]).score(X[test], ONE[test]))
+    np.testing.assert_allclose(cross_val_score(ridge(), X, ONE, cv=folds), by_hand, rtol=1e-6)
+    labels = cross_val_predict(ridge(), X, ONE, cv=3)
+    assert labels.shape == (90, 3)
+    ternary = np.where(np.random.default_rng(0).random(FULL.shape) < 0.5, 2 * FULL - 1, 0)
+    assert np.isfinite(cross_val_score(ridge(), X, ternary, cv=3, scoring=sp_score)).all()
+    with_nan = np.where(ternary == 0, np.nan, FULL)
+    assert np.isfinite(cross_val_score(ridge(), X, with_nan, cv=KFold(3))).all()
+
+
+def test_a_search_selects_without_full_labels():
+    model = make_pipeline(StandardScaler(), SinglePositiveClassifier("an", epochs=3))
+    grid = {"singlepositiveclassifier__lr": np.array([1e-6, 1e-1])}
+    search = GridSearchCV(model, grid, scoring={"SP": sp_score}, refit="SP", cv=2).fit(X, WORDS[ONE])
+    assert search.best_params_ == {"singlepositiveclassifier__lr": 0.1}
+    assert mean_average_precision(search, NEW_X, NEW_FULL) > 0.8
+    assert search.predict(NEW_X).shape == (60, 3)
+
+
+@pytest.mark.long
+def test_a_search_in_two_processes_finds_the_same():
+    grid = {"head": ["ridge", "lda"]}
+    one, two = (
+        GridSearchCV(SinglePositiveClassifier(), grid, scoring=sp_score, cv=2, n_jobs=jobs).fit(X, ONE)
+        for jobs in (1, 2)
+    )
+    np.testing.assert_allclose(
+        one.cv_results_["mean_test_score"], two.cv_results_["mean_test_score"], rtol=1e-5
+    )
+    assert one.best_params_ == two.best_params_
