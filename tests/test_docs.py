@@ -650,3 +650,7 @@ def test_the_page_on_data_in_memory(folder, monkeypatch, capsys):
 
 def test_the_page_on_own_loops(capsys):
     run_page("own-loop.md", capsys)
+
+
+def test_the_page_on_scikit_learn(capsys):
+    run_page("scikit-learn.md", capsys)

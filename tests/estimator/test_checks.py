@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 from scipy.special import softmax
@@ -33,6 +36,11 @@ EVERYDAY = [
     "check_requires_y_none",
     "check_supervised_y_2d",
 ]
+
+
+def test_the_page_lists_the_checks_that_do_not_apply():
+    page = (Path(__file__).resolve().parents[2] / "docs" / "scikit-learn.md").read_text(encoding="utf-8")
+    assert dict(re.findall(r"^\| `(check_\w+)` \| (.+) \|$", page, re.M)) == NOT_APPLICABLE
 
 
 class TopClass(SinglePositiveClassifier):

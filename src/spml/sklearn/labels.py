@@ -87,6 +87,8 @@ def read_labels(y: Any, classes: Sequence[Any] | npt.NDArray[Any] | None, unlist
             raise InputError(f"y is {described(y)}; expected {ACCEPTED}.") from error
     if _holds_lists(y):
         return _from_lists([_entries(row, number) for number, row in enumerate(y)], stated, unlisted)
+    if y.ndim not in (1, 2):
+        raise InputError(f"y is {described(y)}; expected {ACCEPTED}.")
     if y.ndim == 2 and y.shape[1] > 1:
         return _from_matrix(y, stated, unlisted)
     values = column_or_1d(y, warn=True)
