@@ -165,15 +165,16 @@ def test_a_setting_without_effect_is_reported():
 def test_images(tmp_path):
     photos = sorted(make_photos(tmp_path, per_class=8).glob("*/*.png"))
     y = [path.parent.name for path in photos]
-    classifier = SinglePositiveClassifier(
-        backbone="small_cnn", epochs=2, settings={"data": {"size": 24}, "threads": 1}
-    )
-    classifier.fit(photos, y)
+    classifier = ridge().fit(X, ONE)
+    settings = {"data": {"size": 24}, "threads": 1}
+    classifier.set_params(head="auto", backbone="small_cnn", epochs=2, settings=settings).fit(photos, y)
     assert not hasattr(classifier, "n_features_in_")
     expected = classifier.decision_function(photos)
     images = [Image.open(path) for path in photos]
     np.testing.assert_allclose(classifier.decision_function(images), expected, atol=1e-5)
-    with pytest.raises(InputError, match="the classifier was fitted to images, but X holds features"):
+    with pytest.raises(
+        InputError, match="the classifier was fitted to images or a torch Dataset, but X holds features"
+    ):
         classifier.predict(X)
     broken = tmp_path / "broken.png"
     broken.write_bytes(b"no image")
@@ -206,6 +207,8 @@ def test_images(tmp_path):
         ({"unlisted": "absent"}, "data.unlisted must be one of unknown, negative"),
         ({"settings": [1]}, r"settings must be settings by name, got \[1\]"),
         ({"settings": {"epoch": 1}}, "unknown setting 'epoch'. Did you mean epochs"),
+        ({"settings": {"devices": 2}}, "settings: 'devices' starts this program several times"),
+        ({"lr": np.array([1.0, 2.0])}, r"optim.lr must be a number, got \[1.0, 2.0\]"),
         ({"settings": {"data": 1}}, "data must be settings by name"),
         ({"settings": {"seed": 1}}, "settings: 'seed' is set by the argument random_state: leave it out"),
         ({"head": "mlp", "settings": {"head": "ridge"}}, "'head' is set by the argument head"),

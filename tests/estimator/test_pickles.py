@@ -49,7 +49,8 @@ def test_copies_predict_the_same(fitted, tmp_path):
 def test_another_process_predicts_the_same(fitted, tmp_path):
     joblib.dump((fitted, NEW_X), tmp_path / "model.joblib")
     code = (
-        "import joblib, numpy, sys; classifier, x = joblib.load(sys.argv[1]); "
+        "import sys, spml; assert 'sklearn' not in sys.modules; assert spml.sklearn.sp_score; "
+        "import joblib, numpy; classifier, x = joblib.load(sys.argv[1]); "
         "numpy.save(sys.argv[2], classifier.predict_proba(x))"
     )
     command = [sys.executable, "-c", code, str(tmp_path / "model.joblib"), str(tmp_path / "out.npy")]

@@ -39,6 +39,14 @@ def test_the_network_gives_the_logits_of_predictions(run):
     assert run.weights_sha256 == json.loads((run.folder / "model.json").read_text())["weights_sha256"]
 
 
+def test_pictures_can_be_left_out(run, tmp_path):
+    settings = {"head": "ridge", "threads": 1, "quiet": True, "output": tmp_path / "run"}
+    same = spml.train(run.folder.parent / "x.npz", pictures=False, **settings)
+    assert same.weights_sha256 == run.weights_sha256
+    left_out = {path.name for path in run.folder.iterdir()} - {path.name for path in same.folder.iterdir()}
+    assert left_out == {"curves.png", "thresholds.png"}
+
+
 def test_a_transform_prepares_an_image_as_prediction_does(tmp_path):
     exif = Image.Exif()
     exif[0x0112] = 6

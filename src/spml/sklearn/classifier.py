@@ -301,6 +301,11 @@ class SinglePositiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
                 raise InputError(
                     f"settings: {name!r} is set by the argument {own[name] or name}: leave it out."
                 )
+        if "devices" in further:
+            raise InputError(
+                "settings: 'devices' starts this program several times, which a classifier can't do: leave "
+                "it out, or use spml.train."
+            )
         seed = _plain(self.random_state)
         if not isinstance(seed, int):
             seed = int(check_random_state(seed).randint(2**31))
@@ -344,7 +349,7 @@ _ONLY_IN_PICKLES = ("_files", "_format", "_spml")
 
 
 def _plain(value: Any) -> Any:
-    """A value without NumPy's types of numbers, which come from the grids of searches."""
+    """A value without types of NumPy, which come from the grids of searches."""
     if isinstance(value, Mapping):
         return {name: _plain(entry) for name, entry in value.items()}
-    return value.item() if isinstance(value, np.generic) else value
+    return value.tolist() if isinstance(value, (np.generic, np.ndarray)) else value

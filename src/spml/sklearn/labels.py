@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -80,18 +80,18 @@ def read_labels(y: Any, classes: Sequence[Any] | npt.NDArray[Any] | None, unlist
         return _from_matrix(y.tocsr(), stated, unlisted)
     if is_series(y):
         y = list(y)
-    if not _holds_lists(y):
-        try:
-            y = np.asarray(y)
-        except ValueError as error:
-            raise InputError(f"y is {described(y)}; expected {ACCEPTED}.") from error
     if _holds_lists(y):
         return _from_lists([_entries(row, number) for number, row in enumerate(y)], stated, unlisted)
-    if y.ndim not in (1, 2):
+    if isinstance(y, (list, tuple)):
+        _check_alike(y, range(len(y)))
+    array = np.asarray(y)
+    if array.ndim not in (1, 2):
         raise InputError(f"y is {described(y)}; expected {ACCEPTED}.")
-    if y.ndim == 2 and y.shape[1] > 1:
-        return _from_matrix(y, stated, unlisted)
-    values = column_or_1d(y, warn=True)
+    if array.ndim == 2 and array.shape[1] > 1:
+        return _from_matrix(array, stated, unlisted)
+    values = column_or_1d(array, warn=True)
+    if values.dtype == object:
+        _check_alike(values, range(len(values)))
     return Labels(*_find(values, np.arange(len(values)), stated), unlisted)
 
 
@@ -105,6 +105,29 @@ def _stated_classes(classes: Sequence[Any] | npt.NDArray[Any]) -> npt.NDArray[An
 def _holds_lists(y: Any) -> bool:
     one_dimension = isinstance(y, (list, tuple)) or (isinstance(y, np.ndarray) and y.ndim == 1)
     return one_dimension and len(y) > 0 and isinstance(y[0], _LISTS)
+
+
+def _check_alike(entries: Sequence[Any], rows: Iterable[int]) -> None:
+    """Refuse missing labels, and names among numbers: NumPy would make names of all of them.
+
+    Args:
+        entries: Labels.
+        rows: Samples that have them.
+
+    Raises:
+        InputError: Names the sample.
+    """
+    for row, entry in zip(rows, entries, strict=True):
+        if entry is None or type(entry).__name__ == "NAType" or (isinstance(entry, float) and entry != entry):
+            raise InputError(
+                f"y[{row}] is {entry}, but every sample needs a label. Leave out samples without one, or "
+                "give a list of labels for each sample, which may be empty."
+            )
+        if isinstance(entry, _LISTS) or isinstance(entry, str) != isinstance(entries[0], str):
+            raise InputError(
+                f"y[{row}] has the label {described(entry)}, but others are like {described(entries[0])}: "
+                "labels are all names, all numbers, or all lists of these."
+            )
 
 
 def _entries(row: Any, number: int) -> list[Any]:
@@ -146,12 +169,12 @@ def _from_lists(rows: list[list[Any]], stated: npt.NDArray[Any] | None, unlisted
     fits = width > 1 if stated is None else width == len(stated)
     if fits and all(len(row) == width for row in rows) and all(map(_may_be_in_matrix, chain(*rows))):
         return _from_matrix(np.asarray(rows), stated, unlisted)
-    values = np.asarray([*chain(*rows)])
-    if not len(values):
+    if not any(rows):
         raise InputError("y: no sample has a label. At least some must have one.")
-    lengths = [len(row) for row in rows]
-    of_sample = np.repeat(np.arange(len(rows)), lengths)
-    classes, positions = _find(column_or_1d(values), of_sample, stated)
+    of_sample = np.repeat(np.arange(len(rows)), [len(row) for row in rows])
+    _check_alike([*chain(*rows)], of_sample)
+    values = np.asarray([*chain(*rows)])
+    classes, positions = _find(values, of_sample, stated)
     matrix = csr_matrix((np.ones(len(values)), (of_sample, positions)), (len(rows), len(classes)))
     matrix.data[:] = 1  # a label may be listed twice
     return Labels(classes, matrix, unlisted)

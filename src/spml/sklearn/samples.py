@@ -15,6 +15,7 @@ from ..data.memory.samples import as_numpy, is_dataset
 from ..errors import InputError
 
 _IMAGES = (str, Path, Image.Image)
+_UNCHECKED = "images or a torch Dataset"
 
 
 def validated(estimator: Any, X: Any, *, reset: bool) -> Any:
@@ -44,7 +45,7 @@ def validated(estimator: Any, X: Any, *, reset: bool) -> Any:
         for name in ("n_features_in_", "feature_names_in_"):
             vars(estimator).pop(name, None)
     elif images == hasattr(estimator, "n_features_in_"):
-        kinds = ("features", "images") if images else ("images", "features")
+        kinds = ("features", _UNCHECKED) if images else (_UNCHECKED, "features")
         raise InputError(f"the classifier was fitted to {kinds[0]}, but X holds {kinds[1]}.")
     if images:
         return X
