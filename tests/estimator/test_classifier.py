@@ -9,8 +9,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import timm
 import torch
 from PIL import Image
+from safetensors.torch import save_model
 from scipy.sparse import csr_matrix
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
@@ -68,6 +70,31 @@ def test_every_label_is_predicted_from_one_of_each_sample(fitted):
     labels = fitted.predict(NEW_X)
     assert (labels == NEW_FULL).mean() > 0.75
     assert labels[NEW_FULL == 1].mean() > 0.75
+
+
+def test_two_classes_have_two_columns():
+    classifier = ridge().fit(X, ONE == 0)
+    assert classifier.classes_.tolist() == [False, True]
+    for method in (classifier.predict, classifier.predict_proba, classifier.decision_function):
+        assert method(X).shape == (90, 2)
+
+
+def test_a_network_can_be_fine_tuned_from_solved_heads(tmp_path):
+    torch.manual_seed(0)
+    save_model(timm.create_model("test_efficientnet", pretrained=False), tmp_path / "weights.safetensors")
+    photos = sorted(make_photos(tmp_path / "photos", per_class=6).glob("*/*.png"))
+    classifier = SinglePositiveClassifier(
+        backbone="test_efficientnet",
+        weights=tmp_path / "weights.safetensors",
+        frozen="no",
+        epochs=1,
+        settings={"method": "auto", "data": {"size": 32}, "threads": 1},
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        classifier.fit(photos, [path.parent.name for path in photos])
+    assert [entry["run"] for entry in classifier.summary_["candidates"]] == ["head", "fine-tuned"]
+    assert classifier.predict(photos[:2]).shape == (2, 3)
 
 
 def test_without_a_method_heads_of_features_are_solved():

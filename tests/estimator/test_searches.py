@@ -82,6 +82,8 @@ def test_cross_validation(fitted):
     for train, test in folds.split(X):
         by_hand.append(ridge().fit(X[train], ONE[train]).score(X[test], ONE[test]))
     np.testing.assert_allclose(cross_val_score(ridge(), X, ONE, cv=folds), by_hand, rtol=1e-6)
+    scores = cross_val_score(ridge(), X, ONE, cv=folds, scoring=partial(sp_score, mean_labels=1.5))
+    np.testing.assert_allclose(scores, by_hand, rtol=1e-6)
     labels = cross_val_predict(ridge(), X, ONE, cv=3)
     assert labels.shape == (90, 3)
     ternary = np.where(np.random.default_rng(0).random(FULL.shape) < 0.5, 2 * FULL - 1, 0)

@@ -52,7 +52,8 @@ class SinglePositiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
     Args:
         method: Registered method; `spml methods` lists them. `auto` = as `spml train` decides where none is
             stated: heads are solved in closed form and averaged on features and on a pretrained backbone
-            that stays as it is; otherwise the default method is trained.
+            that stays as it is; otherwise the default method is trained. To fine-tune a network from heads
+            that were solved, pass `frozen="no"` and `settings={"method": "auto"}`.
         head: As in `spml train`: `auto`, `linear`, `mlp`, `ridge`, `lda` and others.
         backbone: Any timm model, for images; `auto` picks by the data.
         weights: `pretrained` (downloaded by timm), `random`, or a .safetensors file, for images.
@@ -308,7 +309,7 @@ class SinglePositiveClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
             )
         seed = _plain(self.random_state)
         if not isinstance(seed, int):
-            seed = int(check_random_state(seed).randint(2**31))
+            seed = int(check_random_state(seed).randint(np.iinfo(np.int32).max))
         result = from_arguments({**stated, **further})
         data = result.setdefault("data", {})
         if isinstance(data, dict):
