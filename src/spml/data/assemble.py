@@ -66,7 +66,7 @@ def to_dataset(
     if purpose == "train":
         _check_classes(records, split)
         notes += _set_aside_test(split, records, config)
-    if not split.any():
+    if not (split != "").any():  # NumPy 1 has no any() for text
         raise InputError(f"{records.source}: none of its {counted(len(split), 'sample')} can be used.")
     notes += _leave_out_unlabelled(split, observed, config)
     if purpose == "train":
