@@ -652,5 +652,6 @@ def test_the_page_on_own_loops(capsys):
     run_page("own-loop.md", capsys)
 
 
+@pytest.mark.long
 def test_the_page_on_scikit_learn(capsys):
     run_page("scikit-learn.md", capsys)
