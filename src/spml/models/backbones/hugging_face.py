@@ -29,7 +29,7 @@ CONFIG, PROCESSOR, WEIGHTS = "config.json", "preprocessor_config.json", "model.s
 _INDEX, _PARTS = "model.safetensors.index.json", "model-*-of-*.safetensors"
 
 ENCODERS = (
-    "aimv2_vision_model", "beit", "bit", "clip_vision_model", "convnext", "convnextv2", "data2vec-vision",
+    "aimv2_vision_model", "beit", "clip_vision_model", "convnext", "convnextv2", "data2vec-vision",
     "deit", "dinov2", "dinov2_with_registers", "dinov3_convnext", "dinov3_vit", "efficientnet", "focalnet",
     "hiera", "ijepa", "levit", "mobilenet_v1", "mobilenet_v2", "mobilevit", "poolformer", "pvt_v2", "regnet",
     "resnet", "siglip_vision_model", "swin", "swinv2", "vit", "vit_msn",
@@ -54,6 +54,8 @@ _REFUSED = (
 _LARGEST, _MOST_LAYERS, _MOST_ENTRIES = 1 << 16, 512, 64
 _REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 
+_EXAMPLES = 3
+
 Report = Callable[[str], None]
 
 
@@ -75,7 +77,12 @@ def describe(config: ModelConfig, size: int, report: Report) -> BackboneSpec:
             "leave it out, or pass random."
         )
     name = config.backbone.removeprefix(f"{HUGGING_FACE}/")
-    source = _Source(name, report)
+    source = _Source(name)
+    if source.folder is None:
+        report(
+            f"{config.backbone}: no such folder, so its files are those of huggingface.co/{name}, downloaded "
+            "once (Hugging Face cache)"
+        )
     path = source.path(CONFIG)
     content = read_json(path, dict[str, Any], "Save it again (save_pretrained).")
     if isinstance(content.get("vision_config"), dict):  # of a pair of encoders for images and texts
@@ -109,7 +116,7 @@ def build(spec: BackboneSpec, report: Report) -> tuple[BackboneSpec, nn.Module, 
         InputError: The weights are missing, damaged or do not fit, or the network does not take images of
             this size.
     """
-    source = _Source(spec.name.removeprefix(f"{HUGGING_FACE}/"), report)
+    source = _Source(spec.name.removeprefix(f"{HUGGING_FACE}/"))
     model = _empty(spec)
     if spec.weights == "pretrained":
         model = _filled(model, source, spec)
@@ -220,20 +227,28 @@ def _filled(model: Any, source: _Source, spec: BackboneSpec) -> nn.Module:
     what = f"{paths[0]}: these weights do not fit {spec.name}"
     try:
         with _quiet():
+            # Told apart below from weights that are missing, which the library would draw at random.
             filled, told = model.from_pretrained(
-                None, config=model.config, state_dict=tensors, output_loading_info=True
+                None,
+                config=model.config,
+                state_dict=tensors,
+                output_loading_info=True,
+                ignore_mismatched_sizes=True,
             )
     except Exception as error:  # checks of the library
         text = " ".join(str(error).split())[:300]
-        raise InputError(
-            f"{what} ({type(error).__name__}: {text}). Check --data.size, or save it again."
-        ) from error
-    missing = [name for name in told["missing_keys"] if not name.startswith("pooler.")]
-    if missing or told.get("mismatched_keys"):
-        wrong = sorted(missing) or [str(each[0]) for each in told["mismatched_keys"]]
-        raise InputError(
-            f"{what} ({len(wrong)} missing or of another shape: {', '.join(wrong[:3])}). Save it again."
-        )
+        raise InputError(f"{what} ({type(error).__name__}: {text}). Save it again.") from error
+    shapes = [
+        f"{name} {tuple(found)} instead of {tuple(expected)}"
+        for name, found, expected in told["mismatched_keys"]
+    ]
+    missing = sorted(name for name in told["missing_keys"] if not name.startswith("pooler."))
+    for wrong, label, advice in (
+        (shapes, "of another shape", "Leave out --data.size, or save it again."),
+        (missing, "missing", "Save it again (save_pretrained)."),
+    ):
+        if wrong:
+            raise InputError(f"{what} ({len(wrong)} {label}: {', '.join(wrong[:_EXAMPLES])}). {advice}")
     if told["missing_keys"]:
         _without_pooler(filled)
     network: nn.Module = filled.float()
@@ -268,8 +283,8 @@ class _Source:
         InputError: The name is neither a folder nor that of a repository.
     """
 
-    def __init__(self, name: str, report: Report) -> None:
-        self.name, self.report = name, report
+    def __init__(self, name: str) -> None:
+        self.name = name
         self.folder = Path(name) if Path(name).is_dir() else None
         if self.folder is None and not _REPOSITORY.fullmatch(name):
             raise InputError(
@@ -311,13 +326,21 @@ class _Source:
         return [self.path(WEIGHTS)]
 
     def has(self, file: str) -> bool:
-        """Whether there is a file; of a repository, whether it can be had."""
+        """Whether there is a file.
+
+        Raises:
+            InputError: The hub does not answer.
+        """
         if self.folder is not None:
             return (self.folder / file).is_file()
+        from huggingface_hub.errors import EntryNotFoundError
+
         try:
             self.path(file)
-        except InputError:
-            return False
+        except InputError as error:
+            if isinstance(error.__cause__, EntryNotFoundError):
+                return False
+            raise
         return True
 
 

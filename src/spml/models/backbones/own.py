@@ -113,9 +113,10 @@ class OwnNetwork:
 
     def line(self, spec: BackboneSpec, num_features: int) -> str:
         """What the user is told of the network."""
-        state = {"pretrained": "its own", "random": "its own, taken as untrained"}.get(
-            spec.weights, spec.file
-        )
+        state = {
+            "pretrained": "its own, which count as trained (--weights random if they are not)",
+            "random": "its own, which count as untrained",
+        }.get(spec.weights, spec.file)
         trained = [parameter.requires_grad for parameter in self._module.parameters()]
         fixed = f"; {trained.count(False)} of {len(trained)} parameters have requires_grad=False"
         return (
@@ -127,7 +128,7 @@ class OwnNetwork:
     def _prepared(self, size: int) -> Preparation:
         prepared = self._preparation
         if size and size != prepared.size:
-            prepared = prepared._replace(size=size, differs="")
+            prepared = prepared._replace(size=size)
         if prepared.size > LARGEST_SIZE:
             raise InputError(f"images must have at most {LARGEST_SIZE} pixels, got {prepared.size}.")
         return prepared
@@ -224,9 +225,9 @@ def needed(name: str, where: str = "") -> OwnNetwork:
         return network
     if where:
         raise InputError(
-            f"{where}: its backbone is {name}, code of its user, which no file of a run can bring along: "
-            f"pass the network, spml.load({where!r}, backbone=module), or --backbone {name} on the command "
-            "line."
+            f"{where}: its backbone {name} is a network of the user's own, and no file of a run can bring "
+            "its code along: pass the network, in Python as spml.load(folder, backbone=module), on the "
+            "command line as --backbone module:callable."
         )
     raise InputError(
         f"backbone {name!r} is code of your own, which is imported only where you name it yourself, never "

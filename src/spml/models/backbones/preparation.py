@@ -49,7 +49,7 @@ _SETTINGS = ("size", "mean", "std", "interpolation")
 _TIMM = ("input_size", "crop_pct", "crop_mode")
 _LIBRARIES = ("torchvision.transforms", "timm.data")
 _SCALING = ("ToTensor", "MaybeToTensor", "ConvertImageDtype")
-_HARMLESS = ("ToImage", "ToPILImage", "PILToTensor", "MaybePILToTensor", "ToPureTensor", "RGB")
+_HARMLESS = ("ToImage", "ToPILImage", "PILToTensor", "MaybePILToTensor", "ToPureTensor", "RGB", "ToDtype")
 _RESAMPLE = {number.value: name for name, number in INTERPOLATIONS.items()}
 
 
@@ -113,7 +113,7 @@ def read_settings(settings: Mapping[str, Any], origin: str, default: Preparation
     side = default.size if size is None else _side(size, f"{origin}: size")
     differs = ""
     if (share := settings.get("crop_pct")) and share < 1:
-        differs = _crop(f"{math.floor(side / share)} pixels", side)
+        differs = _crop(f"{math.floor(side / share)} pixels")
     return Preparation(
         side,
         _channels(settings.get("mean", default.mean), f"{origin}: mean"),
@@ -145,9 +145,9 @@ def read_processor(processor: Mapping[str, Any], origin: str, default: Preparati
     normalises = processor.get("do_normalize", True)
     differs = ""
     if cropped is not None:
-        differs = _crop(f"{_side(resized, origin)} pixels" if resized else "its size", side)
+        differs = _crop(f"{_side(resized, origin)} pixels" if resized else "its size")
     elif isinstance(wanted, Mapping) and "shortest_edge" in wanted:
-        differs = _crop("somewhat more" if processor.get("crop_pct") else f"{side} pixels", side)
+        differs = _crop("somewhat more" if processor.get("crop_pct") else f"{side} pixels")
     resample = processor.get("resample")
     return Preparation(
         side,
@@ -173,7 +173,7 @@ def _preset(preset: Any) -> Preparation:
         _channels(preset.std, "transform: std"),
         _interpolation(preset.interpolation, "transform"),
         "transform",
-        _crop(f"{resized} pixels", side) if resized != side else "",
+        _crop(f"{resized} pixels") if resized != side else "",
     )
 
 
@@ -210,15 +210,15 @@ def _read_steps(transform: Any, default: Preparation) -> Preparation:
         raise InputError(
             "transform: it does not scale pixels to [0, 1] (ToTensor, or ToDtype(torch.float32, "
             "scale=True)), which is what happens here. Add that, or pass a dictionary: "
-            f"transform={'size': ..., 'mean': ..., 'std': ...}."
+            "transform={'size': ..., 'mean': ..., 'std': ...}."
         )
     wanted = cropped if cropped is not None else resized
     side = default.size if wanted is None else _side(wanted, "transform: size")
     differs = ""
     if cropped is not None and (resized is None or _side(resized, "transform") != side):
-        differs = _crop("its size" if resized is None else f"{_side(resized, 'transform')} pixels", side)
+        differs = _crop("its size" if resized is None else f"{_side(resized, 'transform')} pixels")
     elif resized is not None and _is_edge(resized):
-        differs = _crop(f"{side} pixels", side)
+        differs = _crop(f"{side} pixels")
     mean, std = ((0.0,) * 3, (1.0,) * 3) if normalised is None else (normalised.mean, normalised.std)
     return Preparation(
         side,
@@ -254,10 +254,10 @@ def _is_edge(size: Any) -> bool:
     return isinstance(size, int) or len(size) == 1
 
 
-def _crop(resized: str, side: int) -> str:
+def _crop(resized: str) -> str:
     return (
         f"Its own preparation resizes the shorter side to {resized} and cuts out the centre; here the whole "
-        f"image becomes a square of {side}"
+        "image becomes a square"
     )
 
 
