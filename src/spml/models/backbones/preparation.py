@@ -284,7 +284,8 @@ def _channels(values: Any, what: str) -> tuple[float, ...]:
     Raises:
         InputError: They are not one or three numbers.
     """
-    values = getattr(values, "tolist", lambda: values)()
+    if hasattr(values, "tolist"):  # of float32, which has 7 digits
+        values = [float(f"{value:.7g}") for value in values.reshape(-1).tolist()]
     values = list(values) if isinstance(values, (list, tuple)) else [values]
     if len(values) not in (1, 3) or any(
         isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value)
