@@ -233,7 +233,7 @@ def _readable(folder: Path, *, own: bool = False) -> Iterator[None]:
         yield
     except (SafetensorError, OSError, TypeError, ValueError, LookupError, RuntimeError) as error:
         if own and isinstance(error, InputError):
-            raise
+            raise InputError(f"{folder}: {error}") from error
         raise InputError(f"{folder}: the model can't be read ({error}). Train again.") from error
 
 
@@ -243,6 +243,11 @@ def _make(model: _ModelFile) -> Classifier:
 
 
 def _assemble(backbone: Backbone, model: _ModelFile) -> Classifier:
+    if model.backbone.is_own and backbone.num_features != model.top.num_features:
+        raise InputError(
+            f"the network that was passed for {model.backbone.name} gives {backbone.num_features} features, "
+            f"but that of the run gave {model.top.num_features}. Pass the network that the run was trained with."
+        )
     return Classifier(backbone, Top(**msgspec.structs.asdict(model.top)))
 
 

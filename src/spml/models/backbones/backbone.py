@@ -49,6 +49,11 @@ class Backbone(nn.Module):
         self.register_buffer("_mean", torch.tensor(spec.mean).mul(255).reshape(shape), persistent=False)
         self.register_buffer("_std", torch.tensor(spec.std).mul(255).reshape(shape), persistent=False)
 
+    @property
+    def device(self) -> torch.device:
+        """Device that the network computes on, which may have no parameters."""
+        return self._mean.device
+
     def forward(self, inputs: Tensor) -> Tensor:
         """Return features, float of shape (B, D) (half precision under autocast)."""
         if self.spec.name == NONE:
