@@ -16,6 +16,7 @@ import re
 import shlex
 import sys
 import xml.etree.ElementTree as ElementTree
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -643,3 +644,24 @@ def test_the_page_on_data_in_memory(folder, monkeypatch, capsys):
         exec(compile(block, "in-your-code.md", "exec"), names)
         printed = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
         assert printed == [line[2:] for line in block.splitlines() if line.startswith("# ")]
+
+
+@pytest.mark.long
+def test_the_page_on_own_networks(folder, monkeypatch, capsys):
+    """Runs every block in the order of the page; each prints the comments at its end."""
+    pytest.importorskip("transformers", reason="transformers, which the page uses, is not installed")
+    page = (ROOT / "docs" / "own-network.md").read_text(encoding="utf-8")
+    train = importlib.import_module("spml.runs.api").train
+    quiet = partial(train, quiet=True, threads=1)
+    monkeypatch.setattr(spml, "train", quiet, raising=False)
+    names = {"__name__": "own_network_page"}
+    for language, block in re.findall(r"^```(\w*)\n(.*?)^```", page, re.S | re.M):
+        capsys.readouterr()
+        if language == "python":
+            exec(compile(block, "own-network.md", "exec"), names)
+            printed = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
+            assert printed == [line[2:] for line in block.splitlines() if line.startswith("# ")]
+            continue
+        for command in block.splitlines():
+            quick = ["--threads", "1", "--epochs", "1", "--data.workers", "0"] if " train " in command else []
+            main([*shlex.split(command)[1:], *quick])

@@ -246,7 +246,8 @@ def _assemble(backbone: Backbone, model: _ModelFile) -> Classifier:
     if model.backbone.is_own and backbone.num_features != model.top.num_features:
         raise InputError(
             f"the network that was passed for {model.backbone.name} gives {backbone.num_features} features, "
-            f"but that of the run gave {model.top.num_features}. Pass the network that the run was trained with."
+            f"but that of the run gave {model.top.num_features}. Pass the network that the run was trained "
+            "with."
         )
     return Classifier(backbone, Top(**msgspec.structs.asdict(model.top)))
 
