@@ -224,7 +224,7 @@ def test_a_run_is_resumed(photos: Path, tmp_path: Path, monkeypatch: pytest.Monk
         with pytest.raises(Interrupted):
             spml.train(photos, backbone=seeded(Pooled), frozen=frozen, output=tmp_path / "b", **QUICK)
     if frozen == "yes":
-        with pytest.raises(InputError, match="or the run or network that it started from"):
+        with pytest.raises(InputError, match="your own network, or the run that it started from"):
             spml.train(
                 photos, backbone=seeded(Pooled, 1), frozen=frozen, output=tmp_path / "b", resume=True, **QUICK
             )
