@@ -134,7 +134,8 @@ PROCESSOR = {"image_mean": HALF, "image_std": [0.25] * 3, "resample": 3, "rescal
             "to 80 pixels",
         ),
         ({**PROCESSOR, "size": 64, "do_normalize": False, "resample": 2}, (64, 0.0, 1.0, "bilinear"), ""),
-        ({"image_mean": None, "do_resize": False}, (224, 0.485, 0.229, "bilinear"), ""),
+        ({**PROCESSOR, "do_resize": False, "resample": None}, (224, 0.5, 0.25, "bilinear"), ""),
+        ({**PROCESSOR, "size": 64, "include_top": True}, (64, 0.5, 0.0625, "bicubic"), ""),
     ],
 )  # fmt: skip
 def test_image_processors_are_read(processor: Any, expected: tuple[Any, ...], differs: str) -> None:
@@ -150,6 +151,9 @@ def test_image_processors_are_read(processor: Any, expected: tuple[Any, ...], di
     [
         ({"do_rescale": False}, "does not scale pixels to [0, 1]"),
         ({"rescale_factor": 1 / 127.5}, "does not scale pixels to [0, 1]"),
+        ({"rescale_factor": "1"}, "does not scale pixels to [0, 1]"),
+        ({"do_flip_channel_order": True}, "do_flip_channel_order can't be done here"),
+        ({"image_mean": None}, "image_mean must be three numbers"),
         ({"rescale_offset": True}, "does not scale pixels to [0, 1]"),
         ({"resample": 4}, "interpolation must be one of"),
         ({"size": {"height": 64, "width": 32}}, "must be that of a square"),

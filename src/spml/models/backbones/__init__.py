@@ -3,7 +3,7 @@ own."""
 
 from .backbone import Backbone, SmallCNN
 from .choose import build_backbone, create_backbone, describe_backbone
-from .own import OwnNetwork, at_hand, needed, network_at_hand
+from .own import OwnNetwork, at_hand, needed
 from .weights import check_fit
 
 __all__ = [
@@ -16,5 +16,4 @@ __all__ = [
     "create_backbone",
     "describe_backbone",
     "needed",
-    "network_at_hand",
 ]

@@ -12,6 +12,13 @@ _LIBRARIES = ("torch", "timm", "torchvision", "transformers")
 """Packages whose source does not count: it changes with every version, and hardly ever what is computed."""
 
 
+def _is_plain(value: Any) -> bool:
+    """Whether the text of a value is the same in every process."""
+    if isinstance(value, (tuple, list)):
+        return all(map(_is_plain, value))
+    return isinstance(value, (bool, int, float, str))
+
+
 def code_of(module: nn.Module) -> str:
     """What tells two networks with equal weights apart: classes, plain attributes, and source of their own.
 
@@ -22,9 +29,7 @@ def code_of(module: nn.Module) -> str:
     for name, part in module.named_modules():
         cls = type(part)
         plain = {
-            key: value
-            for key, value in sorted(vars(part).items())
-            if key != "training" and isinstance(value, (bool, int, float, str, tuple))
+            key: value for key, value in sorted(vars(part).items()) if key != "training" and _is_plain(value)
         }
         parts.append([name, f"{cls.__module__}.{cls.__qualname__}", repr(plain)])
         if cls.__module__.partition(".")[0] not in _LIBRARIES:

@@ -205,11 +205,6 @@ def at_hand(network: OwnNetwork | None) -> Iterator[None]:
         _AT_HAND.reset(token)
 
 
-def network_at_hand() -> OwnNetwork | None:
-    """The network that the user passed, if any."""
-    return _AT_HAND.get()
-
-
 def needed(name: str, where: str = "") -> OwnNetwork:
     """The network that the user passed, for a backbone of this name.
 

@@ -50,6 +50,9 @@ _TIMM = ("input_size", "crop_pct", "crop_mode")
 _LIBRARIES = ("torchvision.transforms", "timm.data")
 _SCALING = ("ToTensor", "MaybeToTensor", "ConvertImageDtype")
 _HARMLESS = ("ToImage", "ToPILImage", "PILToTensor", "MaybePILToTensor", "ToPureTensor", "RGB", "ToDtype")
+_STEPS = ("do_resize", "do_center_crop", "do_rescale", "do_normalize", "do_convert_rgb", "do_reduce_labels")
+"""Steps of an image processor of transformers that are done here, or do not concern images."""
+
 _RESAMPLE = {number.value: name for name, number in INTERPOLATIONS.items()}
 
 
@@ -88,9 +91,7 @@ def read_transform(transform: Any, default: Preparation = DEFAULT) -> Preparatio
         return read_settings(transform, "transform", default)
     if hasattr(transform, "image_mean") and hasattr(transform, "to_dict"):
         return read_processor(transform.to_dict(), type(transform).__name__, default)
-    if hasattr(transform, "crop_size") and hasattr(
-        transform, "resize_size"
-    ):  # preset of torchvision's weights
+    if hasattr(transform, "crop_size") and hasattr(transform, "resize_size"):  # of torchvision's weights
         return _preset(transform)
     return _read_steps(transform, default)
 
@@ -112,7 +113,7 @@ def read_settings(settings: Mapping[str, Any], origin: str, default: Preparation
     size = settings.get("size", settings.get("input_size"))
     side = default.size if size is None else _side(size, f"{origin}: size")
     differs = ""
-    if (share := settings.get("crop_pct")) and share < 1:
+    if isinstance(share := settings.get("crop_pct"), float) and 0 < share < 1:
         differs = _crop(f"{math.floor(side / share)} pixels")
     return Preparation(
         side,
@@ -130,8 +131,13 @@ def read_processor(processor: Mapping[str, Any], origin: str, default: Preparati
     Raises:
         InputError: It does what can't be done here.
     """
-    factor = processor.get("rescale_factor")
-    scales = processor.get("do_rescale", True) and (factor is None or math.isclose(factor, 1 / 255))
+    further = [name for name, value in processor.items() if name.startswith("do_") and value]
+    if further := sorted({*further} - {*_STEPS}):
+        raise InputError(
+            f"{origin}: {further[0]} can't be done here: images are resized and normalised only."
+        )
+    factor = processor.get("rescale_factor", 1 / 255)
+    scales = isinstance(factor, float) and math.isclose(factor, 1 / 255) and processor.get("do_rescale", True)
     if not scales or processor.get("rescale_offset"):
         raise InputError(
             f"{origin}: it does not scale pixels to [0, 1] (do_rescale, rescale_factor 1/255, without "
@@ -142,7 +148,13 @@ def read_processor(processor: Mapping[str, Any], origin: str, default: Preparati
     cropped = processor.get("crop_size") if processor.get("do_center_crop") else None
     wanted = cropped if cropped is not None else resized
     side = default.size if wanted is None else _side(wanted, f"{origin}: size")
-    normalises = processor.get("do_normalize", True)
+    mean: Sequence[float] = (0.0,) * 3
+    std: Sequence[float] = (1.0,) * 3
+    if processor.get("do_normalize", True):
+        mean = _channels(processor.get("image_mean"), f"{origin}: image_mean")
+        std = _channels(processor.get("image_std"), f"{origin}: image_std")
+        if processor.get("include_top"):  # of EfficientNet, which is divided by the deviation twice
+            std = [value**2 for value in std]
     differs = ""
     if cropped is not None:
         differs = _crop(f"{_side(resized, origin)} pixels" if resized else "its size")
@@ -151,12 +163,8 @@ def read_processor(processor: Mapping[str, Any], origin: str, default: Preparati
     resample = processor.get("resample")
     return Preparation(
         side,
-        _channels(processor.get("image_mean") or default.mean, f"{origin}: image_mean")
-        if normalises
-        else (0.0,) * 3,
-        _channels(processor.get("image_std") or default.std, f"{origin}: image_std")
-        if normalises
-        else (1.0,) * 3,
+        tuple(mean),
+        tuple(std),
         default.interpolation if resample is None else _interpolation(resample, origin),
         origin,
         differs,
