@@ -16,6 +16,7 @@ import re
 import shlex
 import sys
 import xml.etree.ElementTree as ElementTree
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -625,14 +626,19 @@ def test_the_examples_of_a_page(name):
 # -- in your code ----------------------------------------------------------------------------------------
 
 
+def run_block(block, names, capsys):
+    """Run a block of Python; it prints the comments in it."""
+    capsys.readouterr()
+    exec(compile(block, "a page", "exec"), names)
+    printed = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
+    assert printed == [line[2:] for line in block.splitlines() if line.startswith("# ")], block
+
+
 def run_page(name, capsys):
-    """Run the Python blocks of a page in their order; each prints the comments in it."""
+    """Run the blocks of Python of a page in their order."""
     names = {}
     for block in blocks("python", (ROOT / "docs" / name).read_text(encoding="utf-8")):
-        capsys.readouterr()
-        exec(compile(block, name, "exec"), names)
-        printed = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
-        assert printed == [line[2:] for line in block.splitlines() if line.startswith("# ")], block
+        run_block(block, names, capsys)
 
 
 @pytest.mark.long
@@ -655,3 +661,20 @@ def test_the_page_on_own_loops(capsys):
 @pytest.mark.long
 def test_the_page_on_scikit_learn(capsys):
     run_page("scikit-learn.md", capsys)
+
+
+@pytest.mark.long
+def test_the_page_on_own_networks(folder, monkeypatch, capsys):
+    pytest.importorskip("transformers", reason="transformers, which the page uses, is not installed")
+    page = (ROOT / "docs" / "own-network.md").read_text(encoding="utf-8")
+    train = importlib.import_module("spml.runs.api").train
+    quiet = partial(train, quiet=True, threads=1)
+    monkeypatch.setattr(spml, "train", quiet, raising=False)
+    names = {"__name__": "own_network_page"}
+    for language, block in re.findall(r"^```(\w*)\n(.*?)^```", page, re.S | re.M):
+        if language == "python":
+            run_block(block, names, capsys)
+            continue
+        for command in block.splitlines():
+            quick = ["--threads", "1", "--epochs", "1", "--data.workers", "0"] if " train " in command else []
+            main([*shlex.split(command)[1:], *quick])

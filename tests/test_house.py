@@ -135,6 +135,18 @@ def test_nothing_is_executed_from_files():
                     assert "allow_pickle=False" in text or "mmap_mode" in text, f"{path}: {text}"
 
 
+def test_modules_are_imported_by_name_in_known_places():
+    """What `spml` offers, installed plug-ins, and the code that a user names on the command line."""
+    importers = ("import_module", "__import__", "run_path", "run_module", "spec_from_file_location")
+    found = {
+        str(path.relative_to(SOURCE))
+        for path in FILES
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in importers
+    }
+    assert found == {"__init__.py", "plugins.py", "cli/own_network.py"}
+
+
 def test_what_others_wrote_is_parsed_in_one_place():
     """`parsing` knows the limits. The readers of data have their own for typed documents."""
     own = {"parsing.py", "data/readers/documents.py"}

@@ -128,9 +128,12 @@ class ModelConfig:
     """Settings of the model, which maps a sample to one logit per class.
 
     Attributes:
-        backbone: Any timm model, `small_cnn`, or `none` for feature files; `auto` picks by the data.
-        weights: `pretrained` (downloaded by timm), `random`, or a .safetensors file; a JSON file of the same
-            name next to it may say how images are prepared. `small_cnn` always starts from random weights.
+        backbone: Any timm model, `torchvision/NAME`, `hf/FOLDER` (image encoders of transformers),
+            `module:callable` for a network of your own (on the command line only), `small_cnn`, or `none` for
+            feature files; `auto` picks by the data.
+        weights: `pretrained` (downloaded by timm; in the folder of `hf/`; as a network of your own has them),
+            `random`, or a .safetensors file; a JSON file of the same name next to it may say how images are
+            prepared. `small_cnn` always starts from random weights.
         frozen: Compute the features of the backbone once and train the head only; `auto` = yes for a
             pretrained backbone, unless head or method needs its feature map.
         head: `linear`; `mlp` with one hidden layer; `boosted_cam`, a linear layer at every position of

@@ -19,6 +19,9 @@ ESCAPE = "\x1b]0;owned\x07"
 
 DEEP = "[" * 100_000
 
+EVIL = "open('executed', 'w')\n\n\ndef make():\n    pass\n"
+"""Module that leaves a trace when it is imported."""
+
 
 class Attack(NamedTuple):
     """Hostile input, and the answer to it.

@@ -15,7 +15,7 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from spml.files import json_sha256
-from tests.attacks.attack import DEEP, ESCAPE, Attack, Make, RunsCode, all_of, file
+from tests.attacks.attack import DEEP, ESCAPE, EVIL, Attack, Make, RunsCode, all_of, file
 
 PREDICT = "predict run rows.npz --output p.csv"
 EVALUATE = "evaluate run rows.npz --output e.json"
@@ -119,6 +119,7 @@ def as_integers(content: dict[str, torch.Tensor]) -> None:
     content["top.head.weight"] = content["top.head.weight"].to(torch.int8)
 
 
+OWN = {"name": "evil:make", "size": 32, "mean": [0.5] * 3, "std": [0.5] * 3}
 HEADER = b'{"a":{"dtype":"F32","shape":[4000000000,4000000000],"data_offsets":[0,4]}}'
 ATTACKS = (
     Attack(
@@ -168,6 +169,12 @@ ATTACKS = (
         setting("backbone", "name", value="hf-hub:somebody/model"),
         PREDICT,
         "run/model.json: damaged: size must be from 1 to 8192, got 0 - at `$.backbone`. Train again.",
+    ),
+    Attack(
+        "a backbone that is code in the current folder",
+        all_of(file("evil.py", EVIL), setting("backbone", value=OWN)),
+        PREDICT,
+        "run: its backbone evil:make is a network of the user's own, and no file of a run can bring its code",
     ),
     Attack(
         "a backbone with an unknown field",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.attacks.attack import Attack, file
+from tests.attacks.attack import EVIL, Attack, all_of, file
 
 TRAIN, BENCH = "train rows.npz --config x.yaml --output new", "bench status x.yaml --output bench"
 ALIASES = "a: &a [1, 1, 1, 1, 1, 1, 1, 1, 1]\n" + "".join(
@@ -15,6 +15,12 @@ data: {rows: {path: rows.npz}}
 hiding: {none: {observe: none}}
 candidates: [an]
 seeds: 1000000000
+"""
+NAMES_CODE = """
+data: {photos: {path: photos}}
+hiding: {none: {observe: none}}
+candidates: [an]
+train: {model.backbone: "evil:make"}
 """
 ATTACKS = (
     Attack(
@@ -52,6 +58,18 @@ ATTACKS = (
         file("x.yaml", f"title: {CALLS}"),
         BENCH,
         "x.yaml, line 1: not valid YAML: could not determine a constructor for the tag",
+    ),
+    Attack(
+        "a configuration that names code as the backbone",
+        all_of(file("evil.py", EVIL), file("x.yaml", "model: {backbone: 'evil:make'}\n")),
+        "train photos --config x.yaml --output new",
+        "backbone 'evil:make' is code of your own, which is imported only where you name it yourself",
+    ),
+    Attack(
+        "a specification that names code as the backbone",
+        all_of(file("evil.py", EVIL), file("x.yaml", NAMES_CODE)),
+        BENCH,
+        "backbone 'evil:make' is code of your own, which no specification can name",
     ),
     Attack(
         "a configuration of 10 MB",

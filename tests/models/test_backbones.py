@@ -235,6 +235,31 @@ def test_pretrained_weights_that_do_not_fit_are_refused(
         build()
 
 
+def test_a_timm_network_without_a_configuration_has_the_documented_defaults(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    import timm
+
+    def bare_network(pretrained: bool = False, **options: Any) -> nn.Module:
+        network = tiny_model()
+        network.pretrained_cfg = network.default_cfg = {}  # type: ignore[assignment]
+        return network
+
+    entrypoints = timm.models._registry._model_entrypoints
+    monkeypatch.setitem(entrypoints, "bare_network", bare_network)
+    monkeypatch.setattr(timm, "list_models", lambda: [*entrypoints])
+    config = ModelConfig("bare_network", weights="random")
+    spec = describe(config, PHOTOS)
+    assert (spec.size, spec.mean, spec.std, spec.interpolation) == (
+        *(224, (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
+        "bilinear",
+    )
+    backbone = build_backbone(spec, config).eval()
+    assert backbone(torch.zeros(1, 3, 32, 32, dtype=torch.uint8)).shape == (1, backbone.num_features)
+    with pytest.raises(InputError, match="no pretrained weights for bare_network"):
+        build_backbone(describe(config := ModelConfig("bare_network"), PHOTOS), config)
+
+
 def test_a_model_without_pretrained_weights_is_named() -> None:
     config = ModelConfig("mobilenetv2_035")
     with pytest.raises(InputError, match="no pretrained weights for mobilenetv2_035"):

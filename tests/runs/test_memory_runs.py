@@ -184,7 +184,8 @@ def test_a_finished_run_is_resumed_with_the_same_data_only(run, arrays):
     changed[7, 3] += 1
     message = (
         f"{run.folder}: can't be resumed, because the data changed since this run was started (its samples "
-        "or labels, or the run that it started from). Restore it, or start again with --overwrite."
+        "or labels, your own network, or the run that it started from). Restore it, or start again with "
+        "--overwrite."
     )
     for other in ((changed, y), (x, y[:, ::-1])):
         with pytest.raises(InputError) as error:

@@ -10,6 +10,7 @@ from ..data.hiding import check_observe
 from ..errors import InputError, nearest
 from ..methods.registry import create
 from ..models import CLOSED_FORM
+from ..models.spec import OWN, origin_of
 from ..runs.resolve import missed_warmup
 from ..short_names import nested
 from .rows import ORACLE
@@ -94,6 +95,11 @@ def _check_settings(spec: Spec, candidate: Candidate, at: KeyPath, document: Doc
 
 def _check_run(config: Config) -> None:
     check(config)
+    if origin_of(config.model.backbone) == OWN:
+        raise InputError(
+            f"backbone {config.model.backbone!r} is code of your own, which no specification can name: "
+            "compute its features once, and compare on these (.npz)"
+        )
     check_observe(config.data)
     trained = config.method and config.method != AUTO
     if trained and (note := missed_warmup(config, create(config.method, config.hp))):

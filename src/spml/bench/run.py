@@ -215,7 +215,7 @@ class Runner:
             "mean_labels": round(float(data.truth["test"].positives_per_sample().mean()), 4),
             "fingerprint": _fingerprint(data),
         }
-        if spec.weights == "file":
+        if spec.sha256:
             facts["backbone"] = _digest(spec)
         return Opened(shared(data, self.cache), spec, facts)
 
@@ -370,7 +370,7 @@ def _fingerprint(data: Dataset) -> str:
 
 def _digest(spec: models.BackboneSpec) -> str:
     """SHA-256 over weights and the preparation of images; the name of the file does not matter."""
-    return hashlib.sha256(json.dumps(asdict(replace(spec, file="")), sort_keys=True).encode()).hexdigest()
+    return hashlib.sha256(json.dumps({**spec.to_dict(), "file": ""}, sort_keys=True).encode()).hexdigest()
 
 
 @cache

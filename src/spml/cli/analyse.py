@@ -10,6 +10,7 @@ from jsonargparse import ArgumentParser, Namespace
 
 from ..config import from_dict
 from ..errors import InputError
+from .own_network import add_backbone_argument
 
 _OUTPUT = "analysis"
 
@@ -43,6 +44,7 @@ def _figure_parser(figure: Any) -> ArgumentParser:
     parser.add_argument("--output", default=_OUTPUT, help="folder of the files")
     parser.add_argument("--name", default=figure.name, help="name of the files, without suffix")
     parser.add_argument("--overwrite", action="store_true", help="replace files of this name")
+    add_backbone_argument(parser)
     return parser
 
 
@@ -66,6 +68,7 @@ def run_analyse(arguments: Namespace) -> None:
     if not name:
         raise InputError("name a figure; `spml analyse --list` lists them")
     options = arguments[name].as_dict()
+    options.pop("backbone")  # is at hand already
     _draw(figures()[name], options)
 
 

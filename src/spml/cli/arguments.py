@@ -221,6 +221,21 @@ def _given(command: Command) -> Iterator[_Given]:
         yield _Given(name, action, values, bool(equals))
 
 
+def values_of(command: Command, destinations: Sequence[str]) -> list[str]:
+    """Values that a command line itself states for a setting, in their order; files that it names are not
+    read.
+
+    Args:
+        command: Command with its arguments.
+        destinations: Names of the setting, such as `model.backbone`.
+    """
+    return [
+        given.values[0]
+        for given in _given(command)
+        if given.action is not None and given.action.dest in destinations and given.values
+    ]
+
+
 def _wrong_option(command: Command) -> str:
     for given in _given(command):
         if not given.name:

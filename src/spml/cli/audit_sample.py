@@ -12,6 +12,7 @@ from jsonargparse import ArgumentParser, Namespace
 from ..config import DataConfig, from_dict
 from ..errors import InputError
 from .evaluate import add_engine_arguments
+from .own_network import add_backbone_argument
 
 if TYPE_CHECKING:
     from ..runs.run import Run
@@ -45,6 +46,7 @@ def add_audit_sample_command(parent: Any) -> None:
         "--output", default="", help=f"table to write (CSV); default: {_SHEET} in the folder of the first run"
     )
     parser.add_argument("--overwrite", action="store_true", help="replace the table if it exists")
+    add_backbone_argument(parser)
     parent.add_subcommand("audit-sample", parser, help="draw random samples to label in full")
 
 

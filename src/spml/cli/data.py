@@ -12,6 +12,7 @@ from jsonargparse import ArgumentParser, Namespace
 from ..config import DataConfig, check, from_dict
 from ..errors import InputError
 from ..files import make_folder
+from .own_network import add_backbone_argument
 
 if TYPE_CHECKING:
     from ..data.records import Records
@@ -70,6 +71,7 @@ def add_data_commands(parent: Any) -> None:
         "images lie below it, otherwise the folder of the data",
     )
     convert.add_argument("--overwrite", action="store_true", help="replace files that exist")
+    add_backbone_argument(convert)
     convert.add_class_arguments(DataConfig, "data")
     commands.add_subcommand("convert", convert, help="write labels in another format")
 

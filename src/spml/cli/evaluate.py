@@ -12,6 +12,7 @@ from ..config import DataConfig, from_dict
 from ..errors import InputError
 from ..files import check_folder, check_output, check_writable, make_folder, write_json
 from .decision import add_decision_arguments, decision_settings
+from .own_network import add_backbone_argument
 
 _EVALUATION = "evaluation.json"
 
@@ -61,6 +62,7 @@ def add_engine_arguments(parser: ArgumentParser) -> None:
         help="number of processes that decode images; -1 = one per core, at most 8",
     )
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda or mps")
+    add_backbone_argument(parser)
 
 
 def run_evaluate(arguments: Namespace) -> None:

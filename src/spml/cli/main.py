@@ -25,6 +25,7 @@ from .data import add_data_commands, run_data
 from .demo import add_demo_command, run_demo_command
 from .evaluate import add_evaluate_command, run_evaluate
 from .methods import add_methods_command, run_methods
+from .own_network import own_network
 from .predict import add_predict_command, run_predict
 from .review import add_review_command, add_review_export_command, run_review, run_review_export
 from .streams import guarded_streams
@@ -68,7 +69,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             sys.exit(2)
         try:
             parsed = parse(parser, arguments)
-            _COMMANDS[parsed.subcommand](parsed[parsed.subcommand])
+            with own_network(find_command(parser, arguments)):
+                _COMMANDS[parsed.subcommand](parsed[parsed.subcommand])
         except SpmlError as error:
             print(f"{name}: {error}", file=sys.stderr)
             sys.exit(error.exit_code)

@@ -22,8 +22,10 @@ _COMMON = (
         "--head",
         "what is trained or solved on the features: `linear`, `mlp`, ..., or in seconds `ridge` or `lda`",
     ),
-    CommonOption("--backbone"),
-    CommonOption("--weights"),
+    CommonOption(
+        "--backbone", "any timm model, `torchvision/NAME`, `hf/FOLDER`, or `module:callable` of your own"
+    ),
+    CommonOption("--weights", "`pretrained`, `random`, or a .safetensors file"),
     CommonOption("--frozen"),
     CommonOption("--epochs"),
     CommonOption("--lr"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -112,7 +113,8 @@ def _compute(backbone: nn.Module, inputs: Inputs, rows: Sequence[int], batch_siz
     if not rows:
         return
     backbone.eval()
-    device = next(backbone.parameters()).device
+    # A network of the user's own may have no parameters, but its mean and deviation are buffers.
+    device = next(chain(backbone.parameters(), backbone.buffers())).device
     batches = [list(rows[i : i + batch_size]) for i in range(0, len(rows), batch_size)]
     loader = DataLoader(
         _Images(inputs),

@@ -74,7 +74,8 @@ def data_changed(folder: Path) -> InputError:
     """Error for a run that is resumed with other data."""
     return InputError(
         f"{folder}: can't be resumed, because the data changed since this run was started (its samples or "
-        "labels, or the run that it started from). Restore it, or start again with --overwrite."
+        "labels, your own network, or the run that it started from). Restore it, or start again with "
+        "--overwrite."
     )
 
 

@@ -1,6 +1,6 @@
 """Models: a backbone that maps samples to features, and a top that maps features to logits."""
 
-from .backbones import Backbone, build_backbone
+from .backbones import Backbone, OwnNetwork, at_hand, build_backbone, describe_backbone
 from .classifier import Classifier, load_classifier, save_classifier
 from .heads import BOOSTED_CAM, CORRELATED, GAUSSIAN, LINEAR
 from .scaling import RAW, SQRT_L2, STANDARD, Standardise, default_scaling
@@ -22,7 +22,7 @@ from .solved import (
     moments,
     ridge,
 )
-from .spec import BackboneSpec, describe_backbone
+from .spec import BackboneSpec
 from .top import LOG_SOFTMAX, LOGITS, Top, start_bias
 
 __all__ = [
@@ -46,8 +46,10 @@ __all__ = [
     "Backbone",
     "BackboneSpec",
     "Classifier",
+    "OwnNetwork",
     "Standardise",
     "Top",
+    "at_hand",
     "build_backbone",
     "check_width",
     "default_scaling",

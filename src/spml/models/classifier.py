@@ -16,11 +16,13 @@ from ..data.safe import CONTROL, quote
 from ..errors import InputError
 from ..files import check_json_sha256, sha256_file, write_bytes, write_checked_json
 from ..methods.base import Outputs
-from .backbones import Backbone, check_fit, create_backbone
+from .backbones import Backbone, check_fit, create_backbone, needed
+from .backbones.hugging_face import require_transformers
+from .backbones.outputs import same_probe
 from .heads import LINEAR
 from .scaling import STANDARD
 from .solved.ensemble import EnsembleSettings
-from .spec import BackboneSpec, read_json
+from .spec import HUGGING_FACE, BackboneSpec, origin_of, read_json
 from .top import LOGITS, Top
 
 WEIGHTS, CARD, FORMAT = "model.safetensors", "model.json", 2
@@ -48,6 +50,7 @@ class _ModelFile(msgspec.Struct):
     weights_sha256: str
     backbone: BackboneSpec
     top: _TopSettings
+    probe: list[float] | None = None
 
     def __post_init__(self) -> None:
         if len(self.classes) != self.top.num_classes:
@@ -134,25 +137,29 @@ def save_classifier(folder: Path, classifier: Classifier, spec: BackboneSpec, ca
     if len(card["classes"]) != classifier.top.num_classes:
         raise ValueError(f"{len(card['classes'])} class names for {classifier.top.num_classes} logits")
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in classifier.state_dict().items()}
-    write_bytes(folder / WEIGHTS, save(tensors))
+    write_bytes(folder / WEIGHTS, save(_unshared(tensors)))
     model = {
         "format": FORMAT,
         "weights_sha256": sha256_file(folder / WEIGHTS),
-        "backbone": asdict(spec),
+        "backbone": spec.to_dict(),
         "top": classifier.top.settings(),
     }
+    if spec.is_own:
+        model["probe"] = classifier.backbone.probe()
     write_checked_json(folder / CARD, {**card, **model})
 
 
 def load_classifier(folder: Path) -> tuple[Classifier, dict[str, Any]]:
     """Load the classifier in a folder. Needs no network access. No content of the files is executed.
 
+    A network of the user's own is a copy of the one at hand (`at_hand`), with the weights of the folder.
+
     Returns:
         Classifier in evaluation mode on the CPU, and the content of its model.json.
 
     Raises:
         InputError: A file is missing, damaged, of another version, or the two files do not belong together;
-            or a weight is NaN.
+            a weight is NaN; or a network of the user's own was not passed, or is another one.
     """
     from safetensors.torch import load_file
 
@@ -166,43 +173,97 @@ def load_classifier(folder: Path) -> tuple[Classifier, dict[str, Any]]:
             f"{weights}: is not the file that {CARD} next to it describes: damaged, or from another run. "
             "Restore both files from one run, or train again."
         )
-    with _readable(folder):
+    name = model.backbone.name
+    what, advice = f"{weights}: does not fit {CARD}", "Train again."
+    own = model.backbone.is_own
+    if own:
+        needed(name, str(folder))
+        what = f"{weights}: does not fit the network that was passed for {name}"
+        advice = "Pass the network that the run was trained with."
+    if origin_of(name) == HUGGING_FACE:
+        require_transformers()
+    with _readable(folder, own=own):
         expected, stored = _sizes_of(model), _sizes_in(weights)
     # Checked before memory is allocated for the model or its weights.
-    check_fit(expected, stored, f"{weights}: does not fit {CARD}", "Train again.")
-    with _readable(folder):
+    check_fit(expected, stored, what, advice)
+    with _readable(folder, own=own):
         classifier = _make(model)
         classifier.load_state_dict(load_file(weights))
     for name, tensor in classifier.state_dict().items():
         if tensor.isnan().any():
             raise InputError(f"{weights}: holds NaN in {name}, so predictions would be NaN. Train again.")
+    if own and model.probe is not None:
+        _check_same_code(folder, classifier, model.probe)
     return classifier.eval(), card
 
 
+def _unshared(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Copy tensors that share memory with an earlier one, such as tied weights: files keep each by itself."""
+    seen: set[int] = set()
+    result = {}
+    for name, tensor in tensors.items():
+        place = tensor.untyped_storage().data_ptr()
+        result[name] = tensor.clone() if place in seen else tensor
+        seen.add(place)
+    return result
+
+
+def _check_same_code(folder: Path, classifier: Classifier, before: list[float]) -> None:
+    """Refuse a network whose weights fit, but which computes something else than the one of the training."""
+    name = classifier.spec.name
+    if not same_probe(before, classifier.backbone.probe()):
+        raise InputError(
+            f"{folder}: the network that was passed for {name} computes other features of the same image "
+            "with the same weights than when the run was trained: its code was changed. Pass the network "
+            "that the run was trained with."
+        )
+
+
 @contextmanager
-def _readable(folder: Path) -> Iterator[None]:
-    """Turn what damaged files of a model raise into one clear message."""
+def _readable(folder: Path, *, own: bool = False) -> Iterator[None]:
+    """Turn what damaged files of a model raise into one clear message.
+
+    Args:
+        folder: Folder of the model.
+        own: Whether the network is the user's own, so that a message about it is not about the files.
+    """
     from safetensors import SafetensorError
 
     try:
         yield
     except (SafetensorError, OSError, TypeError, ValueError, LookupError, RuntimeError) as error:
+        if own and isinstance(error, InputError):
+            raise InputError(f"{folder}: {error}") from error
         raise InputError(f"{folder}: the model can't be read ({error}). Train again.") from error
 
 
 def _make(model: _ModelFile) -> Classifier:
     """Build the classifier that model.json describes, with random weights."""
-    return Classifier(create_backbone(model.backbone), Top(**msgspec.structs.asdict(model.top)))
+    return _assemble(create_backbone(model.backbone), model)
+
+
+def _assemble(backbone: Backbone, model: _ModelFile) -> Classifier:
+    if model.backbone.is_own and backbone.num_features != model.top.num_features:
+        raise InputError(
+            f"the network that was passed for {model.backbone.name} gives {backbone.num_features} features, "
+            f"but that of the run gave {model.top.num_features}. Pass the network that the run was trained "
+            "with."
+        )
+    return Classifier(backbone, Top(**msgspec.structs.asdict(model.top)))
 
 
 def _sizes_of(model: _ModelFile) -> dict[str, Tensor]:
     """Tensors of the sizes that model.json describes, without memory."""
-    try:
-        with torch.device("meta"):
-            return _make(model).state_dict()
-    except RuntimeError:
-        # Early versions of timm build some models from values that they read back, which takes memory.
-        return _make(model).state_dict()
+    with torch.device("meta"):
+        try:
+            backbone = create_backbone(model.backbone)
+        except RuntimeError:
+            if model.backbone.architecture:  # of any size, unlike those that have a name
+                raise
+            # Some models are built from values that are read back, which takes memory.
+            with torch.device("cpu"):
+                backbone = create_backbone(model.backbone)
+        return _assemble(backbone, model).state_dict()
 
 
 def _sizes_in(weights: Path) -> dict[str, Tensor]:

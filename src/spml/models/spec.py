@@ -3,25 +3,40 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
-from ..config import ModelConfig
-from ..data.dataset import Kind
 from ..data.images import INTERPOLATIONS
-from ..errors import InputError, nearest
-from ..files import sha256_file
+from ..errors import InputError
 
 NONE, SMALL_CNN = "none", "small_cnn"
+TIMM, TORCHVISION, HUGGING_FACE, OWN = "timm", "torchvision", "hf", "own"
 # Options that change what a timm model computes from the same weights. Others are not accepted from a file,
 # because some of them make timm open further files.
 TIMM_OPTIONS = ("pad_type", "act_layer", "norm_layer", "bn_eps")
-_LARGEST_SIZE, _LARGEST_WIDTH = 8192, 1 << 24
+LARGEST_SIZE, _LARGEST_WIDTH = 8192, 1 << 24
+_CALLABLE = re.compile(r"[A-Za-z_]\w*(\.\w+)*:[A-Za-z_]\w*(\.\w+)*")
 T = TypeVar("T")
+
+
+def origin_of(name: str) -> str:
+    """Where the code of a backbone comes from, by its name.
+
+    Returns:
+        `none` (feature vectors), `small_cnn`, `timm`, `torchvision` (`torchvision/resnet18`), `hf`
+        (`hf/FOLDER`), or `own` for code of the user (`module:callable`).
+    """
+    if name in (NONE, SMALL_CNN):
+        return name
+    for library in (TORCHVISION, HUGGING_FACE):
+        if name.startswith(f"{library}/"):
+            return library
+    return OWN if _CALLABLE.fullmatch(name) else TIMM
 
 
 @dataclass(frozen=True)
@@ -29,16 +44,21 @@ class BackboneSpec:
     """All that is needed to build a backbone again, apart from its weights, and to prepare its inputs.
 
     Attributes:
-        name: `none`, `small_cnn`, or the name of a timm model.
+        name: `none`, `small_cnn`, the name of a timm model, `torchvision/NAME`, `hf/FOLDER`, or
+            `module:callable` for a network of the user's own.
         options: Further arguments of the timm model.
         size: Side of its input images in pixels; 0 for feature vectors.
         mean: Mean of each channel, subtracted from pixels scaled to [0, 1].
         std: Standard deviation of each channel, by which the difference is divided.
         interpolation: Interpolation with which images are resized.
-        weights: Origin of the weights: `none`, `random`, `pretrained` (timm) or `file`.
+        weights: Origin of the weights: `none`, `random`, `file`, or `pretrained`: of timm, in the Hugging
+            Face folder, or as the network of the user came.
         file: Name of the weights file; empty if there is none.
-        sha256: SHA-256 of that file.
+        sha256: SHA-256 of that file; of a Hugging Face folder, that of its weights; of a network of the user,
+            that of the weights it came with.
         width: Length of feature vectors; 0 for images.
+        architecture: Configuration of a Hugging Face network, how its features are read and their number;
+            empty for others.
 
     Raises:
         ValueError: A value is impossible for any backbone.
@@ -54,12 +74,13 @@ class BackboneSpec:
     file: str = ""
     sha256: str = ""
     width: int = 0
+    architecture: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name in ("mean", "std"):
             object.__setattr__(self, name, tuple(float(value) for value in getattr(self, name)))
         image = self.name != NONE
-        limits = {"size": (image, _LARGEST_SIZE * image), "width": (not image, _LARGEST_WIDTH)}
+        limits = {"size": (image, LARGEST_SIZE * image), "width": (not image, _LARGEST_WIDTH)}
         for name, (lowest, highest) in limits.items():
             value = getattr(self, name)
             if not lowest <= value <= highest:
@@ -71,7 +92,11 @@ class BackboneSpec:
         for name in self.options:
             if name not in TIMM_OPTIONS:
                 raise ValueError(f"option {name!r} is not one of {', '.join(TIMM_OPTIONS)}")
-        channels = {NONE: 0, SMALL_CNN: max(len(self.mean), 1)}.get(self.name, 3)
+        if bool(self.architecture) and origin_of(self.name) != HUGGING_FACE:
+            raise ValueError(f"only a Hugging Face network has an architecture, not {self.name!r}")
+        # A network of the user may be one for grey images.
+        any_number = self.name == SMALL_CNN or (origin_of(self.name) == OWN and len(self.mean) == 1)
+        channels = 0 if self.name == NONE else max(len(self.mean), 1) if any_number else 3
         if not len(self.mean) == len(self.std) == channels:
             raise ValueError(f"mean and std must have {channels} numbers, got {self.mean} and {self.std}")
         if not all(map(math.isfinite, self.mean + self.std)) or min(self.std, default=1.0) <= 0:
@@ -79,67 +104,17 @@ class BackboneSpec:
 
     @property
     def is_pretrained(self) -> bool:
-        """Whether the weights come from timm or from a file."""
+        """Whether training starts from weights that have been learned, as far as that is known."""
         return self.weights in ("pretrained", "file")
 
+    @property
+    def is_own(self) -> bool:
+        """Whether the code of the network is the user's, which no file of a run can name to be imported."""
+        return origin_of(self.name) == OWN
 
-class _Sidecar(msgspec.Struct):
-    """JSON file next to a weights file. What it leaves out is timm's default for the model."""
-
-    timm_model: str | None = None
-    timm_kwargs: dict[str, str | int | float] = {}
-    input_size: Annotated[list[int], msgspec.Meta(min_length=1)] | None = None
-    mean: tuple[float, ...] | None = None
-    std: tuple[float, ...] | None = None
-    interpolation: str | None = None
-
-
-def describe_backbone(
-    config: ModelConfig, kind: Kind, width: int, *, size: int = 0, source: str = "the data"
-) -> BackboneSpec:
-    """Determine the backbone that `config` chooses for data of this kind.
-
-    Downloads no weights and reads none. `auto` is `none` for feature vectors, `small_cnn` for grey images and
-    `resnet50` for colour images. A JSON file next to a weights file, with the same name, may contain
-    `timm_model` (the meaning of `auto`), `timm_kwargs`, `input_size`, `mean`, `std` and `interpolation`.
-
-    Args:
-        config: Settings of the user.
-        kind: Kind of the samples.
-        width: Length of the feature vectors, or number of colour channels of the images (3 for image files).
-        size: Side of the images in pixels if the user chose it; 0 = the size the backbone was trained with.
-        source: Name of the data in messages.
-
-    Raises:
-        InputError: The backbone is unknown or does not suit the data, the size is too large, or the JSON file
-            is damaged.
-    """
-    if size > _LARGEST_SIZE:
-        raise InputError(f"--data.size must be at most {_LARGEST_SIZE} pixels, got {size}.")
-    name = config.backbone
-    if kind == "feature":
-        if name not in ("auto", NONE):
-            raise InputError(
-                f"backbone {name!r} takes images, but {source} holds feature vectors: leave out "
-                "--model.backbone, or pass --model.backbone none."
-            )
-        return BackboneSpec(NONE, width=width)
-    if name == NONE:
-        raise InputError(
-            f"backbone none takes feature vectors, but {source} holds images: leave out --model.backbone, "
-            "or pass the name of a timm model."
-        )
-    weights = None if config.weights in ("pretrained", "random") else Path(config.weights)
-    if name == SMALL_CNN or (name == "auto" and width == 1 and weights is None):
-        if weights is not None:
-            raise InputError(
-                f"small_cnn starts from random weights only, but --model.weights is {weights}: leave it out, "
-                "or pass the backbone of these weights to --model.backbone."
-            )
-        return BackboneSpec(SMALL_CNN, {}, size or 40, (0.25,) * width, (0.25,) * width, weights="random")
-    if weights is None:
-        return _timm_spec("resnet50" if name == "auto" else name, config.weights, size)
-    return _spec_of_file(name, weights, size)
+    def to_dict(self) -> dict[str, Any]:
+        """Content of model.json, without what only other libraries need."""
+        return {name: value for name, value in asdict(self).items() if name != "architecture" or value}
 
 
 def read_json(path: Path, content: type[T], advice: str) -> T:
@@ -161,70 +136,3 @@ def read_json(path: Path, content: type[T], advice: str) -> T:
         raise InputError(f"{path}: can't be read: {error.strerror or error}.") from error
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path}: not readable as JSON ({error}). {advice}") from error
-
-
-def _spec_of_file(name: str, weights: Path, size: int) -> BackboneSpec:
-    """Describe a timm model with the weights of a file and, if there is one, the JSON file next to it."""
-    if weights.suffix != ".safetensors":
-        raise InputError(
-            f"--model.weights must be pretrained, random, or a .safetensors file, got {str(weights)!r}. "
-            "Other formats are not opened, because they can contain programs."
-        )
-    path = weights.with_suffix(".json")
-    sidecar = _Sidecar()
-    if path.is_file():
-        sidecar = read_json(path, _Sidecar, "Correct the file, or remove it.")
-    if name == "auto":
-        name = sidecar.timm_model or "resnet50"
-    elif sidecar.timm_model and name.split(".")[0] != sidecar.timm_model.split(".")[0]:
-        raise InputError(
-            f"{weights}: according to {path.name} these are weights of {sidecar.timm_model}, not of {name}: "
-            "leave out --model.backbone, or pass other weights."
-        )
-    try:
-        spec = _timm_spec(name, "file", size, sidecar)
-    except InputError:
-        raise
-    except ValueError as error:
-        raise InputError(f"{path}: {error}. Correct the file, or remove it.") from error
-    try:
-        return replace(spec, file=weights.name, sha256=sha256_file(weights))
-    except OSError as error:
-        raise InputError(
-            f"{weights}: can't be read ({error.strerror or error}): check --model.weights."
-        ) from error
-
-
-def _timm_spec(name: str, weights: str, size: int, sidecar: _Sidecar | None = None) -> BackboneSpec:
-    """Describe a timm model, with inputs prepared as in timm unless the sidecar says otherwise.
-
-    Raises:
-        InputError: timm does not know the model or its weights.
-        ValueError: A value of the sidecar is impossible.
-    """
-    import timm
-
-    architecture, _, tag = name.partition(".")
-    known = timm.list_models()
-    if architecture not in known:
-        raise InputError(
-            f"unknown backbone {name!r}: neither small_cnn nor a timm model. {nearest(name, known)}"
-        )
-    tagged = timm.list_pretrained(f"{architecture}.*")
-    if tag and name not in tagged:
-        raise InputError(f"timm has no weights {name!r} for {architecture}. {nearest(name, tagged)}")
-    defaults: Any = timm.get_pretrained_cfg(name)
-    if weights == "pretrained" and f"{architecture}.{defaults.tag}" in tagged:
-        name = f"{architecture}.{defaults.tag}"
-    prepared = msgspec.structs.asdict(sidecar) if sidecar else {}
-    prepared = {key: value for key, value in prepared.items() if value is not None}
-    resize = defaults.interpolation if defaults.interpolation in INTERPOLATIONS else "bicubic"
-    return BackboneSpec(
-        name,
-        prepared.get("timm_kwargs", {}),
-        size or prepared.get("input_size", defaults.input_size)[-1],
-        prepared.get("mean", defaults.mean),
-        prepared.get("std", defaults.std),
-        prepared.get("interpolation", resize),
-        weights,
-    )

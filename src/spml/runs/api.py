@@ -7,8 +7,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from torch import nn
+
 from ..config import Config, from_dict
 from ..errors import InputError
+from ..models import OwnNetwork, at_hand
 from ..short_names import from_arguments
 from .console import Console
 from .contents import load_model
@@ -17,7 +20,7 @@ from .resolve import open_for_backbone
 from .run import Run
 from .train import run_training
 
-_ARGUMENTS = ("y", "classes", "resume", "overwrite", "quiet", "pictures")
+_ARGUMENTS = ("y", "classes", "transform", "resume", "overwrite", "quiet", "pictures")
 
 
 def train(
@@ -26,6 +29,7 @@ def train(
     y: Any = None,
     *,
     classes: Sequence[str] | None = None,
+    transform: Any = None,
     resume: bool = False,
     overwrite: bool = False,
     quiet: bool = False,
@@ -57,12 +61,19 @@ def train(
 
         classes: Class names, in the order of the indices or columns of `y`; None = the names that occur,
             sorted, the columns of a DataFrame, or else 0, 1, 2 ...
+        transform: How images are prepared for a network of your own (`backbone=module`): a dictionary with
+            `size`, `mean`, `std` and `interpolation`, a transform of torchvision or timm for evaluation, or
+            an image processor of transformers. Images are resized to a square, never cropped; a line says
+            where the transform does something else. None = as the network states, or ImageNet's.
         resume: Continue the run in `output`. Data in memory must be the same, which is checked.
         overwrite: Replace the run in `output`.
         quiet: Print nothing.
         pictures: Draw curves.png, thresholds.png and, of images, examples.png, which takes about a second.
         settings: Fields of `Config`, nested as in config.yaml, or by the short names of the command line:
             `method="em", epochs=10, head="mlp", lr=1e-3, data={"val_share": 0.1}, output="runs/em"`.
+            `backbone` may also be a network of your own, an `nn.Module` from normalised images, float32 (B,
+            3, size, size), to features (B, D) or maps (B, D, h, w). It is copied, so training does not change
+            it.
 
     Returns:
         The finished run, loaded. Samples in memory are named by their paths, by the index of a DataFrame of
@@ -78,13 +89,15 @@ def train(
         run.predict(["new.jpg"]).labels
     """
     console = Console(silent=quiet)
-    open_data = None
+    open_data, network = None, None
     if isinstance(source, Config):
         if settings or y is not None or classes is not None:
             raise InputError("give either a Config or settings by name, not both")
         config = source
+        if not isinstance(config.model.backbone, str):
+            raise InputError("a Config holds names: pass a network as spml.train(data, backbone=module)")
     else:
-        settings = from_arguments(settings, _ARGUMENTS)
+        settings, network = _with_own_network(from_arguments(settings, _ARGUMENTS), transform)
         data = settings.get("data", {})
         if not isinstance(data, dict):
             raise InputError(f"data must be settings by name (data={{'val_share': 0.1}}), got {data!r}")
@@ -92,22 +105,55 @@ def train(
         config.data, records = labelled(source, y, data, classes=classes)
         if records is not None:
             open_data = partial(open_for_backbone, report=console.line, records=records)
-    folder = run_training(
-        config,
-        resume=resume,
-        overwrite=overwrite,
-        console=console,
-        open_data=open_data,
-        pictures=pictures,
-    )
-    return load(folder)
+    with at_hand(network):
+        folder = run_training(
+            config,
+            resume=resume,
+            overwrite=overwrite,
+            console=console,
+            open_data=open_data,
+            pictures=pictures,
+        )
+        return load(folder)
 
 
-def load(folder: str | Path) -> Run:
+def load(folder: str | Path, *, backbone: nn.Module | None = None) -> Run:
     """Load a trained run from its folder.
 
+    Args:
+        folder: Folder of the run.
+        backbone: Network of your own with which the run was trained; the run has its weights, but no code. It
+            is copied. None where the backbone has a name.
+
     Raises:
-        InputError: The folder holds no finished run, or its files are damaged.
+        InputError: The folder holds no finished run, its files are damaged, or `backbone` is missing, not
+            needed, or another network than that of the training.
     """
-    classifier, card = load_model(Path(folder))
+    network = None if backbone is None else OwnNetwork(backbone)
+    with at_hand(network):
+        classifier, card = load_model(Path(folder))
+    if network is not None and not network.used:
+        raise InputError(
+            f"{folder}: its backbone is {classifier.spec.name}, which needs no network of yours: leave out "
+            "backbone."
+        )
     return Run(Path(folder), classifier, card)
+
+
+def _with_own_network(settings: dict[str, Any], transform: Any) -> tuple[dict[str, Any], OwnNetwork | None]:
+    """Replace a network that was passed as `backbone` by its name.
+
+    Raises:
+        InputError: `backbone` is neither a name nor a network, or `transform` does not suit.
+    """
+    model = settings.get("model", {})
+    backbone = model.get("backbone") if isinstance(model, dict) else None
+    if backbone is None or isinstance(backbone, str):
+        if transform is not None:
+            raise InputError(
+                "transform belongs to a network of your own (backbone=module): leave it out. Images are "
+                "prepared as the named backbone needs them; data={'size': ...} changes their size."
+            )
+        return settings, None
+    network = OwnNetwork(backbone, transform)
+    return {**settings, "model": {**model, "backbone": network.name}}, network

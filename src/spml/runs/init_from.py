@@ -23,6 +23,7 @@ from ..engine.checksum import BLANK, has_checksum, write_checked
 from ..errors import InputError
 from ..methods.base import Objective
 from ..models.backbones import check_fit, create_backbone
+from ..models.spec import OWN, origin_of
 from . import folder as run_files
 from .contents import load_model
 
@@ -78,7 +79,8 @@ class Start:
             chosen = getattr(config, key)
             same = chosen == value
             if key == "backbone":
-                same = chosen in (value, value.split(".")[0])
+                # A network of the user's own may be passed by another name; its weights are checked.
+                same = chosen in (value, value.split(".")[0]) or origin_of(chosen) == origin_of(value) == OWN
             elif key == "weights":
                 same = value in (chosen, Path(chosen).name)
             if not same and chosen != getattr(defaults, key):

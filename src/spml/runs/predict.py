@@ -305,8 +305,7 @@ def _features(
             pixels = loaded.pixels[places]
         else:  # what was found when the images were loaded has turned out to be damaged
             pixels = inputs.fetch([rows[int(which[i])] for i in new])
-        device = next(backbone.parameters()).device
-        computed = backbone(pixels.to(device)).float().cpu().numpy()
+        computed = backbone(pixels.to(backbone.device)).float().cpu().numpy()
         if kept.keep:
             kept.store.append(identities[new], computed)
         row_of = {names[i]: k for k, i in enumerate(new)}

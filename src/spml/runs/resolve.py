@@ -136,7 +136,12 @@ def open_for_backbone(
         spec = start.spec(config.data.size)
     else:
         spec = models.describe_backbone(
-            config.model, opening.kind, opening.width, size=config.data.size, source=opening.name
+            config.model,
+            opening.kind,
+            opening.width,
+            size=config.data.size,
+            source=opening.name,
+            report=report,
         )
     return opening.finish(size=config.data.size or spec.size, interpolation=spec.interpolation), spec
 

@@ -183,7 +183,7 @@ def _train(
             judge,
             folder=folder,
             resume=resume,
-            identity=fingerprint + (run.start.weights if run.start else ""),
+            identity=_identity(run, fingerprint),
             report=console.line,
             on_epoch=partial(_end_epoch, folder, console),
             on_step=advance,
@@ -264,6 +264,12 @@ def _check_same_settings(folder: Path, config: Config) -> None:
             f"{', '.join(changed)}. Resume with the same ones (or only `--output {folder} --resume`), or "
             "start again in another folder."
         )
+
+
+def _identity(run: Resolved, fingerprint: str) -> str:
+    """Fingerprint of what a checkpoint goes on with: data, and weights that it does not hold itself."""
+    own = run.spec.sha256 if run.frozen and run.spec.is_own else ""
+    return fingerprint + (run.start.weights if run.start else "") + own
 
 
 def _check_same_data(folder: Path, fingerprint: str) -> None:

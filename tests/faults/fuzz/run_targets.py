@@ -24,7 +24,7 @@ from spml.engine.checkpoint import load_checkpoint
 from spml.engine.checksum import BLANK
 from spml.errors import InputError, SpmlError
 from spml.files import sha256_file
-from spml.models.spec import describe_backbone
+from spml.models import describe_backbone
 from spml.runs.audits.use import use_audit
 from spml.runs.contents import read_summary
 from spml.runs.folder import read_config

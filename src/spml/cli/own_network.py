@@ -1,0 +1,141 @@
+"""Networks of the user's own on the command line: the one place that imports code which a user names."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from jsonargparse import ArgumentParser
+
+from ..errors import InputError, nearest, quoted, unexpected
+from ..parsing import parse_yaml
+from .arguments import Command, values_of
+
+if TYPE_CHECKING:
+    from ..models import OwnNetwork
+
+
+def add_backbone_argument(parser: ArgumentParser) -> None:
+    """Add the option with which a command gets the network of runs that have one of the user's own."""
+    parser.add_argument(
+        "--backbone",
+        default="",
+        help="module:callable that makes the network of a run with a network of your own; it is imported, "
+        "from the current folder, too",
+    )
+
+
+@contextmanager
+def own_network(command: Command) -> Iterator[None]:
+    """Import the network that a command line names, if it does, and use it while the command runs.
+
+    Only the words of the command line count: no configuration file can make anything be imported.
+
+    Args:
+        command: Command with its arguments.
+
+    Raises:
+        InputError: The code can't be imported, or makes no network.
+    """
+    names = values_of(command, ("backbone", "model.backbone"))
+    is_training = command.words == ("train",)
+    if not names or (is_training and ":" not in names[-1]):
+        yield
+        return
+    from ..models import at_hand
+    from ..models.spec import OWN, origin_of
+
+    name = names[-1]
+    if origin_of(name) != OWN:
+        if is_training:  # `hf/...` with a colon, or a name that is refused as unknown
+            yield
+            return
+        raise InputError(
+            f"--backbone names the code of a network of your own (module:callable), got {name!r}: a run "
+            "knows its backbone itself if that has a name."
+        )
+    with _current_folder():
+        seed = parse_yaml((values_of(command, ("seed",)) or ["0"])[-1], "--seed")
+        network = _make(name, int(seed))
+        with at_hand(network):
+            yield
+    if not network.used:
+        print(
+            f"{command.name}: --backbone {name} had no effect: nothing here has a network of its own.",
+            file=sys.stderr,
+        )
+
+
+@contextmanager
+def _current_folder() -> Iterator[None]:
+    """Let modules of the current folder be imported, after those that are installed."""
+    folder = os.getcwd()
+    added = folder not in sys.path
+    if added:
+        # Last, so that no file there can take the place of an installed package.
+        sys.path.append(folder)
+    try:
+        yield
+    finally:
+        if added:
+            sys.path.remove(folder)
+
+
+def _make(name: str, seed: int) -> OwnNetwork:
+    """Call what the user named.
+
+    Args:
+        name: `module:callable`. The callable returns a network, or a network and its transform; a network in
+            place of the callable is used as it is.
+        seed: Seed of torch's random numbers while the network is made.
+    """
+    import torch
+    from torch import nn
+
+    from ..models import OwnNetwork
+
+    module, _, attribute = name.partition(":")
+    importlib.invalidate_caches()  # the module may have been written a moment ago
+    try:
+        found: Any = importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{module}.".startswith(f"{error.name}."):
+            raise _failed(name, f"importing {module} failed", error) from error
+        hint = f" Write {module.removesuffix('.py')}:{attribute}." if module.endswith(".py") else ""
+        raise InputError(
+            f"--backbone {name}: there is no module {module!r}, neither installed nor in the current folder "
+            f"{os.getcwd()}.{hint}"
+        ) from error
+    except Exception as error:  # code of the user
+        raise _failed(name, f"importing {module} failed", error) from error
+    for part in attribute.split("."):
+        if not hasattr(found, part):
+            known = [each for each in dir(found) if not each.startswith("_")]
+            raise InputError(f"--backbone {name}: {module} has no {part!r}. {nearest(part, known)}")
+        found = getattr(found, part)
+    if not isinstance(found, nn.Module):
+        if not callable(found):
+            raise InputError(f"--backbone {name}: is neither a callable nor a network, but {quoted(found)}")
+        with torch.random.fork_rng():
+            torch.manual_seed(seed)
+            try:
+                found = found()
+            except Exception as error:  # code of the user
+                raise _failed(name, "calling it without arguments failed", error) from error
+    transform = None
+    if isinstance(found, tuple) and len(found) == 2:
+        found, transform = found
+    if not isinstance(found, nn.Module):
+        raise InputError(
+            f"--backbone {name}: must return an nn.Module, or a pair of it and its transform, got "
+            f"{quoted(found)}"
+        )
+    return OwnNetwork(found, transform, name=name)
+
+
+def _failed(name: str, what: str, error: Exception) -> InputError:
+    return InputError(f"--backbone {name}: {what}: {unexpected(error)}.")

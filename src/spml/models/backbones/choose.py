@@ -1,0 +1,188 @@
+"""Choice of the backbone, and building it with the weights that it starts from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from torch import nn
+
+from ...config import ModelConfig
+from ...data.dataset import Kind
+from ...errors import InputError
+from ..spec import HUGGING_FACE, LARGEST_SIZE, NONE, OWN, SMALL_CNN, TORCHVISION, BackboneSpec, origin_of
+from . import hugging_face, own, timm_models, torchvision_models
+from .backbone import Backbone, SmallCNN
+from .outputs import inspect
+
+Report = Callable[[str], None]
+
+
+def _ignore(line: str) -> None:
+    """Ignore remarks."""
+
+
+def describe_backbone(
+    config: ModelConfig,
+    kind: Kind,
+    width: int,
+    *,
+    size: int = 0,
+    source: str = "the data",
+    report: Report = _ignore,
+) -> BackboneSpec:
+    """Determine the backbone that `config` chooses for data of this kind.
+
+    Reads no weights, except to note the SHA-256 of those of a file, and downloads none but those of a
+    repository of Hugging Face. `auto` is `none` for feature vectors, `small_cnn` for grey images and
+    `resnet50` for colour images. A JSON file next to a weights file of a timm model, with the same name, may
+    contain `timm_model` (the meaning of `auto`), `timm_kwargs`, `input_size`, `mean`, `std` and
+    `interpolation`.
+
+    Args:
+        config: Settings of the user.
+        kind: Kind of the samples.
+        width: Length of the feature vectors, or number of colour channels of the images (3 for image files).
+        size: Side of the images in pixels if the user chose it; 0 = the size the backbone was trained with.
+        source: Name of the data in messages.
+        report: Callback for a line before a download.
+
+    Raises:
+        InputError: The backbone is unknown or does not suit the data, the size is too large, the JSON file
+            is damaged, or a network of the user's own was not passed.
+    """
+    if size > LARGEST_SIZE:
+        raise InputError(f"--data.size must be at most {LARGEST_SIZE} pixels, got {size}.")
+    name = config.backbone
+    origin = origin_of(name)
+    if kind == "feature":
+        if name not in ("auto", NONE):
+            advice = (
+                "pass the features that it computes as data, or leave it out"
+                if origin == OWN
+                else "leave out --model.backbone, or pass --model.backbone none"
+            )
+            raise InputError(f"backbone {name!r} takes images, but {source} holds feature vectors: {advice}.")
+        return BackboneSpec(NONE, width=width)
+    if name == NONE:
+        raise InputError(
+            f"backbone none takes feature vectors, but {source} holds images: leave out --model.backbone, "
+            "or pass the name of a timm model."
+        )
+    if origin == OWN:
+        return own.needed(name).describe(config, size)
+    if origin == HUGGING_FACE:
+        return hugging_face.describe(config, size, report)
+    if origin == TORCHVISION:
+        return torchvision_models.describe(config, size)
+    weights = None if config.weights in ("pretrained", "random") else Path(config.weights)
+    if name == SMALL_CNN or (name == "auto" and width == 1 and weights is None):
+        if weights is not None:
+            raise InputError(
+                f"small_cnn starts from random weights only, but --model.weights is {weights}: leave it out, "
+                "or pass the backbone of these weights to --model.backbone."
+            )
+        return BackboneSpec(SMALL_CNN, {}, size or 40, (0.25,) * width, (0.25,) * width, weights="random")
+    if weights is None:
+        return timm_models.describe("resnet50" if name == "auto" else name, config.weights, size)
+    return timm_models.describe_file(name, weights, size)
+
+
+def build_backbone(spec: BackboneSpec, config: ModelConfig, *, report: Report = _ignore) -> Backbone:
+    """Build a backbone with its initial weights, on the CPU.
+
+    Random weights are drawn from torch's global random state. Weights of a file must fit exactly; only those
+    of its classifier are left out. Pretrained weights are timm's own, as safetensors files, those of a
+    Hugging Face folder, or those of the network that the user passed.
+
+    Args:
+        spec: Description from `describe_backbone`.
+        config: Settings of the model, with the path of the weights file.
+        report: Callback for a line about the origin of the weights, called before a download starts.
+
+    Raises:
+        InputError: The weights can't be downloaded, are damaged or do not fit, or the backbone does not
+            accept images of this size.
+    """
+    origin = origin_of(spec.name)
+    if origin == OWN:
+        network = own.needed(spec.name)
+        backbone = network.build(spec, config.weights if spec.weights == "file" else "")
+        report(network.line(spec, backbone.num_features))
+        return backbone
+    if origin == HUGGING_FACE:
+        complete, module, way, width = hugging_face.build(spec, report)
+        return Backbone(complete, module, width, way=way)
+    if origin == TORCHVISION:
+        return _of_torchvision(spec, config, report)
+    if spec.weights == "pretrained":
+        report(f"weights: {spec.name}, pretrained; timm downloads them once (Hugging Face cache)")
+        return _of_timm(spec, timm_models.pretrained(spec))
+    if spec.weights != "file":
+        return create_backbone(spec)
+    path = Path(config.weights)
+    sidecar = path.with_suffix(".json")
+    _report_file(
+        spec,
+        path,
+        f"as in {sidecar.name}" if sidecar.is_file() else f"timm's defaults, no {sidecar.name}",
+        report,
+    )
+    model = timm_models.create(spec)
+    timm_models.fill(model, spec, path)
+    return _of_timm(spec, model)
+
+
+def create_backbone(spec: BackboneSpec) -> Backbone:
+    """Build a backbone with random weights, on the CPU. Needs no network access and no file.
+
+    A network of the user's own is the one at hand, with its weights.
+
+    Raises:
+        InputError: The library does not know the model or is not installed, the model does not accept the
+            options or the size, or a network of the user's own was not passed.
+        ValueError: The description is damaged.
+    """
+    if spec.name == NONE:
+        return Backbone(spec, nn.Identity(), spec.width)
+    if spec.name == SMALL_CNN:
+        if spec.size < 8:
+            raise InputError(
+                f"small_cnn halves images three times: --data.size must be at least 8, got {spec.size}."
+            )
+        return Backbone(spec, SmallCNN(len(spec.mean)), SmallCNN.num_features)
+    origin = origin_of(spec.name)
+    if origin == OWN:
+        return own.needed(spec.name).build(spec)
+    if origin == HUGGING_FACE:
+        module, way, width = hugging_face.create(spec)
+        return Backbone(spec, module, width, way=way)
+    if origin == TORCHVISION:
+        model, _, width = torchvision_models.create(spec)
+        return Backbone(spec, model, width)
+    return _of_timm(spec, timm_models.create(spec))
+
+
+def _of_timm(spec: BackboneSpec, model: nn.Module) -> Backbone:
+    timm_models.set_size(spec.name, model, spec.size)
+    return Backbone(spec, model, timm_models.width_of(model))
+
+
+def _of_torchvision(spec: BackboneSpec, config: ModelConfig, report: Report) -> Backbone:
+    model, classifier, width = torchvision_models.create(spec)
+    if spec.weights == "file":
+        path = Path(config.weights)
+        _report_file(spec, path, "as for torchvision's own weights", report)
+        torchvision_models.fill(model, classifier, spec, path)
+    training = model.training
+    inspect(model, spec.name, len(spec.mean), spec.size)
+    return Backbone(spec, model.train(training), width)
+
+
+def _report_file(spec: BackboneSpec, path: Path, origin: str, report: Report) -> None:
+    """Say which weights are used, and how images are prepared for them."""
+    mean, std = ("/".join(f"{value:.3g}" for value in values) for values in (spec.mean, spec.std))
+    report(
+        f"weights: {path} for {spec.name}; images ({origin}): {spec.size} pixels, {spec.interpolation}, mean "
+        f"{mean}, std {std}"
+    )

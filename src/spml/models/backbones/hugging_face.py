@@ -1,0 +1,390 @@
+"""Image encoders of the library transformers, from a folder or from the Hugging Face hub.
+
+Only encoders that transformers itself defines, by an own list, and only the settings of their architecture
+are read from config.json: others make transformers load code, packages or files from elsewhere.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor, nn
+
+from ...config import ModelConfig
+from ...errors import InputError, missing_extra
+from ...files import sha256_file
+from ..spec import HUGGING_FACE, BackboneSpec, read_json
+from .download import hub_file
+from .outputs import POOLED, WAYS, inspect
+from .preparation import DEFAULT, Preparation, read_processor
+from .weights import read_weights
+
+CONFIG, PROCESSOR, WEIGHTS = "config.json", "preprocessor_config.json", "model.safetensors"
+_INDEX, _PARTS = "model.safetensors.index.json", "model-*-of-*.safetensors"
+
+ENCODERS = (
+    "aimv2_vision_model", "beit", "clip_vision_model", "convnext", "convnextv2", "data2vec-vision",
+    "deit", "dinov2", "dinov2_with_registers", "dinov3_convnext", "dinov3_vit", "efficientnet", "focalnet",
+    "hiera", "ijepa", "levit", "mobilenet_v1", "mobilenet_v2", "mobilevit", "poolformer", "pvt_v2", "regnet",
+    "resnet", "siglip_vision_model", "swin", "swinv2", "vit", "vit_msn",
+)  # fmt: skip
+"""Types of networks that are built. Each maps pixels to tokens or maps, without chance in evaluation."""
+
+_OF_ONE_SIZE = (
+    "aimv2_vision_model", "beit", "clip_vision_model", "data2vec-vision", "deit", "ijepa",
+    "siglip_vision_model", "vit", "vit_msn",
+)  # fmt: skip
+"""Those whose position embeddings are made for the size in the configuration alone."""
+
+_REFUSED = (
+    "auto_map", "attn_implementation", "quantization_config", "compression_config", "dtype", "torch_dtype",
+    "backbone", "backbone_config", "backbone_kwargs", "use_timm_backbone", "use_pretrained_backbone",
+    "architectures", "id2label", "label2id", "num_labels", "problem_type", "transformers_version",
+    "name_or_path", "output_attentions", "output_hidden_states", "return_dict", "torchscript",
+    "chunk_size_feed_forward", "is_encoder_decoder", "gradient_checkpointing",
+)  # fmt: skip
+"""Settings that are no part of the architecture, some of which load something."""
+
+_LARGEST, _MOST_LAYERS, _MOST_ENTRIES = 1 << 16, 512, 64
+_REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
+
+_EXAMPLES = 3
+
+Report = Callable[[str], None]
+
+
+def describe(config: ModelConfig, size: int, report: Report) -> BackboneSpec:
+    """Describe the network in a folder, or of a repository of the hub.
+
+    Args:
+        config: Settings; `backbone` is `hf/FOLDER` or `hf/OWNER/NAME`, `weights` is `pretrained` or `random`.
+        size: Side of the images in pixels; 0 = as the folder says.
+        report: Callback for a line before anything is downloaded.
+
+    Raises:
+        InputError: transformers is not installed, a file is missing, damaged or not of a known image encoder.
+    """
+    require_transformers()
+    if config.weights not in ("pretrained", "random"):
+        raise InputError(
+            f"--model.weights {config.weights}: a Hugging Face folder has its weights inside ({WEIGHTS}): "
+            "leave it out, or pass random."
+        )
+    name = config.backbone.removeprefix(f"{HUGGING_FACE}/")
+    source = _Source(name)
+    if source.folder is None:
+        report(
+            f"{config.backbone}: no such folder, so its files are those of huggingface.co/{name}, downloaded "
+            "once (Hugging Face cache)"
+        )
+    path = source.path(CONFIG)
+    content = read_json(path, dict[str, Any], "Save it again (save_pretrained).")
+    if isinstance(content.get("vision_config"), dict):  # of a pair of encoders for images and texts
+        content = dict(content["vision_config"])
+    try:
+        kept = architecture(content)
+    except ValueError as error:
+        raise InputError(f"{path}: {error}.") from error
+    prepared = _preparation(source, content)
+    pretrained = config.weights == "pretrained"
+    return BackboneSpec(
+        config.backbone,
+        {},
+        size or prepared.size,
+        prepared.mean,
+        prepared.std,
+        prepared.interpolation,
+        config.weights,
+        sha256=_sha256(source.weights()) if pretrained else "",
+        architecture={"config": kept},
+    )
+
+
+def build(spec: BackboneSpec, report: Report) -> tuple[BackboneSpec, nn.Module, str, int]:
+    """Build a network with the weights that it starts from.
+
+    Returns:
+        The description with how features are read, the network, how they are read, and their number.
+
+    Raises:
+        InputError: The weights are missing, damaged or do not fit, or the network does not take images of
+            this size.
+    """
+    source = _Source(spec.name.removeprefix(f"{HUGGING_FACE}/"))
+    model = _empty(spec)
+    if spec.weights == "pretrained":
+        model = _filled(model, source, spec)
+    way, width = inspect(model, spec.name, len(spec.mean), spec.size)
+    kept = {**spec.architecture, "features": way, "num_features": width}
+    prepared = _preparation(source, spec.architecture["config"])
+    report(
+        f"backbone {spec.name}: {type(model).__name__}, {width} features ({way}); "
+        f"{prepared._replace(size=spec.size).describe()}"
+    )
+    return replace(spec, architecture=kept), model, way, width
+
+
+def create(spec: BackboneSpec) -> tuple[nn.Module, str, int]:
+    """Create a network with random weights from a description that `build` completed. Opens no file.
+
+    Returns:
+        The network, how features are read, and their number.
+
+    Raises:
+        InputError: transformers is not installed or does not know the network.
+        ValueError: The description is damaged.
+    """
+    way, width = spec.architecture.get("features"), spec.architecture.get("num_features")
+    if way not in WAYS or not isinstance(width, int) or not 0 < width <= _LARGEST:
+        raise ValueError(f"architecture: features {way!r}, num_features {width!r}")
+    model = _empty(spec)
+    if way != POOLED:
+        _without_pooler(model)
+    return model, way, width
+
+
+def architecture(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of config.json on which the architecture depends.
+
+    Raises:
+        ValueError: The network is none that is built here, or a setting is of an impossible size.
+        InputError: transformers is not installed, or too old for the network.
+    """
+    kind = config.get("model_type")
+    if kind not in ENCODERS:
+        raise ValueError(
+            f"model_type is {kind!r}, which is not among the image encoders that are read "
+            f"({', '.join(ENCODERS)}); another network of transformers can be passed in Python "
+            "(backbone=module, transform=processor)"
+        )
+    defaults = _config_class(kind)().to_dict()
+    allowed = {name for name in defaults if not name.startswith("_")} - {*_REFUSED}
+    kept = {name: value for name, value in config.items() if name in allowed}
+    for name, value in kept.items():
+        _check_value(name, value)
+    return {**kept, "model_type": kind}
+
+
+def _check_value(name: str, value: Any) -> None:
+    """Refuse values that would take unbounded time or memory before shapes of weights are compared."""
+    values = value if isinstance(value, list) else [value]
+    if len(values) > _MOST_ENTRIES:
+        raise ValueError(f"{name} has {len(values)} entries, more than {_MOST_ENTRIES}")
+    layers = name in ("num_hidden_layers", "depths", "num_blocks", "num_block_repeats")
+    for each in values:
+        if isinstance(each, list):
+            _check_value(name, each)
+        elif isinstance(each, Mapping):
+            raise ValueError(f"{name} holds settings by name, which are not read")
+        elif isinstance(each, (int, float)) and not abs(each) <= (_MOST_LAYERS if layers else _LARGEST):
+            raise ValueError(f"{name} is {each:g}, which no image encoder has")
+
+
+def _empty(spec: BackboneSpec) -> nn.Module:
+    """Create the network with random weights.
+
+    Raises:
+        InputError: transformers does not accept the configuration.
+    """
+    transformers = require_transformers()
+    kept = architecture(spec.architecture.get("config", {}))
+    settings = {name: value for name, value in kept.items() if name != "model_type"}
+    if isinstance(settings.get("image_size"), int) and kept["model_type"] in _OF_ONE_SIZE:
+        settings["image_size"] = spec.size
+    try:
+        # Never code from elsewhere; `architecture` has left out what names such code.
+        model: nn.Module = transformers.AutoModel.from_config(
+            _config_class(kept["model_type"])(**settings), trust_remote_code=False
+        )
+    except InputError:
+        raise
+    except RuntimeError:  # for instance on the device without memory
+        raise
+    except Exception as error:  # checks of the library
+        raise InputError(
+            f"backbone {spec.name}: transformers can't build it ({type(error).__name__}: {error}). Check its "
+            f"{CONFIG}."
+        ) from error
+    return model.float()
+
+
+def _filled(model: Any, source: _Source, spec: BackboneSpec) -> nn.Module:
+    """The network with the weights of its folder, with the names that transformers gives them.
+
+    Raises:
+        InputError: Weights are missing or do not fit. Without those of the pooler alone, it has none.
+    """
+    paths = source.weights()
+    tensors: dict[str, Tensor] = {}
+    for path in paths:
+        tensors |= read_weights(path)
+    what = f"{paths[0]}: these weights do not fit {spec.name}"
+    try:
+        with _quiet():
+            # Told apart below from weights that are missing, which the library would draw at random.
+            filled, told = model.from_pretrained(
+                None,
+                config=model.config,
+                state_dict=tensors,
+                output_loading_info=True,
+                ignore_mismatched_sizes=True,
+            )
+    except Exception as error:  # checks of the library
+        text = " ".join(str(error).split())[:300]
+        raise InputError(f"{what} ({type(error).__name__}: {text}). Save it again.") from error
+    shapes = [
+        f"{name} {tuple(found)} instead of {tuple(expected)}"
+        for name, found, expected in told["mismatched_keys"]
+    ]
+    missing = sorted(name for name in told["missing_keys"] if not name.startswith("pooler."))
+    for wrong, label, advice in (
+        (shapes, "of another shape", "Leave out --data.size, or save it again."),
+        (missing, "missing", "Save it again (save_pretrained)."),
+    ):
+        if wrong:
+            raise InputError(f"{what} ({len(wrong)} {label}: {', '.join(wrong[:_EXAMPLES])}). {advice}")
+    if told["missing_keys"]:
+        _without_pooler(filled)
+    network: nn.Module = filled.float()
+    return network
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep transformers from printing its report on weights, which is checked here, and a progress bar."""
+    logging = require_transformers().utils.logging
+    level, bar = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if bar:
+            logging.enable_progress_bar()
+
+
+def _without_pooler(model: nn.Module) -> None:
+    """Remove a pooler whose weights are not known: its output would be random."""
+    if any(True for _ in getattr(getattr(model, "pooler", None), "parameters", list)()):
+        model.pooler = None  # type: ignore[assignment]
+
+
+class _Source:
+    """Files of a network, in a folder or in a repository of the hub.
+
+    Raises:
+        InputError: The name is neither a folder nor that of a repository.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.folder = Path(name) if Path(name).is_dir() else None
+        if self.folder is None and not _REPOSITORY.fullmatch(name):
+            raise InputError(
+                f"backbone {HUGGING_FACE}/{name}: there is no such folder. Name one with {CONFIG} and "
+                f"{WEIGHTS} ({HUGGING_FACE}/FOLDER), or a repository of the Hugging Face hub "
+                f"({HUGGING_FACE}/OWNER/NAME)."
+            )
+
+    def path(self, file: str) -> Path:
+        """Path of a file.
+
+        Raises:
+            InputError: It is missing, or can't be downloaded.
+        """
+        if self.folder is not None:
+            if not (self.folder / file).is_file():
+                raise InputError(
+                    f"{self.folder}: {file} is missing. Save the network there (save_pretrained), with "
+                    f"{WEIGHTS}: other weights are not opened, because they can contain programs."
+                )
+            return self.folder / file
+        try:
+            return Path(hub_file(self.name, file))
+        except Exception as error:  # the hub's client passes on all exceptions of its HTTP library
+            first_line = str(error).strip().split("\n")[0]
+            raise InputError(
+                f"{file} of {self.name} could not be downloaded ({type(error).__name__}: {first_line}). "
+                f"Check the name and the connection, or name a folder ({HUGGING_FACE}/FOLDER)."
+            ) from error
+
+    def weights(self) -> list[Path]:
+        """Files with the weights, of which there may be several in a folder.
+
+        Raises:
+            InputError: They are missing, or can't be downloaded.
+        """
+        if self.folder is not None and (self.folder / _INDEX).is_file():
+            return sorted(self.folder.glob(_PARTS)) or [self.path(WEIGHTS)]
+        return [self.path(WEIGHTS)]
+
+    def has(self, file: str) -> bool:
+        """Whether there is a file.
+
+        Raises:
+            InputError: The hub does not answer.
+        """
+        if self.folder is not None:
+            return (self.folder / file).is_file()
+        from huggingface_hub.errors import EntryNotFoundError
+
+        try:
+            self.path(file)
+        except InputError as error:
+            if isinstance(error.__cause__, EntryNotFoundError):
+                return False
+            raise
+        return True
+
+
+def _preparation(source: _Source, config: Mapping[str, Any]) -> Preparation:
+    """How images are prepared, as preprocessor_config.json says, or else by default at the network's size."""
+    size = config.get("image_size")
+    default = DEFAULT._replace(size=size if isinstance(size, int) else DEFAULT.size)
+    if not source.has(PROCESSOR):
+        return default
+    path = source.path(PROCESSOR)
+    content = read_json(path, dict[str, Any], "Save it again (save_pretrained).")
+    return read_processor(content, PROCESSOR, default)
+
+
+def _sha256(paths: list[Path]) -> str:
+    """SHA-256 of a weights file, or over those of several."""
+    if len(paths) == 1:
+        return sha256_file(paths[0])
+    return hashlib.sha256("".join(map(sha256_file, paths)).encode()).hexdigest()
+
+
+def _config_class(kind: str) -> Any:
+    """Class of the configuration of a network.
+
+    Raises:
+        InputError: The installed transformers does not know the network.
+    """
+    transformers = require_transformers()
+    if kind not in transformers.CONFIG_MAPPING:
+        raise InputError(
+            f"transformers {transformers.__version__} does not know {kind}: install a newer one "
+            "(pip install -U transformers)."
+        )
+    return transformers.CONFIG_MAPPING[kind]
+
+
+def require_transformers() -> Any:
+    """The library transformers.
+
+    Raises:
+        InputError: It is not installed.
+    """
+    try:
+        import transformers
+    except ImportError as error:
+        raise missing_extra("transformers", "transformers") from error
+    return transformers

@@ -1,0 +1,316 @@
+"""How images are prepared for a network, read from what its user or its library states.
+
+Images are always resized to a square, scaled to [0, 1] and normalised. A transform that does something else
+is refused, except that it may crop: then a line says where the two differ.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ...data.images import INTERPOLATIONS
+from ...errors import InputError, nearest, quoted
+
+
+class Preparation(NamedTuple):
+    """How images are prepared for a network.
+
+    Attributes:
+        size: Side of the square in pixels.
+        mean: Mean of each channel, on the scale from 0 to 1.
+        std: Standard deviation of each channel.
+        interpolation: Name of the interpolation.
+        origin: Words for what states this.
+        differs: Words for how the network's own preparation differs; empty if it does not.
+    """
+
+    size: int
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    interpolation: str
+    origin: str
+    differs: str = ""
+
+    def describe(self) -> str:
+        """One line for the user."""
+        mean, std = ("/".join(f"{value:.3g}" for value in values) for values in (self.mean, self.std))
+        line = f"images ({self.origin}): {self.size} pixels, {self.interpolation}, mean {mean}, std {std}"
+        return f"{line}. {self.differs}" if self.differs else line
+
+
+DEFAULT = Preparation(
+    224, (0.485, 0.456, 0.406), (0.229, 0.224, 0.225), "bilinear", "defaults of spml, as nothing states them"
+)
+"""ImageNet's mean and deviation, at the size of most networks that were trained on it."""
+
+_SETTINGS = ("size", "mean", "std", "interpolation")
+_TIMM = ("input_size", "crop_pct", "crop_mode")
+_LIBRARIES = ("torchvision.transforms", "timm.data")
+_SCALING = ("ToTensor", "MaybeToTensor", "ConvertImageDtype")
+_HARMLESS = ("ToImage", "ToPILImage", "PILToTensor", "MaybePILToTensor", "ToPureTensor", "RGB", "ToDtype")
+_STEPS = ("do_resize", "do_center_crop", "do_rescale", "do_normalize", "do_convert_rgb", "do_reduce_labels")
+"""Steps of an image processor of transformers that are done here, or do not concern images."""
+
+_RESAMPLE = {number.value: name for name, number in INTERPOLATIONS.items()}
+
+
+def default_preparation(module: Any) -> Preparation:
+    """The preparation that a network carries: timm's configuration, or transformers' size; else defaults."""
+    for name in ("pretrained_cfg", "default_cfg"):
+        stated = getattr(module, name, None)
+        if stated is not None and not isinstance(stated, Mapping):
+            stated = getattr(stated, "to_dict", dict)()
+        if isinstance(stated, Mapping) and stated.get("input_size"):
+            known = {key: stated[key] for key in (*_SETTINGS[1:], *_TIMM) if stated.get(key) is not None}
+            if known.get("interpolation") not in INTERPOLATIONS:
+                known["interpolation"] = "bicubic"  # as timm does where it was random in training
+            return read_settings(known, f"{name} of the network")
+    size = getattr(getattr(module, "config", None), "image_size", None)
+    if size is not None:
+        return DEFAULT._replace(size=_side(size, "config.image_size"))
+    return DEFAULT
+
+
+def read_transform(transform: Any, default: Preparation = DEFAULT) -> Preparation:
+    """Read a transform.
+
+    Args:
+        transform: Dictionary with `size`, `mean`, `std` and `interpolation`, or timm's with `input_size`; a
+            transform of torchvision or timm (`Compose`, or the preset of weights); or an image processor of
+            transformers.
+        default: For what the transform leaves out.
+
+    Raises:
+        InputError: It is of another type, or does what can't be done here.
+    """
+    if isinstance(transform, Mapping):
+        if "image_mean" in transform or "image_processor_type" in transform:
+            return read_processor(transform, "transform", default)
+        return read_settings(transform, "transform", default)
+    if hasattr(transform, "image_mean") and hasattr(transform, "to_dict"):
+        return read_processor(transform.to_dict(), type(transform).__name__, default)
+    if hasattr(transform, "crop_size") and hasattr(transform, "resize_size"):  # of torchvision's weights
+        return _preset(transform)
+    return _read_steps(transform, default)
+
+
+def read_settings(settings: Mapping[str, Any], origin: str, default: Preparation = DEFAULT) -> Preparation:
+    """Read a dictionary of settings.
+
+    Args:
+        settings: `size` or timm's `input_size`, `mean`, `std`, `interpolation`, and timm's `crop_pct`.
+        origin: Words for where they come from.
+        default: For what is left out.
+
+    Raises:
+        InputError: A key is not known, or a value is impossible.
+    """
+    for key in settings:
+        if key not in (*_SETTINGS, *_TIMM):
+            raise InputError(f"{origin}: unknown setting {key!r}. {nearest(str(key), _SETTINGS)}")
+    size = settings.get("size", settings.get("input_size"))
+    side = default.size if size is None else _side(size, f"{origin}: size")
+    differs = ""
+    if isinstance(share := settings.get("crop_pct"), float) and 0 < share < 1:
+        differs = _crop(f"{math.floor(side / share)} pixels")
+    return Preparation(
+        side,
+        _channels(settings.get("mean", default.mean), f"{origin}: mean"),
+        _channels(settings.get("std", default.std), f"{origin}: std"),
+        _interpolation(settings.get("interpolation", default.interpolation), origin),
+        origin,
+        differs,
+    )
+
+
+def read_processor(processor: Mapping[str, Any], origin: str, default: Preparation = DEFAULT) -> Preparation:
+    """Read an image processor of transformers, such as the content of preprocessor_config.json.
+
+    Raises:
+        InputError: It does what can't be done here.
+    """
+    further = [name for name, value in processor.items() if name.startswith("do_") and value]
+    if further := sorted({*further} - {*_STEPS}):
+        raise InputError(
+            f"{origin}: {further[0]} can't be done here: images are resized and normalised only."
+        )
+    factor = processor.get("rescale_factor", 1 / 255)
+    scales = isinstance(factor, float) and math.isclose(factor, 1 / 255) and processor.get("do_rescale", True)
+    if not scales or processor.get("rescale_offset"):
+        raise InputError(
+            f"{origin}: it does not scale pixels to [0, 1] (do_rescale, rescale_factor 1/255, without "
+            "rescale_offset), which is what happens here. Pass a dictionary: transform={'size': ..., "
+            "'mean': ..., 'std': ...}."
+        )
+    resized = processor.get("size") if processor.get("do_resize", True) else None
+    cropped = processor.get("crop_size") if processor.get("do_center_crop") else None
+    wanted = cropped if cropped is not None else resized
+    side = default.size if wanted is None else _side(wanted, f"{origin}: size")
+    mean: Sequence[float] = (0.0,) * 3
+    std: Sequence[float] = (1.0,) * 3
+    if processor.get("do_normalize", True):
+        mean = _channels(processor.get("image_mean"), f"{origin}: image_mean")
+        std = _channels(processor.get("image_std"), f"{origin}: image_std")
+        if processor.get("include_top"):  # of EfficientNet, which is divided by the deviation twice
+            std = [value**2 for value in std]
+    differs = ""
+    if cropped is not None:
+        differs = _crop(f"{_side(resized, origin)} pixels" if resized else "its size")
+    elif isinstance(wanted, Mapping) and "shortest_edge" in wanted:
+        differs = _crop("somewhat more" if processor.get("crop_pct") else f"{side} pixels")
+    resample = processor.get("resample")
+    return Preparation(
+        side,
+        tuple(mean),
+        tuple(std),
+        default.interpolation if resample is None else _interpolation(resample, origin),
+        origin,
+        differs,
+    )
+
+
+def _preset(preset: Any) -> Preparation:
+    """Read the preset of torchvision's weights."""
+    side = _side(preset.crop_size, "transform: crop_size")
+    resized = _side(preset.resize_size, "transform: resize_size")
+    return Preparation(
+        side,
+        _channels(preset.mean, "transform: mean"),
+        _channels(preset.std, "transform: std"),
+        _interpolation(preset.interpolation, "transform"),
+        "transform",
+        _crop(f"{resized} pixels") if resized != side else "",
+    )
+
+
+def _read_steps(transform: Any, default: Preparation) -> Preparation:
+    """Read a transform of torchvision or timm step by step."""
+    resized: Any = None
+    cropped: Any = None
+    normalised: Any = None
+    interpolation, scaled = default.interpolation, False
+    for step in _steps(transform):
+        name, library = type(step).__name__, type(step).__module__
+        if not library.startswith(_LIBRARIES):
+            raise InputError(
+                f"transform: {quoted(step)} is none of torchvision's or timm's transforms, so what it does "
+                "is not known. Pass a dictionary: transform={'size': 224, 'mean': [...], 'std': [...]}."
+            )
+        if normalised is not None and name != "ToPureTensor":
+            raise InputError(f"transform: {name} after Normalize can't be done here. Leave it out.")
+        if name == "Resize":
+            resized, interpolation = step.size, _interpolation(step.interpolation, "transform")
+        elif name == "CenterCrop":
+            cropped = step.size
+        elif name in _SCALING or (name == "ToDtype" and getattr(step, "scale", False)):
+            scaled = True
+        elif name == "Normalize":
+            normalised = step
+        elif name not in _HARMLESS:
+            raise InputError(
+                f"transform: {name} can't be done here: images are resized to a square, scaled to [0, 1] and "
+                "normalised. Pass the transform for evaluation, without random steps (--data.flip mirrors "
+                "training images)."
+            )
+    if not scaled:
+        raise InputError(
+            "transform: it does not scale pixels to [0, 1] (ToTensor, or ToDtype(torch.float32, "
+            "scale=True)), which is what happens here. Add that, or pass a dictionary: "
+            "transform={'size': ..., 'mean': ..., 'std': ...}."
+        )
+    wanted = cropped if cropped is not None else resized
+    side = default.size if wanted is None else _side(wanted, "transform: size")
+    differs = ""
+    if cropped is not None and (resized is None or _side(resized, "transform") != side):
+        differs = _crop("its size" if resized is None else f"{_side(resized, 'transform')} pixels")
+    elif resized is not None and _is_edge(resized):
+        differs = _crop(f"{side} pixels")
+    mean, std = ((0.0,) * 3, (1.0,) * 3) if normalised is None else (normalised.mean, normalised.std)
+    return Preparation(
+        side,
+        _channels(mean, "transform: mean"),
+        _channels(std, "transform: std"),
+        interpolation,
+        "transform",
+        differs,
+    )
+
+
+def _steps(transform: Any) -> Iterator[Any]:
+    """Steps of a transform, those of nested ones too.
+
+    Raises:
+        InputError: It is no transform.
+    """
+    inner = getattr(transform, "transforms", None)
+    if isinstance(inner, Sequence) and type(transform).__name__ == "Compose":
+        for each in inner:
+            yield from _steps(each)
+    elif type(transform).__module__.startswith(_LIBRARIES) or callable(transform):
+        yield transform
+    else:
+        raise InputError(
+            "transform must be a dictionary (size, mean, std, interpolation), a transform of torchvision or "
+            f"timm, or an image processor of transformers, got {quoted(transform)}"
+        )
+
+
+def _is_edge(size: Any) -> bool:
+    """Whether a size of torchvision is that of the shorter side."""
+    return isinstance(size, int) or len(size) == 1
+
+
+def _crop(resized: str) -> str:
+    return (
+        f"Its own preparation resizes the shorter side to {resized} and cuts out the centre; here the whole "
+        "image becomes a square"
+    )
+
+
+def _side(size: Any, what: str) -> int:
+    """Side of a square from any of the forms in which libraries state it.
+
+    Raises:
+        InputError: It is not a whole number, or not a square.
+    """
+    if isinstance(size, Mapping):
+        size = [size[key] for key in ("shortest_edge", "height", "width") if size.get(key) is not None]
+    sides = list(size) if isinstance(size, (list, tuple)) else [size]
+    sides = sides[-2:]  # of (channels, height, width)
+    if not sides or any(isinstance(side, bool) or not isinstance(side, int) or side < 1 for side in sides):
+        raise InputError(f"{what} must be a whole number of pixels, got {quoted(size)}")
+    if len(set(sides)) > 1:
+        raise InputError(f"{what} must be that of a square, as images are resized to, got {quoted(size)}")
+    return int(sides[0])
+
+
+def _channels(values: Any, what: str) -> tuple[float, ...]:
+    """Numbers of the channels.
+
+    Raises:
+        InputError: They are not one or three numbers.
+    """
+    if hasattr(values, "tolist"):  # of float32, which has 7 digits
+        values = [float(f"{value:.7g}") for value in values.reshape(-1).tolist()]
+    values = list(values) if isinstance(values, (list, tuple)) else [values]
+    if len(values) not in (1, 3) or any(
+        isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value)
+        for value in values
+    ):
+        raise InputError(f"{what} must be three numbers, or one for grey images, got {quoted(values)}")
+    return tuple(float(value) for value in values)
+
+
+def _interpolation(value: Any, origin: str) -> str:
+    """Name of an interpolation from what a library calls it.
+
+    Raises:
+        InputError: It is none of those that images can be resized with here.
+    """
+    value = getattr(value, "value", value)
+    name = value if isinstance(value, str) else _RESAMPLE.get(value)
+    if name not in INTERPOLATIONS:
+        raise InputError(f"{origin}: interpolation must be one of {', '.join(INTERPOLATIONS)}, got {value!r}")
+    return str(name)

@@ -1,0 +1,184 @@
+"""`--backbone module:callable`: the command line is the one place that imports code which a user names."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from spml.cli.main import main
+from tests.faults.test_kill import make_photos
+
+NETS = """
+import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.convolution = nn.Conv2d(3, 4, 3, stride=2)
+
+    def forward(self, images):
+        return self.convolution(images).relu()
+
+
+def make():
+    return Net(), {"size": 16}
+
+
+class holder:
+    make = staticmethod(make)
+
+
+ready = Net()
+
+
+def fails():
+    return 1 / 0
+
+
+def number():
+    return 3
+"""
+FLAGS = ["--threads", "1", "--data.workers", "0", "--epochs", "1", "--method", "an"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A folder with photos, a module with networks, and a run with one of them."""
+    folder = tmp_path_factory.mktemp("own")
+    make_photos(folder / "photos", per_class=8)
+    (folder / "my_nets.py").write_text(NETS)
+    (folder / "broken_nets.py").write_text("import torch\n\n\nfrom no_such_package import x\n")
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def there(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    path = list(sys.path)
+    yield
+    assert sys.path == path
+    for name in ("my_nets", "broken_nets"):
+        sys.modules.pop(name, None)
+
+
+@pytest.fixture(scope="module")
+def run(folder):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        main(["train", "photos", *FLAGS, "--backbone", "my_nets:make", "--output", "run"])
+    return "run"
+
+
+def fail(capsys, *arguments):
+    with pytest.raises(SystemExit) as stopped:
+        main(list(arguments))
+    assert stopped.value.code == 2
+    (line,) = capsys.readouterr().err.splitlines()[-1:]
+    return line
+
+
+LONG = pytest.mark.long
+COMMANDS = {
+    "predict": ["predict", "run", "photos"],
+    "evaluate": ["evaluate", "run", "photos", "--data.unlisted", "negative", "--split", "test"],
+    "thresholds": ["thresholds", "run", "--mean_labels", "1.5"],
+    "audit": ["audit", "run", "--mean_labels", "1.5", "--folds", "0", "--overwrite"],
+    "convert": ["data", "convert", "photos", "out", "--format", "csv", "--predictions", "run", "--overwrite"],
+    "init-from": ["train", "photos", *FLAGS, "--init-from", "run", "--output", "second", "--overwrite"],
+    "resume": ["train", "--output", "run", "--resume"],
+    "analyse": ["analyse", "maps", "run", "--overwrite"],
+}
+SLOW = ("audit", "convert", "init-from", "analyse")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=LONG if name in SLOW else ()) for name in COMMANDS]
+)
+def test_every_command_that_loads_a_run_asks_for_its_network(run, capsys, name):
+    sys.modules.pop("my_nets", None)
+    line = fail(capsys, *COMMANDS[name])
+    if name == "resume":
+        assert "backbone 'my_nets:make' is code of your own" in line
+    else:
+        assert "run: its backbone my_nets:make is a network of the user's own" in line
+    assert "my_nets" not in sys.modules
+    main([*COMMANDS[name], "--backbone", "my_nets:make"])
+    assert "my_nets" in sys.modules
+    assert "had no effect" not in capsys.readouterr().err
+
+
+def test_an_audit_sample_takes_the_network_too(run, capsys):
+    assert "its backbone my_nets:make" in fail(capsys, "audit", "sample", "run")
+    # Read, and refused for another reason.
+    line = fail(capsys, "audit", "sample", "run", "--rows", "3", "--backbone", "my_nets:make")
+    assert "3 samples are too few" in line
+
+
+@pytest.mark.parametrize("name", ["my_nets:Net", "my_nets:holder.make", "my_nets:ready"])
+def test_classes_attributes_and_networks_will_do(run, capsys, name):
+    main(["predict", "run", "photos/red", "--backbone", name])
+    other = capsys.readouterr().out
+    main(["predict", "run", "photos/red", "--backbone=my_nets:make"])
+    assert capsys.readouterr().out == other
+
+
+@LONG
+def test_the_seed_makes_the_weights(run, capsys):
+    weights = []
+    for seed in ("0", "0", "1"):
+        main(
+            ["train", "photos", *FLAGS, "--backbone", "my_nets:make", "--seed", seed,
+             "--output", "seeded", "--overwrite"]
+        )  # fmt: skip
+        weights.append(Path("seeded/model.safetensors").read_bytes())
+    assert weights[0] == weights[1] != weights[2]
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("resnet18", "--backbone names the code of a network of your own (module:callable), got 'resnet18'"),
+        ("no_nets:make", "there is no module 'no_nets', neither installed nor in the current folder"),
+        ("my_nets.py:make", "Write my_nets:make."),
+        ("my_nets:mak", "my_nets has no 'mak'. Did you mean make?"),
+        (
+            "my_nets:fails",
+            "calling it without arguments failed: ZeroDivisionError: division by zero (my_nets.py, ",
+        ),
+        ("my_nets:number", "must return an nn.Module, or a pair of it and its transform, got 3"),
+        ("my_nets:__name__", "is neither a callable nor a network, but 'my_nets'"),
+        (
+            "broken_nets:make",
+            "importing broken_nets failed: ModuleNotFoundError: No module named 'no_such_package'",
+        ),
+    ],
+)
+def test_what_makes_no_network_is_explained(run, capsys, name, words):
+    assert words in fail(capsys, "predict", "run", "photos", "--backbone", name)
+
+
+@LONG
+def test_a_configuration_may_be_used_with_the_name_on_the_command_line(run, capsys):
+    line = fail(capsys, "train", "--config", "run/config.yaml", "--output", "third")
+    assert "write it on the command line (--backbone my_nets:make)" in line
+    assert not Path("third").exists()
+    main(["train", "--config", "run/config.yaml", "--model.backbone", "my_nets:make", "--output", "third"])
+    assert Path("third/model.json").is_file()
+
+
+def test_a_network_that_nothing_needs_is_mentioned(capsys):
+    main(["data", "convert", "photos", "plain", "--format", "csv", "--backbone", "my_nets:make"])
+    assert "--backbone my_nets:make had no effect: nothing here has a network" in capsys.readouterr().err
+
+
+def test_a_file_of_the_current_folder_takes_no_place_of_an_installed_package(run, folder, capsys):
+    (folder / "timm.py").write_text("raise SystemExit('not timm')\n")
+    try:
+        main(["predict", "run", "photos/red", "--backbone", "my_nets:make"])
+    finally:
+        (folder / "timm.py").unlink()
+    assert "file,labels," in capsys.readouterr().out

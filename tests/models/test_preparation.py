@@ -1,0 +1,182 @@
+"""How images are prepared, read from transforms of three libraries."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import timm
+import torch
+from torchvision import models, transforms
+from torchvision.transforms import v2
+
+from spml.errors import InputError
+from spml.models.backbones.preparation import (
+    DEFAULT,
+    Preparation,
+    default_preparation,
+    read_processor,
+    read_transform,
+)
+
+MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+HALF = [0.5] * 3
+
+
+def compose(*steps: Any) -> Any:
+    return transforms.Compose(list(steps))
+
+
+def normal(library: Any = transforms) -> Any:
+    return library.Normalize(HALF, [0.25] * 3)
+
+
+def words(preparation: Preparation) -> tuple[Any, ...]:
+    return (preparation.size, preparation.mean[0], preparation.std[0], preparation.interpolation)
+
+
+@pytest.mark.parametrize(
+    ("transform", "expected", "differs"),
+    [
+        (
+            {"size": 64, "mean": HALF, "std": [0.25] * 3, "interpolation": "nearest"},
+            (64, 0.5, 0.25, "nearest"),
+            "",
+        ),
+        ({}, (224, 0.485, 0.229, "bilinear"), ""),
+        ({"size": (64, 64), "mean": torch.tensor(HALF)}, (64, 0.5, 0.229, "bilinear"), ""),
+        ({"input_size": (3, 96, 96), "crop_pct": 0.875}, (96, 0.485, 0.229, "bilinear"), "to 109 pixels"),
+        (compose(transforms.ToTensor(), normal()), (224, 0.5, 0.25, "bilinear"), ""),
+        (compose(transforms.Resize((64, 64)), transforms.ToTensor()), (64, 0.0, 1.0, "bilinear"), ""),
+        (
+            compose(transforms.Resize(72), transforms.CenterCrop(64), transforms.ToTensor(), normal()),
+            (64, 0.5, 0.25, "bilinear"),
+            "to 72 pixels and cuts out the centre; here the whole image becomes a square",
+        ),
+        (
+            v2.Compose(
+                [
+                    v2.ToImage(),
+                    v2.Resize(64, 3),
+                    v2.ToDtype(torch.float32, scale=True),
+                    v2.Compose([normal(v2)]),
+                ]
+            ),
+            (64, 0.5, 0.25, "bicubic"),
+            "to 64 pixels",
+        ),
+        (models.ResNet18_Weights.DEFAULT.transforms(), (224, 0.485, 0.229, "bilinear"), "to 256 pixels"),
+        (
+            timm.data.create_transform((3, 96, 96), is_training=False, crop_pct=0.5, interpolation="bicubic"),
+            (96, 0.485, 0.229, "bicubic"),
+            "to 192 pixels",
+        ),
+    ],
+)
+def test_transforms_are_read(transform: Any, expected: tuple[Any, ...], differs: str) -> None:
+    preparation = read_transform(transform)
+    assert words(preparation) == expected
+    assert (differs in preparation.differs) if differs else not preparation.differs
+
+
+@pytest.mark.parametrize(
+    ("transform", "message"),
+    [
+        ({"sise": 64}, "unknown setting 'sise'. Did you mean size?"),
+        ({"size": "big"}, "size must be a whole number of pixels, got 'big'"),
+        ({"size": (64, 32)}, "must be that of a square"),
+        ({"size": 0}, "a whole number"),
+        ({"mean": [0.5, 0.5]}, "mean must be three numbers, or one for grey images, got"),
+        ({"mean": [0.5, "a", 0.5]}, "mean must be three numbers"),
+        ({"std": [float("nan")] * 3}, "std must be three numbers"),
+        (
+            {"interpolation": "box"},
+            "interpolation must be one of nearest, bilinear, bicubic, lanczos, got 'box'",
+        ),
+        (7, "transform must be a dictionary (size, mean, std, interpolation), a transform of"),
+        (
+            compose(transforms.RandomHorizontalFlip(), transforms.ToTensor()),
+            "RandomHorizontalFlip can't be done",
+        ),
+        (compose(transforms.RandomResizedCrop(64), transforms.ToTensor()), "RandomResizedCrop can't be done"),
+        (compose(transforms.ToTensor(), transforms.Grayscale(3)), "Grayscale can't be done here"),
+        (compose(transforms.Resize(64), normal()), "does not scale pixels to [0, 1]"),
+        (compose(transforms.PILToTensor(), v2.ToDtype(torch.float32)), "does not scale pixels to [0, 1]"),
+        (
+            compose(transforms.ToTensor(), normal(), transforms.Resize(9)),
+            "Resize after Normalize can't be done",
+        ),
+        (compose(transforms.ToTensor(), lambda x: x), "is none of torchvision's or timm's transforms"),
+        (compose(transforms.Resize((64, 32)), transforms.ToTensor()), "must be that of a square"),
+    ],
+)
+def test_what_cannot_be_expressed_is_refused(transform: Any, message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        read_transform(transform)
+    assert message in str(caught.value)
+
+
+PROCESSOR = {"image_mean": HALF, "image_std": [0.25] * 3, "resample": 3, "rescale_factor": 1 / 255}
+
+
+@pytest.mark.parametrize(
+    ("processor", "expected", "differs"),
+    [
+        ({**PROCESSOR, "size": {"height": 64, "width": 64}}, (64, 0.5, 0.25, "bicubic"), ""),
+        ({**PROCESSOR, "size": {"shortest_edge": 64}}, (64, 0.5, 0.25, "bicubic"), "to 64 pixels"),
+        (
+            {
+                **PROCESSOR, "size": {"shortest_edge": 80}, "do_center_crop": True,
+                "crop_size": {"height": 64, "width": 64},
+            },
+            (64, 0.5, 0.25, "bicubic"),
+            "to 80 pixels",
+        ),
+        ({**PROCESSOR, "size": 64, "do_normalize": False, "resample": 2}, (64, 0.0, 1.0, "bilinear"), ""),
+        ({**PROCESSOR, "do_resize": False, "resample": None}, (224, 0.5, 0.25, "bilinear"), ""),
+        ({**PROCESSOR, "size": 64, "include_top": True}, (64, 0.5, 0.0625, "bicubic"), ""),
+    ],
+)  # fmt: skip
+def test_image_processors_are_read(processor: Any, expected: tuple[Any, ...], differs: str) -> None:
+    preparation = read_processor(processor, "preprocessor_config.json")
+    assert words(preparation) == expected
+    assert (differs in preparation.differs) if differs else not preparation.differs
+    as_object = SimpleNamespace(image_mean=None, to_dict=lambda: processor)
+    assert words(read_transform(as_object)) == expected
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"do_rescale": False}, "does not scale pixels to [0, 1]"),
+        ({"rescale_factor": 1 / 127.5}, "does not scale pixels to [0, 1]"),
+        ({"rescale_factor": "1"}, "does not scale pixels to [0, 1]"),
+        ({"do_flip_channel_order": True}, "do_flip_channel_order can't be done here"),
+        ({"image_mean": None}, "image_mean must be three numbers"),
+        ({"rescale_offset": True}, "does not scale pixels to [0, 1]"),
+        ({"resample": 4}, "interpolation must be one of"),
+        ({"size": {"height": 64, "width": 32}}, "must be that of a square"),
+        ({"size": {"longest_edge": 64}}, "must be a whole number of pixels"),
+    ],
+)
+def test_image_processors_that_do_something_else_are_refused(change: Any, message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        read_processor({**PROCESSOR, "size": 64, **change}, "preprocessor_config.json")
+    assert message in str(caught.value)
+
+
+def test_a_network_states_its_preparation_itself() -> None:
+    network = timm.create_model("test_resnet")
+    assert words(default_preparation(network)) == (160, 0.5, 0.5, "bilinear")
+    stated = SimpleNamespace(default_cfg={"input_size": (3, 32, 32), "interpolation": "random", "mean": MEAN})
+    assert words(default_preparation(stated)) == (32, 0.485, 0.229, "bicubic")
+    assert words(default_preparation(SimpleNamespace(config=SimpleNamespace(image_size=48)))) == (
+        *(48, 0.485, 0.229),
+        "bilinear",
+    )
+    assert default_preparation(torch.nn.Linear(1, 1)) == DEFAULT
+    assert (DEFAULT.mean, DEFAULT.std, DEFAULT.size) == (MEAN, STD, 224)
+    assert DEFAULT.describe().startswith(
+        "images (defaults of spml, as nothing states them): 224 pixels, bilinear"
+    )
