@@ -242,14 +242,16 @@ def _filled(model: Any, source: _Source, spec: BackboneSpec) -> nn.Module:
         f"{name} {tuple(found)} instead of {tuple(expected)}"
         for name, found, expected in told["mismatched_keys"]
     ]
-    missing = sorted(name for name in told["missing_keys"] if not name.startswith("pooler."))
+    # Earlier versions name weights as in the file of a classifier.
+    names = sorted(name.removeprefix(f"{model.base_model_prefix}.") for name in told["missing_keys"])
+    missing = [name for name in names if not name.startswith("pooler.")]
     for wrong, label, advice in (
         (shapes, "of another shape", "Leave out --data.size, or save it again."),
         (missing, "missing", "Save it again (save_pretrained)."),
     ):
         if wrong:
             raise InputError(f"{what} ({len(wrong)} {label}: {', '.join(wrong[:_EXAMPLES])}). {advice}")
-    if told["missing_keys"]:
+    if names:
         _without_pooler(filled)
     network: nn.Module = filled.float()
     return network
