@@ -193,7 +193,7 @@ AS_USUAL = ("efficientnet", "hiera", "levit", "mobilenet_v1", "mobilenet_v2", "m
 OTHERS: dict[str, Any] = {
     **dict.fromkeys(("convnext", "convnextv2", "dinov3_convnext", "poolformer"), STAGES),
     **dict.fromkeys(("swin", "swinv2"), WINDOWS),
-    **dict.fromkeys(AS_USUAL, {}),
+    **{kind: {} for kind in AS_USUAL},
     "focalnet": {"image_size": 16, "patch_size": 2, "embed_dim": 8, **FOCAL},
     "regnet": {"embedding_size": 8, "groups_width": 8, **STAGES},
     "resnet": {"embedding_size": 8, "layer_type": "basic", **STAGES},
