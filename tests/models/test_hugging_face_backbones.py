@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,17 @@ from safetensors.torch import load_file, save_file
 
 from spml.config import ModelConfig
 from spml.errors import InputError
-from spml.models import Backbone, Classifier, Top, build_backbone, load_classifier, save_classifier
-from spml.models.backbones import create_backbone
+from spml.models import (
+    Backbone,
+    BackboneSpec,
+    Classifier,
+    Top,
+    build_backbone,
+    load_classifier,
+    save_classifier,
+)
+from spml.models.backbones import create_backbone, hugging_face
+from spml.models.backbones.hugging_face import ENCODERS
 from tests.models.conftest import PHOTOS, describe
 
 transformers = pytest.importorskip("transformers", reason="transformers is not installed")
@@ -93,7 +103,7 @@ def test_a_pooler_without_weights_is_left_out(tmp_path: Path) -> None:
     assert "ViTModel, 16 features (first token); images (preprocessor_config.json): 16 pixels" in lines[0]
 
 
-def test_a_convolutional_network_and_tokens_without_a_class_token(tmp_path: Path) -> None:
+def test_a_convolutional_network_and_maps(tmp_path: Path) -> None:
     config = transformers.ResNetConfig(
         embedding_size=4, hidden_sizes=[4, 8], depths=[1, 1], layer_type="basic", num_labels=2
     )
@@ -101,14 +111,19 @@ def test_a_convolutional_network_and_tokens_without_a_class_token(tmp_path: Path
     with torch.inference_mode():
         expected = model.resnet(NORMAL).pooler_output.flatten(1)
         check(build(tmp_path / "resnet", 16), expected, "pooler_output")
-        model = save(tmp_path / "ijepa", transformers.IJepaModel(transformers.IJepaConfig(**SMALL)))
-        expected = model(NORMAL).last_hidden_state.mean(1)
-        check(build(tmp_path / "ijepa"), expected, "mean of the tokens")
         config = transformers.PoolFormerConfig(hidden_sizes=[4, 8, 8, 8], depths=[1] * 4)
         model = save(tmp_path / "poolformer", transformers.PoolFormerModel(config))
         expected = model(NORMAL).last_hidden_state.mean((2, 3))
         check(build(tmp_path / "poolformer", 16), expected, "mean of the feature map")
         assert build(tmp_path / "poolformer", 16).maps(IMAGES).shape[:2] == (2, 8)
+
+
+@pytest.mark.skipif(not hasattr(transformers, "IJepaModel"), reason="transformers is too old for I-JEPA")
+def test_tokens_without_a_class_token(tmp_path: Path) -> None:
+    model = save(tmp_path, transformers.IJepaModel(transformers.IJepaConfig(**SMALL)))
+    with torch.inference_mode():
+        expected = model(NORMAL).last_hidden_state.mean(1)
+        check(build(tmp_path), expected, "mean of the tokens")
 
 
 def test_of_a_pair_of_encoders_the_one_of_images_is_taken(tmp_path: Path) -> None:
@@ -162,6 +177,52 @@ def test_a_saved_model_needs_no_folder_and_no_network(tmp_path: Path, no_network
     loaded, _ = load_classifier(tmp_path / "run")
     with torch.inference_mode():
         assert torch.equal(loaded(IMAGES).logits, classifier(IMAGES).logits)
+
+
+STAGES = {"hidden_sizes": [8, 16, 24, 32], "depths": [1, 1, 1, 1]}
+WINDOWS = {
+    "image_size": 16,
+    "patch_size": 2,
+    "embed_dim": 8,
+    "depths": [1, 1],
+    "num_heads": [2, 2],
+    "window_size": 4,
+}
+FOCAL = {"depths": [1, 1], "focal_levels": [1, 1], "focal_windows": [3, 3], "hidden_sizes": [16, 32]}
+AS_USUAL = ("efficientnet", "hiera", "levit", "mobilenet_v1", "mobilenet_v2", "mobilevit", "pvt_v2")
+OTHERS: dict[str, Any] = {
+    **dict.fromkeys(("convnext", "convnextv2", "dinov3_convnext", "poolformer"), STAGES),
+    **dict.fromkeys(("swin", "swinv2"), WINDOWS),
+    **{kind: {} for kind in AS_USUAL},
+    "focalnet": {"image_size": 16, "patch_size": 2, "embed_dim": 8, **FOCAL},
+    "regnet": {"embedding_size": 8, "groups_width": 8, **STAGES},
+    "resnet": {"embedding_size": 8, "layer_type": "basic", **STAGES},
+}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ENCODERS)
+def test_every_encoder_is_built_and_built_again_from_its_description(kind: str) -> None:
+    if kind not in transformers.CONFIG_MAPPING:
+        pytest.skip(f"transformers {transformers.__version__} does not know {kind}")
+    settings = OTHERS.get(kind, SMALL)
+    size = settings.get("image_size", 224)
+    config = {"model_type": kind, **settings}
+    half = (0.5,) * 3
+    spec = BackboneSpec("hf/a/b", {}, size, half, half, weights="random", architecture={"config": config})
+    model = hugging_face._empty(spec)
+    way, width = hugging_face.inspect(model, kind, 3, size)
+    backbone = Backbone(
+        replace(spec, architecture={"config": config, "features": way, "num_features": width}),
+        model,
+        width,
+        way=way,
+    )
+    with torch.device("meta"):
+        again = create_backbone(backbone.spec).state_dict()
+    assert {name: value.shape for name, value in again.items()} == {
+        name: value.shape for name, value in backbone.state_dict().items()
+    }
 
 
 # -- what is refused -------------------------------------------------------------------------------------

@@ -283,3 +283,27 @@ def test_tied_weights() -> None:
     backbone = own(seeded(Tied))
     state = backbone.network.state_dict()
     assert state["again.weight"].data_ptr() == state["convolution.weight"].data_ptr()
+
+
+@pytest.mark.shared
+def test_real_weights_as_an_own_network(shared: Path) -> None:
+    """Padding that differs is noticed, although the weights fit."""
+    from safetensors.torch import load_file
+
+    from spml.models.backbones.outputs import same_probe
+
+    path = shared / "data/models/mobilenetv2_100_tf.safetensors"
+    config = ModelConfig(weights=str(path))
+    named = build_backbone(describe(config, PHOTOS, 64), config).eval()
+    padded, other = (
+        timm.create_model("mobilenetv2_100", pretrained=False, **options)
+        for options in ({"pad_type": "same"}, {})
+    )
+    for module in (padded, other):
+        module.load_state_dict(load_file(path))
+    settings = {"size": 64, "mean": named.spec.mean, "std": named.spec.std}
+    images = torch.randint(
+        0, 256, (2, 3, 64, 64), dtype=torch.uint8, generator=torch.Generator().manual_seed(1)
+    )
+    assert torch.equal(features(own(padded, settings), images), features(named, images))
+    assert not same_probe(own(padded, settings).probe(), own(other, settings).probe())

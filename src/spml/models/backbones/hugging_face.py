@@ -14,7 +14,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from ...config import ModelConfig
 from ...errors import InputError, missing_extra
@@ -199,9 +201,10 @@ def _empty(spec: BackboneSpec) -> nn.Module:
         settings["image_size"] = spec.size
     try:
         # Never code from elsewhere; `architecture` has left out what names such code.
-        model: nn.Module = transformers.AutoModel.from_config(
-            _config_class(kept["model_type"])(**settings), trust_remote_code=False
-        )
+        with _RatesInMemory():
+            model: nn.Module = transformers.AutoModel.from_config(
+                _config_class(kept["model_type"])(**settings), trust_remote_code=False
+            )
     except InputError:
         raise
     except RuntimeError:  # for instance on the device without memory
@@ -242,17 +245,29 @@ def _filled(model: Any, source: _Source, spec: BackboneSpec) -> nn.Module:
         f"{name} {tuple(found)} instead of {tuple(expected)}"
         for name, found, expected in told["mismatched_keys"]
     ]
-    missing = sorted(name for name in told["missing_keys"] if not name.startswith("pooler."))
+    # Earlier versions name weights as in the file of a classifier.
+    names = sorted(name.removeprefix(f"{model.base_model_prefix}.") for name in told["missing_keys"])
+    missing = [name for name in names if not name.startswith("pooler.")]
     for wrong, label, advice in (
         (shapes, "of another shape", "Leave out --data.size, or save it again."),
         (missing, "missing", "Save it again (save_pretrained)."),
     ):
         if wrong:
             raise InputError(f"{what} ({len(wrong)} {label}: {', '.join(wrong[:_EXAMPLES])}). {advice}")
-    if told["missing_keys"]:
+    if names:
         _without_pooler(filled)
     network: nn.Module = filled.float()
     return network
+
+
+class _RatesInMemory(TorchFunctionMode):
+    """Compute rates of layers, which some networks read back while they are built, on the CPU.
+
+    On a device without memory, where shapes of weights are found out, they could not be read.
+    """
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return func(*args, **{**(kwargs or {}), **({"device": "cpu"} if func is torch.linspace else {})})
 
 
 @contextmanager
