@@ -13,9 +13,9 @@ _BITS = 22
 """Binary digits after the point of Pillow's coefficients of 8-bit images."""
 
 VERTICAL_FIRST = int(PIL.__version__.split(".")[0]) >= 13
-"""Whether the installed Pillow resizes the columns of tall images first, as it does from version 13 on.
+"""Whether the installed Pillow resizes columns first where they shrink by more than twice as much as rows.
 
-Both orders give pixels that differ by 1 at most, but differ.
+It does from version 13 on, and before never. The pixels of the two orders differ, mostly by 1.
 """
 
 _BLOCK = 8
@@ -59,11 +59,11 @@ class PillowResize(nn.Module):
         if self.interpolation == "nearest" or not VERTICAL_FIRST:
             return self._rows_first(images)
         height, width = images.shape[1:3]
-        tall = height - self.size - torch.sym_max(2 * (width - self.size), 0)
-        chosen: Tensor = torch.cond(
-            torch.full((), tall) > 0, self._columns_first, self._rows_first, (images,)
-        )
-        return chosen
+        reduction = height - self.size - torch.sym_max(2 * (width - self.size), 0)
+        if torch.compiler.is_compiling():  # the size is known when the graph runs
+            shrinks = torch.full((), reduction) > 0
+            return torch.cond(shrinks, self._columns_first, self._rows_first, (images,))  # type: ignore[no-any-return]
+        return self._columns_first(images) if reduction > 0 else self._rows_first(images)
 
     def _columns_first(self, images: Tensor) -> Tensor:
         return self._rows_first(images.transpose(1, 2)).transpose(2, 3).contiguous()
@@ -82,7 +82,8 @@ class PillowResize(nn.Module):
         scale = torch.full((self.size,), lines.shape[0], dtype=torch.float64) / self.size
         # Pillow adds up steps, whose rounding decides where a position falls on the edge of two pixels.
         steps = torch.cat([scale[:1] * 0.5, scale[1:]])
-        return lines[steps.cumsum(0).long().clamp(max=lines.shape[0] - 1)]
+        nearest: Tensor = lines[steps.cumsum(0).long().clamp(max=lines.shape[0] - 1)]
+        return nearest
 
     def _resample(self, lines: Tensor) -> Tensor:
         """Weigh lines (L, N) to `size` lines (size, N), both uint8."""
@@ -107,7 +108,8 @@ class PillowResize(nn.Module):
         pixels = lines[used.long().clamp(max=length - 1)].double()  # (blocks, width, N)
         sums = torch.matmul(weights, pixels)
         rounded = ((sums + 2 ** (_BITS - 1)) * 2.0**-_BITS).floor().clamp(0, 255)
-        return rounded.to(torch.uint8).reshape(blocks * _BLOCK, -1)[:size]
+        result: Tensor = rounded.to(torch.uint8).reshape(blocks * _BLOCK, -1)[:size]
+        return result
 
 
 def _bilinear(x: Tensor, _: Tensor) -> Tensor:

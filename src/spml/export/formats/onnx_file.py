@@ -89,8 +89,9 @@ def _convert(model: Model) -> Any:
     except Exception as error:  # it raises errors of its own
         head = model.classifier.top.settings()["head"]
         raise InputError(
-            f"{model.folder}: can't be exported, because torch.onnx can't express a part of the backbone "
-            f"{model.classifier.spec.name} or of the head {head} ({_cause(error)}). Use --format torch-export."
+            f"{model.folder}: can't be exported, because ONNX can't express a part of the backbone "
+            f"{model.classifier.spec.name} or of the head {head} ({_cause(error)}). Use --format "
+            "torch-export."
         ) from error
     assert converted is not None
     return converted.model_proto
