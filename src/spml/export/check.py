@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from ..errors import SpmlError
 from .model import Model
-from .network import LABELS, LOGITS, SCORES
+from .network import LABELS, LOGITS, PROBABILITIES, SCORES
 from .registry import FLOAT32
 
 TOLERANCE = 1e-4
@@ -34,24 +34,21 @@ def check_outputs(model: Model, compute: Compute, variant: str, what: str) -> st
     Raises:
         SpmlError: In float32, an output differs by more than `TOLERANCE`, or it is NaN.
     """
-    largest = 0.0
+    differences: list[float] = []
     for inputs in model.trials():
         expected, computed = model.predict(inputs), compute(inputs)
-        # A calibration may jump, so it is checked at the logits that the file has computed.
-        difference = max(
-            float((np.abs(computed[LOGITS] - logits) / np.maximum(1, np.abs(logits))).max())
-            if name == LOGITS
-            else float(np.abs(computed[name] - expected[name]).max())
-            for name, logits in ((LOGITS, expected[LOGITS]), (SCORES, expected[SCORES]))
-        )
+        logits = expected[LOGITS]
+        differences += [
+            float((np.abs(computed[LOGITS] - logits) / np.maximum(1, np.abs(logits))).max()),
+            float(np.abs(computed[SCORES] - expected[SCORES]).max()),
+        ]
+        # A calibration may jump and a threshold does, so both are checked at the logits of the file.
         if model.calibration is not None:
             again = model.calibration(computed[LOGITS])
-            difference = max(difference, float(np.abs(computed["probabilities"] - again).max()))
-        decided = computed[LOGITS] >= np.asarray(model.thresholds, np.float32)
-        if not (computed[LABELS] == decided).all():
-            difference = float("inf")
-        # NaN must not be taken for the smaller one.
-        largest = difference if not difference <= largest else largest
+            differences.append(float(np.abs(computed[PROBABILITIES] - again).max()))
+        if (computed[LABELS] != (computed[LOGITS] >= np.asarray(model.thresholds, np.float32))).any():
+            differences.append(np.inf)
+    largest = float(np.max(differences))  # NaN if one of them is
     if not np.isfinite(largest) or (variant == FLOAT32 and largest > TOLERANCE):
         raise SpmlError(
             f"{model.folder}: the exported model differs from the trained one by {largest:.2g} in {what}, "

@@ -128,7 +128,7 @@ class Model:
             "thresholds": [None if math.isinf(cut) else cut for cut in self.thresholds],
             "input": self._describe_input(),
             "outputs": {name: _OUTPUTS[name] for name in self.output_names},
-            "scores": "sigmoid" if self.scores == "logits" else "softmax",
+            "scores": "sigmoid" if self.scores == "logits" else "exp",
         }
         if self.size:
             described["preparation"] = {

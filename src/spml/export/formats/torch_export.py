@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import warnings
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,9 @@ def make_torch_export(model: Model, variant: str) -> Files:
     """
     stream = io.BytesIO()
     content = json.dumps(model.metadata(variant), ensure_ascii=False)
-    torch.export.save(trace(model), stream, extra_files={METADATA: content})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # about weights that are shared on other devices
+        torch.export.save(trace(model), stream, extra_files={METADATA: content})
     written = stream.getvalue()
     program = torch.export.load(io.BytesIO(written)).module()
 
