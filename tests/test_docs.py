@@ -643,3 +643,19 @@ def test_the_page_on_data_in_memory(folder, monkeypatch, capsys):
         exec(compile(block, "in-your-code.md", "exec"), names)
         printed = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
         assert printed == [line[2:] for line in block.splitlines() if line.startswith("# ")]
+
+
+@pytest.mark.long
+def test_the_page_on_export(folder, capsys):
+    pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+    page = (ROOT / "docs" / "export.md").read_text(encoding="utf-8")
+    main(["train", "photos", "--output", "runs/photos", *FLAGS])
+    assert len(run_commands(page)) == 3
+    assert Path("photos.pt2").stat().st_size
+    assert json.loads(Path("hub/photos/config.json").read_text())["loads_with"] in page
+    names = {}
+    for block in blocks("python", page):
+        capsys.readouterr()
+        exec(compile(block, "export.md", "exec"), names)
+        printed = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
+        assert printed == [line[2:] for line in block.splitlines() if line.startswith("# ")]
