@@ -43,7 +43,7 @@ from spml.runs.summary import versions
 
 RESULTS = Path(__file__).parent / "results"
 VARIANTS = ("float32", "float16", "int8")
-COMPARED, PAIRS, SECONDS = 500, 40, 12
+COMPARED, PAIRS, SECONDS = 500, 40, 8
 TRAINED = {
     "auto head, frozen network": {"method": "auto", "frozen": "yes"},
     "MLP head, frozen network": {"method": "an", "frozen": "yes", "head": "mlp", "epochs": 10},

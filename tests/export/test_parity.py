@@ -54,7 +54,13 @@ def test_500_photographs_are_labelled_as_by_predict(name, photographs, shared, t
     table, images, test = photographs
     run = spml.train(
         table,
-        data={"images": str(images), "separator": " ", "unlisted": "negative", "observe": "single", "size": 96},
+        data={
+            "images": str(images),
+            "separator": " ",
+            "unlisted": "negative",
+            "observe": "single",
+            "size": 96,
+        },
         weights=str(shared / "data" / "models" / "mobilenetv2_100_tf_bncal.safetensors"),
         mean_labels=1.4,
         threads=1,
@@ -69,7 +75,9 @@ def test_500_photographs_are_labelled_as_by_predict(name, photographs, shared, t
         outputs = computed(session, np.asarray(image)[None])
         if row < 50:
             with torch.inference_mode():
-                np.testing.assert_allclose(outputs["logits"], run.model(run.transform(image)[None]), atol=1e-4)
+                np.testing.assert_allclose(
+                    outputs["logits"], run.model(run.transform(image)[None]), atol=1e-4
+                )
         np.testing.assert_allclose(outputs["scores"][0], predicted.scores[row], atol=1e-4)
         # Where a calibration is steep, the last digit of a logit shows, so it is compared at the file's own.
         again = run.calibrated(outputs["logits"])

@@ -99,10 +99,15 @@ def test_what_does_not_suit_is_refused(form, output, options, words, plain, tmp_
     assert Path("there.plain").read_text() == "mine"
 
 
-def test_the_run_is_not_written_over(ridge, plain):
-    for output in (ridge.folder, ridge.folder.parent):
-        with pytest.raises(InputError, match="holds the run itself"):
-            check_export(ridge.folder, "many", output, overwrite=True)
+def test_a_run_is_not_written_over(ridge, plain):
+    with pytest.raises(InputError, match="holds a run, which would be replaced"):
+        check_export(ridge.folder, "many", ridge.folder, overwrite=True)
+
+
+def test_a_check_leaves_nothing_behind(plain, tmp_path):
+    check_export(tmp_path, "plain")
+    check_export(tmp_path, "many", tmp_path / "new")
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("change", ["logits", "scores", "probabilities", "labels", "nan"])

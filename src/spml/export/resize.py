@@ -56,20 +56,43 @@ class PillowResize(nn.Module):
         Returns:
             uint8 (B, 3, size, size).
         """
-        if self.interpolation == "nearest" or not VERTICAL_FIRST:
-            return self._rows_first(images)
+        if self.interpolation == "nearest":
+            return self._picked(images)
         height, width = images.shape[1:3]
-        reduction = height - self.size - torch.sym_max(2 * (width - self.size), 0)
-        if torch.compiler.is_compiling():  # the size is known when the graph runs
-            shrinks = torch.full((), reduction) > 0
-            return torch.cond(shrinks, self._columns_first, self._rows_first, (images,))  # type: ignore[no-any-return]
-        return self._columns_first(images) if reduction > 0 else self._rows_first(images)
+        rows, columns = height - self.size, width - self.size
+        farthest = torch.sym_max(torch.sym_max(rows, -rows), torch.sym_max(columns, -columns))
+        further = rows - torch.sym_max(2 * columns, 0) if VERTICAL_FIRST else 0
+        tall = torch.sym_max(torch.sym_min(further, 1), 0)
+        # Numbers, because the size of the images is not known before the graph runs.
+        branches = (
+            (1 - farthest, self._picked),
+            (tall, self._columns_first),
+            (torch.sym_min(farthest, 1) - tall, self._rows_resampled_first),
+        )
+        if not torch.compiler.is_compiling():
+            return next(resize for positive, resize in branches if positive > 0)(images)
+        # One after the other, because torch.export fails at a condition inside another; the sum has one term.
+        parts = [
+            torch.cond(torch.full((), positive) > 0, resize, self._nothing, (images,))
+            for positive, resize in branches
+        ]
+        total: Tensor = parts[0] + parts[1] + parts[2]
+        return total
+
+    def _nothing(self, images: Tensor) -> Tensor:
+        return torch.zeros(images.shape[0], 3, self.size, self.size, dtype=torch.uint8)
+
+    def _picked(self, images: Tensor) -> Tensor:
+        """Take nearest pixels; those of images that have the size already stay as they are."""
+        return self._rows_first(images, self._pick)
 
     def _columns_first(self, images: Tensor) -> Tensor:
-        return self._rows_first(images.transpose(1, 2)).transpose(2, 3).contiguous()
+        return self._rows_resampled_first(images.transpose(1, 2)).transpose(2, 3).contiguous()
 
-    def _rows_first(self, images: Tensor) -> Tensor:
-        resize = self._pick if self.interpolation == "nearest" else self._resample
+    def _rows_resampled_first(self, images: Tensor) -> Tensor:
+        return self._rows_first(images, self._resample)
+
+    def _rows_first(self, images: Tensor, resize: Callable[[Tensor], Tensor]) -> Tensor:
         batch, height, _, channels = images.shape
         by_column = images.permute(2, 0, 1, 3)
         narrow = resize(by_column.reshape(by_column.shape[0], -1))

@@ -13,6 +13,9 @@ from .registry import FLOAT32, Exporter, find_exporter
 FOLDER = "export"
 """Folder in that of a run for outputs without a name."""
 
+_RUN = "config.yaml"
+"""File that every run has, and no export."""
+
 
 def check_export(
     run: Path, form: str, output: Path | None = None, *, variant: str = FLOAT32, overwrite: bool = False
@@ -41,18 +44,16 @@ def check_export(
     if output is None:
         name = exporter.output if variant == FLOAT32 else exporter.output.replace(".", f".{variant}.", 1)
         output = run / FOLDER / name
-        if run.is_dir():
-            make_folder(output.parent)
-    if exporter.suffix:
-        if output.suffix != exporter.suffix:
-            raise InputError(f"{output}: {exporter.title} needs a name that ends in {exporter.suffix}.")
-        check_output(output)
-        taken = output.exists()
-    else:
+        check_folder(output.parent)
+    if exporter.suffix and output.suffix != exporter.suffix:
+        raise InputError(f"{output}: {exporter.title} needs a name that ends in {exporter.suffix}.")
+    if not exporter.suffix:
         check_folder(output)
-        taken = output.is_dir() and any(output.iterdir())
-        if taken and (output.resolve() == run.resolve() or output.resolve() in run.resolve().parents):
-            raise InputError(f"{output}: holds the run itself. Name another --output.")
+        if (output / _RUN).exists():
+            raise InputError(f"{output}: holds a run, which would be replaced. Name another --output.")
+    elif output.parent != run / FOLDER or output.parent.is_dir():
+        check_output(output)
+    taken = any(output.iterdir()) if output.is_dir() else output.exists()
     if taken and not overwrite:
         raise InputError(f"{output}: already exists. Replace it (--overwrite), or name another --output.")
     return exporter, output
@@ -90,8 +91,7 @@ def write_export(
     files = exporter.make(model, variant)
     for note in files.notes:
         report(note)
-    if not exporter.suffix:
-        make_folder(output)
+    make_folder(output.parent if exporter.suffix else output)
     for name, content in files.content.items():
         write_bytes(output / name if name else output, content)
     return output

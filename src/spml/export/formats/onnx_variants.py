@@ -33,6 +33,9 @@ def to_int8(proto: Any, backbone: Set[str]) -> Any:
     """Quantise convolutions and products of matrices in the backbone, weights in advance and inputs as they
     come.
 
+    Depthwise convolutions stay as they are: one scale for the weights of all their channels, which is all
+    that ONNX Runtime has here, took MobileNetV2 from 54.6 to 14.7 % mAP, and they hold few weights.
+
     Args:
         proto: Model of ONNX.
         backbone: Names of the nodes of the backbone.
@@ -40,15 +43,23 @@ def to_int8(proto: Any, backbone: Set[str]) -> Any:
     import onnx
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
-    logging.getLogger().setLevel(logging.ERROR)
-    others = [node.name for node in proto.graph.node if node.name not in backbone]
+    others = [node.name for node in proto.graph.node if node.name not in backbone or _groups_of(node) > 1]
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder) / "model.onnx"
-        quantize_dynamic(
-            proto,
-            output,
-            op_types_to_quantize=["Conv", "MatMul", "Gemm"],
-            nodes_to_exclude=others,
-            weight_type=QuantType.QUInt8,
-        )
+        logging.disable(logging.WARNING)  # it recommends its own preparation, which torch has done
+        try:
+            quantize_dynamic(
+                proto,
+                output,
+                op_types_to_quantize=["Conv", "MatMul", "Gemm"],
+                nodes_to_exclude=others,
+                weight_type=QuantType.QUInt8,
+            )
+        finally:
+            logging.disable(logging.NOTSET)
         return onnx.load(output)
+
+
+def _groups_of(node: Any) -> int:
+    """Number of groups of a convolution; 1 for other nodes."""
+    return next((int(entry.i) for entry in node.attribute if entry.name == "group"), 1)
