@@ -38,8 +38,8 @@ def check_export(
     exporter = find_exporter(form)
     if variant not in exporter.variants:
         raise InputError(
-            f"--variant {variant} does not belong to --format {form}, which writes "
-            f"{' or '.join(exporter.variants)}."
+            f"--variant {variant} does not belong to --format {form}, which writes: "
+            f"{', '.join(exporter.variants)}."
         )
     if output is None:
         name = exporter.output if variant == FLOAT32 else exporter.output.replace(".", f".{variant}.", 1)
