@@ -678,3 +678,14 @@ def test_the_page_on_own_networks(folder, monkeypatch, capsys):
         for command in block.splitlines():
             quick = ["--threads", "1", "--epochs", "1", "--data.workers", "0"] if " train " in command else []
             main([*shlex.split(command)[1:], *quick])
+
+
+@pytest.mark.long
+def test_the_page_on_export(folder, capsys):
+    pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+    page = (ROOT / "docs" / "export.md").read_text(encoding="utf-8")
+    main(["train", "photos", "--output", "runs/photos", *FLAGS])
+    assert len(run_commands(page)) == 3
+    assert Path("photos.pt2").stat().st_size
+    assert json.loads(Path("hub/photos/config.json").read_text())["loads_with"] in page
+    run_page("export.md", capsys)

@@ -33,6 +33,7 @@ ALLOWED = {
     "decisions": {"data", "decisions", "errors", "files", "labels", "metrics"},
     "audit": {"audit", "config", "data", "decisions", "errors", "files", "labels", "metrics", "version"},
     "review": {"audit", "data", "errors", "files", "labels", "review"},
+    "export": {"data", "decisions", "errors", "export", "files", "models", "plugins", "version"},
     "testing": {"errors", "labels", "losses", "methods", "testing"},
     "plots": {"data", "files", "plots"},
     "analysis": {
@@ -44,8 +45,8 @@ ALLOWED = {
         "sklearn", "version",
     },
     "runs": {
-        "audit", "config", "data", "decisions", "engine", "errors", "files", "labels", "locks", "methods",
-        "metrics", "models", "parsing", "plots", "runs", "short_names", "version",
+        "audit", "config", "data", "decisions", "engine", "errors", "export", "files", "labels", "locks",
+        "methods", "metrics", "models", "parsing", "plots", "runs", "short_names", "version",
     },
 }  # fmt: skip
 

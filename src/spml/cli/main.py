@@ -24,6 +24,7 @@ from .completion import add_completion_command, run_completion
 from .data import add_data_commands, run_data
 from .demo import add_demo_command, run_demo_command
 from .evaluate import add_evaluate_command, run_evaluate
+from .export import add_export_command, run_export
 from .methods import add_methods_command, run_methods
 from .own_network import own_network
 from .predict import add_predict_command, run_predict
@@ -42,6 +43,7 @@ _COMMANDS: dict[str, Callable[[Namespace], None]] = {
     "data": run_data,
     "demo": run_demo_command,
     "evaluate": run_evaluate,
+    "export": run_export,
     "methods": run_methods,
     "predict": run_predict,
     "review": run_review,
@@ -114,6 +116,7 @@ def make_parser(*, with_figures: bool = True) -> ArgumentParser:
     add_thresholds_command(commands)
     add_predict_command(commands)
     add_evaluate_command(commands)
+    add_export_command(commands)
     add_audit_command(commands)
     add_audit_sample_command(commands)
     add_audit_use_command(commands)

@@ -16,6 +16,7 @@ from .console import Console
 from .contents import read_metrics, read_summary
 from .description import as_html, as_text
 from .evaluate import evaluate, of_one
+from .export import exportable
 from .frames import history_frame
 from .inputs import labelled, unlabelled
 from .network import Network, Transform
@@ -124,6 +125,41 @@ class Run(TrainedModel):
             skipped,
         )
         return replace(self.labelled(ids, everything, decide), notes=self.notes(ids, skipped))
+
+    def export(
+        self,
+        output: str | Path | None = None,
+        *,
+        format: str = "onnx",
+        variant: str = "float32",
+        overwrite: bool = False,
+        console: Console | None = None,
+    ) -> Path:
+        """Export the model with its preparation of images, its thresholds and its probabilities.
+
+        Args:
+            output: File or folder to write; None = in the folder `export` of the run.
+            format: `onnx`, `torch-export`, `safetensors-hf`, or one that an installed package registers.
+            variant: Type of the numbers of the backbone: `float32`, or `float16` or `int8` for `onnx`.
+            overwrite: Replace an output that exists.
+            console: Shows remarks; None = none are shown.
+
+        Returns:
+            The file or folder that was written.
+
+        Raises:
+            InputError: The output exists or can't be written, a package is missing, or the format can't
+                express a part of the model.
+            SpmlError: What was exported computes something else than the model, so nothing was written.
+        """
+        from ..export import check_export, write_export
+
+        chosen = None if output is None else Path(output)
+        check_export(self.folder, format, chosen, variant=variant, overwrite=overwrite)
+        report = (console or Console(silent=True)).line
+        return write_export(
+            exportable(self), format, chosen, variant=variant, overwrite=overwrite, report=report
+        )
 
     def evaluate(
         self,

@@ -1,0 +1,177 @@
+"""onnx: the file computes what the run predicts, and says of itself what is needed to use it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+import spml
+from spml.config import ModelConfig
+from spml.errors import InputError, SpmlError
+from spml.export.formats import onnx_file
+from spml.models import Classifier, Top, build_backbone, save_classifier
+from tests.models.conftest import GREY, describe
+from tests.runs.test_contents import CARD, change, save_run
+
+onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+pytest.importorskip("onnxscript", reason="onnxscript is not installed")
+
+
+def opened(path):
+    """The session of a file, and its metadata."""
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    return session, json.loads(session.get_modelmeta().custom_metadata_map["spml"])
+
+
+def computed(session, inputs):
+    names = [output.name for output in session.get_outputs()]
+    return dict(zip(names, session.run(names, {session.get_inputs()[0].name: inputs}), strict=True))
+
+
+def assert_predicted(run, session, samples, inputs):
+    """The outputs of a file equal what a run predicts."""
+    predicted = run.predict(samples)
+    outputs = computed(session, inputs)
+    np.testing.assert_allclose(outputs["scores"], predicted.scores, atol=1e-5)
+    if predicted.probabilities is None:
+        assert "probabilities" not in outputs
+    else:
+        np.testing.assert_allclose(outputs["probabilities"], predicted.probabilities, atol=1e-4)
+    for labels, row in zip(predicted.labels, outputs["labels"], strict=True):
+        assert set(labels) == {run.classes[column] for column in np.flatnonzero(row)}
+
+
+@pytest.fixture(scope="module")
+def exported(ridge):
+    """Path of the run's model as an ONNX file, in its default place."""
+    return ridge.export()
+
+
+def test_a_run_on_features_in_batches_of_any_size(ridge, exported, digits):
+    assert exported == ridge.folder / "export" / "model.onnx"
+    session, _ = opened(exported)
+    X = digits[0].astype(np.float32)
+    for rows in (X[500:501], X[500:600]):
+        assert_predicted(ridge, session, rows, rows)
+
+
+def test_the_file_describes_itself(ridge, exported):
+    session, about = opened(exported)
+    assert about["classes"] == list(ridge.classes)
+    assert about["thresholds"] == pytest.approx(ridge.thresholds.thresholds)
+    assert about["weights_sha256"] == ridge.weights_sha256
+    assert (about["spml"], about["torch"]) == (spml.__version__, torch.__version__)
+    assert about["opset"] >= 18
+    assert about["mean_labels"] == {"value": 1.0, "source": "stated"}
+    assert about["input"]["shape"] == session.get_inputs()[0].shape == ["batch", 64]
+    assert list(about["outputs"]) == [output.name for output in session.get_outputs()]
+    assert session.get_outputs()[0].shape == ["batch", 10]
+
+
+def test_nothing_of_this_machine_is_in_the_file(ridge, exported):
+    content = exported.read_bytes()
+    for word in (str(ridge.folder), "site-packages", ".py"):
+        assert word.encode() not in content
+
+
+@pytest.mark.long
+def test_an_image_of_any_size(tmp_path):
+    run = spml.load(save_run(tmp_path))
+    session, about = opened(run.export(tmp_path / "model.onnx"))
+    assert about["input"]["shape"] == ["batch", "height", "width", 3]
+    assert about["preparation"]["size"] == 40
+    assert about["no_probabilities"].startswith("K, ")
+    assert about["thresholds"] == [0.5, None, 0.5]  # no training sample had the second class
+    rng = np.random.default_rng(0)
+    for shape in ((1, 40, 40), (3, 100, 61), (1, 200, 31), (1, 1, 1), (2, 17, 90)):
+        images = rng.integers(0, 256, (*shape, 3), np.uint8)
+        assert_predicted(run, session, images, images)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("head", ["mlp", "gaussian", "correlated", "auto"])
+def test_every_head_on_features(head, digits, tmp_path):
+    X, y = digits
+    settings = {"method": "auto"} if head == "auto" else {"head": head, "epochs": 2}
+    if head == "mlp":
+        settings["method"] = "softmax"  # its logits are log-probabilities
+    run = spml.train(X[:400], y[:400], mean_labels=1, quiet=True, output=str(tmp_path / "run"), **settings)
+    session, about = opened(run.export())
+    assert about["scores"] == ("exp" if head == "mlp" else "sigmoid")
+    rows = X[400:420].astype(np.float32)
+    assert_predicted(run, session, rows, rows)
+
+
+@pytest.mark.long
+def test_boosted_cam_and_variants(tmp_path):
+    torch.manual_seed(0)
+    backbone = build_backbone(describe(ModelConfig(), GREY), ModelConfig())
+    spec = replace(backbone.spec, interpolation="nearest")  # exported faster
+    save_classifier(tmp_path, Classifier(backbone, Top(64, 3, head="boosted_cam")), spec, CARD)
+    run = spml.load(tmp_path)
+    images = np.random.default_rng(0).integers(0, 256, (4, 90, 70, 3), np.uint8)
+    session, _ = opened(run.export())
+    assert_predicted(run, session, images, images)
+    expected = computed(session, images)["logits"]
+    for variant, limit in (("float16", 0.02), ("int8", 0.5)):
+        path = run.export(variant=variant)
+        assert path == tmp_path / "export" / f"model.{variant}.onnx"
+        session, about = opened(path)
+        assert about["variant"] == variant
+        difference = np.abs(computed(session, images)["logits"] - expected).max()
+        assert 0 < difference < limit
+        assert path.stat().st_size < (tmp_path / "export" / "model.onnx").stat().st_size
+
+
+def test_variants_belong_to_a_backbone(ridge, tmp_path):
+    with pytest.raises(InputError) as caught:
+        ridge.export(tmp_path / "model.onnx", variant="int8")
+    assert str(caught.value) == (
+        f"{ridge.folder}: takes features, so it has no backbone to convert to int8: leave out --variant."
+    )
+
+
+def test_a_file_that_computes_something_else_is_not_written(ridge, tmp_path, monkeypatch):
+    honest = onnx_file._computing
+
+    def off_by_a_little(written, model):
+        compute = honest(written, model)
+        return lambda inputs: {**compute(inputs), "logits": compute(inputs)["logits"] + 3e-4}
+
+    monkeypatch.setattr(onnx_file, "_computing", off_by_a_little)
+    with pytest.raises(SpmlError, match=r"differs from the trained one by 0\.0003 in onnxruntime") as caught:
+        ridge.export(tmp_path / "model.onnx")
+    assert caught.value.exit_code == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_part_that_cannot_be_traced_is_named(ridge, tmp_path, monkeypatch):
+    forward = Classifier.forward
+
+    def depends_on_values(self, inputs, class_maps=False):
+        return forward(self, inputs if inputs.mean() > 1 else inputs + 1, class_maps)
+
+    monkeypatch.setattr(Classifier, "forward", depends_on_values)
+    with pytest.raises(InputError, match=r"the head linear can't be exported, because torch\.export can't"):
+        ridge.export(tmp_path / "model.onnx")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_missing_package_is_named_by_its_extra(ridge, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "onnxscript", None)
+    with pytest.raises(InputError, match=r"onnxscript is not installed. .* 'spml\[export\]'"):
+        ridge.export(tmp_path / "model.onnx")
+
+
+def test_a_run_whose_thresholds_are_missing_is_refused(tmp_path):
+    folder = save_run(tmp_path)
+    change(folder, "thresholds", "thresholds.json")
+    with pytest.raises(InputError, match=r"thresholds\.json"):
+        spml.load(folder).export()

@@ -1,0 +1,130 @@
+"""Exported files on real photographs, and in an environment without torch and spml."""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+import spml
+from tests.export.test_onnx import computed, onnxruntime, opened
+from tests.helpers import write_image
+from tests.runs.test_contents import change, save_run
+
+EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "onnx_predict.py"
+MODELS = {
+    "auto": {"method": "auto", "frozen": "yes"},
+    "mlp": {"method": "an", "frozen": "yes", "head": "mlp", "epochs": 3},
+    "fine-tuned": {"method": "an", "frozen": "no", "epochs": 1},
+}
+
+
+@pytest.fixture(scope="module")
+def photographs(shared, tmp_path_factory):
+    """A table of few photographs to train on, and 500 others."""
+    folder = shared / "data" / "images" / "voc2012_animals"
+    with open(folder / "labels.csv", newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    table = tmp_path_factory.mktemp("data") / "few.csv"
+    few = [
+        row
+        for split, count in (("train", 160), ("val", 60))
+        for row in itertools.islice((row for row in rows if row["split"] == split), count)
+    ]
+    with open(table, "w", newline="") as stream:
+        writer = csv.DictWriter(stream, few[0])
+        writer.writeheader()
+        writer.writerows(few)
+    test = [folder / row["file"] for row in rows if row["split"] == "test"][:500]
+    return table, folder, test
+
+
+@pytest.mark.long
+@pytest.mark.shared
+@pytest.mark.parametrize("name", MODELS)
+def test_500_photographs_are_labelled_as_by_predict(name, photographs, shared, tmp_path):
+    table, images, test = photographs
+    run = spml.train(
+        table,
+        data={
+            "images": str(images),
+            "separator": " ",
+            "unlisted": "negative",
+            "observe": "single",
+            "size": 96,
+        },
+        weights=str(shared / "data" / "models" / "mobilenetv2_100_tf_bncal.safetensors"),
+        mean_labels=1.4,
+        threads=1,
+        quiet=True,
+        output=str(tmp_path / "run"),
+        **MODELS[name],
+    )
+    session, _ = opened(run.export())
+    predicted = run.predict([str(path) for path in test], workers=0)
+    for row, path in enumerate(test):
+        image = Image.open(path).convert("RGB")
+        outputs = computed(session, np.asarray(image)[None])
+        if row < 50:
+            with torch.inference_mode():
+                np.testing.assert_allclose(
+                    outputs["logits"], run.model(run.transform(image)[None]), atol=1e-4
+                )
+        np.testing.assert_allclose(outputs["scores"][0], predicted.scores[row], atol=1e-4)
+        # Where a calibration is steep, the last digit of a logit shows, so it is compared at the file's own.
+        again = run.calibrated(outputs["logits"])
+        np.testing.assert_allclose(outputs["probabilities"], again, atol=1e-6)
+        decided = {run.classes[column] for column in np.flatnonzero(outputs["labels"][0])}
+        assert decided == set(predicted.labels[row])
+
+
+@pytest.fixture(scope="module")
+def bare_python(tmp_path_factory):
+    """Python with onnxruntime, NumPy and Pillow, and nothing of this package."""
+    folder = tmp_path_factory.mktemp("bare")
+    venv.create(folder, with_pip=True)
+    python = folder / "bin" / "python"
+    packages = [f"onnxruntime=={onnxruntime.__version__}", "numpy", "pillow"]
+    command = [str(python), "-m", "pip", "install", "--quiet", "--retries", "0", *packages]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        pytest.skip(f"packages can't be installed here: {done.stderr.strip().splitlines()[-1]}")
+    return python
+
+
+@pytest.mark.long
+@pytest.mark.skipif(sys.platform == "win32", reason="paths of POSIX")
+def test_the_example_in_an_environment_without_torch(bare_python, tmp_path):
+    folder = save_run(tmp_path)
+    change(folder, "threshold.logit", -1.0)
+    run = spml.load(folder)
+    model = run.export()
+    turned = Image.Exif()
+    turned[0x0112] = 6
+    photos = tmp_path / "photos"
+    photos.mkdir()
+    write_image(photos / "turned.jpg", (90, 40), exif=turned)
+    write_image(photos / "plain.png", (33, 70))
+    noise = np.random.default_rng(0).integers(0, 256, (50, 60, 4), np.uint8)
+    Image.fromarray(noise, "RGBA").save(photos / "transparent.png")
+    paths = sorted(map(str, photos.iterdir()))
+    for package in ("torch", "spml"):
+        missing = subprocess.run([bare_python, "-I", "-c", f"import {package}"], capture_output=True)
+        assert missing.returncode
+    done = subprocess.run(
+        [bare_python, "-I", EXAMPLE, model, *paths], check=True, capture_output=True, text=True, cwd=tmp_path
+    )
+    predicted = run.predict(paths)
+    lines = [line.split("\t") for line in done.stdout.splitlines()]
+    for (path, *labels), names, scores in zip(lines, predicted.labels, predicted.scores, strict=True):
+        assert path in paths
+        assert labels == [f"{name} {scores[run.classes.index(name)]:.3f}" for name in names]
+    assert any(predicted.labels)
