@@ -12,7 +12,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from . import audit
+    from . import audit, serve
     from .config import Config
     from .errors import InputError, SpmlError
     from .labels import ObservedLabels
@@ -55,11 +55,12 @@ __all__ = [
     "compare",
     "load",
     "register",
+    "serve",
     "train",
 ]
 
 
-_MODULES = ("audit",)
+_MODULES = ("audit", "serve")
 """Parts that are used by name after `import spml`."""
 
 
