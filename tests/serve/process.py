@@ -19,6 +19,8 @@ from spml.serve.server import make_server
 from spml.serve.settings import Settings
 from spml.web import listen
 
+PART = b'--b\r\nContent-Disposition: form-data; name="images"; filename="a"\r\n\r\n'
+"""Begin of a body with the boundary `b`, up to the content of an image."""
 SOURCE = Path(__file__).resolve().parents[2] / "src"
 
 

@@ -66,9 +66,10 @@ def test_photos_are_answered(photo_run, photos, open_page):
                  for row in page.query_selector_all("article:first-of-type tr")}  # fmt: skip
         for name, probability in zip(expected.classes, expected.probabilities[0].tolist(), strict=True):
             assert float(shown[name].removesuffix(" %")) == pytest.approx(100 * probability, abs=0.06)
-        assert page.eval_on_selector(
-            "article img", "async picture => (await picture.decode(), picture.naturalWidth)"
+        width = page.eval_on_selector(
+            "article img", "async image => (await image.decode(), image.naturalWidth)"
         )
+        assert width == 48
 
         page.evaluate(DROP, ["dropped.png", list((photos / "green/03.png").read_bytes())])
         page.wait_for_selector("h2:text-is('dropped.png')")
@@ -84,7 +85,7 @@ def test_the_keyboard_is_enough_and_nothing_is_wider_than_a_phone(photo_run, ope
         page.keyboard.press("Tab")
         assert page.evaluate("document.activeElement.id") == "files"
         with page.expect_file_chooser() as chooser:
-            page.keyboard.press("Enter")
+            page.keyboard.press("Space")
         chooser.value.set_files(photos / "red/01.png")
         page.wait_for_selector("article table")
         assert page.evaluate("document.documentElement.scrollWidth") <= 320

@@ -12,12 +12,10 @@ import pytest
 import spml
 from spml.serve import protocol
 from tests.serve.conftest import bomb, files, png
-from tests.serve.process import head, serving, talk
+from tests.serve.process import PART, head, serving, talk
 
 httpx = pytest.importorskip("httpx")
 pytestmark = pytest.mark.long
-
-PART = b'--b\r\nContent-Disposition: form-data; name="images"; filename="a"\r\n\r\n'
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import os
 import signal
@@ -52,14 +53,16 @@ def serve(settings: Settings, report: Callable[[str], None]) -> None:
         )
 
 
-def make_server(settings: Settings, service: Service, ignored: tuple[int, ...] = ()) -> uvicorn.Server:
+def make_server(settings: Settings, service: Service, *, patient: bool = False) -> uvicorn.Server:
     """Make a server whose `run` takes sockets, and returns after a signal or once `should_exit` is set.
 
     Args:
         settings: Settings.
         service: The service, which is started and closed with the server.
-        ignored: Signals that are for another process.
+        patient: Finish what was taken even after a second signal.
     """
+    # It warns of each malformed body, which is the matter of the client.
+    logging.getLogger("python_multipart").setLevel(logging.ERROR)
     config = uvicorn.Config(
         make_app(service, LOCAL_NAMES if is_loopback(settings.host) else None),
         http=PatientProtocol,
@@ -71,7 +74,7 @@ def make_server(settings: Settings, service: Service, ignored: tuple[int, ...] =
         timeout_keep_alive=math.ceil(PATIENCE),
         timeout_graceful_shutdown=settings.shutdown_timeout,  # type: ignore[arg-type]
     )
-    return _Server(config, service, ignored)
+    return _Server(config, service, patient)
 
 
 def is_loopback(host: str) -> bool:
@@ -100,14 +103,12 @@ def _announcement(settings: Settings, service: Service, listener: socket.socket)
 class _Server(uvicorn.Server):
     """Server that finishes what it has taken at the first signal, and ends at once at the second."""
 
-    def __init__(self, config: uvicorn.Config, service: Service, ignored: tuple[int, ...]) -> None:
+    def __init__(self, config: uvicorn.Config, service: Service, patient: bool) -> None:
         super().__init__(config)
-        self._service, self._ignored = service, ignored
+        self._service, self._patient = service, patient
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Take a signal. uvicorn would raise it again in the end, so that the exit code is not 0."""
-        if sig in self._ignored:
-            return
-        if self.should_exit:
+        if self.should_exit and not self._patient:
             os._exit(128 + signal.Signals(sig))
         self.should_exit = self._service.draining = True

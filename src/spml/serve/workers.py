@@ -143,7 +143,11 @@ def _finish(workers: list[_Worker]) -> None:
 
 
 def _work(settings: Settings, listener: socket.socket, loaded: Connection) -> None:
-    """Serve in a process of its own. Ctrl-C reaches it, too, but the first process says when to end."""
+    """Serve in a process of its own.
+
+    A signal to the group of processes, such as Ctrl-C, comes here twice: the first process passes it on.
+    That process kills its workers at its own second signal, so that a second one means nothing here.
+    """
     from .server import make_server
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -155,7 +159,7 @@ def _work(settings: Settings, listener: socket.socket, loaded: Connection) -> No
     except SpmlError as error:
         sys.exit(f"worker: {error}")
     loaded.send(True)
-    make_server(settings, service, (signal.SIGINT,)).run([listener])
+    make_server(settings, service, patient=True).run([listener])
     sys.exit(1 if service.cut_off else 0)
 
 
