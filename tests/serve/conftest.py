@@ -10,20 +10,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from fastapi.testclient import TestClient
 from PIL import Image
 
 import spml
-from tests.faults.test_kill import make_photos
-
-pytest.importorskip("fastapi", reason="fastapi, of the extra `serve`, is not installed")
-pytest.importorskip("prometheus_client", reason="prometheus-client, of the extra `serve`, is not installed")
-pytest.importorskip("python_multipart", reason="python-multipart, of the extra `serve`, is not installed")
-
-from fastapi.testclient import TestClient
-
 from spml.serve import Limits
 from spml.serve.app import make_app
 from spml.serve.service import Service
+from tests.faults.test_kill import make_photos
 
 
 @pytest.fixture(scope="session")

@@ -70,10 +70,13 @@ def process(run: Path, *options: str) -> Iterator[Server]:
 
 
 @contextmanager
-def serving(run: Path, **limits) -> Iterator[tuple[str, int]]:
-    """Address and port of a server in a thread."""
+def serving(run: Path, *, delay: float = 0.0, **limits) -> Iterator[tuple[str, int]]:
+    """Address and port of a server in a thread, whose model takes `delay` seconds longer."""
     settings = Settings(run, "127.0.0.1", 0, device="cpu", limits=Limits(**limits))
-    server = make_server(settings, settings.open())
+    service = settings.open()
+    score = service._batcher._score
+    service._batcher._score = lambda samples: (time.sleep(delay), score(samples))[1]
+    server = make_server(settings, service)
     listener = listen(0)
     port = listener.getsockname()[1]
     thread = threading.Thread(target=server.run, args=([listener],))

@@ -143,6 +143,15 @@ def test_a_client_that_reads_nothing_is_cut_off(photo_run, monkeypatch):
         assert httpx.get(f"{address}/health").status_code == 200
 
 
+def test_a_long_answer_is_waited_for(photo_run, monkeypatch):
+    """Also that of a request that came while the one before it was answered."""
+    monkeypatch.setattr(protocol, "PATIENCE", 0.3)
+    body = PART + png() + b"\r\n--b--\r\n"
+    with serving(photo_run, delay=0.7) as (_, port):
+        answer = talk(port, (head(len(body)) + body) * 2)
+    assert answer.count(b"HTTP/1.1 200 OK") == 2
+
+
 def test_several_clients_share_batches_and_get_their_own_answers(photo_run, photos):
     paths = sorted(photos.glob("*/*.png"))
     run = spml.load(photo_run)

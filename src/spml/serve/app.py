@@ -103,6 +103,7 @@ def _predict(service: Service) -> APIRouter:
             decision = service.run.decision(top_k=top_k, threshold=threshold)
         wanted = Wanted(decision, scores)
         _check_media_type(request, service)
+        service.check_room()  # before the body is read
         with _held(service) as hold:
             if service.takes_images:
                 uploads = Uploads(request.headers["content-type"], service.limits)

@@ -154,6 +154,15 @@ class Service:
             "limits": asdict(self.limits),
         }
 
+    def check_room(self, samples: int = 1) -> None:
+        """Check that samples can be taken.
+
+        Raises:
+            RefusedError: Too many are waiting.
+        """
+        if self._admitted + samples > self.limits.max_queue:
+            raise RefusedError(429, f"{self._admitted} samples are waiting already. Try again in a second.")
+
     async def images(self, uploads: Sequence[Upload], wanted: Wanted) -> Answer:
         """Predict encoded images, each of which is answered or has its own error.
 
@@ -213,8 +222,7 @@ class Service:
     @contextmanager
     def _admit(self, samples: int) -> Iterator[Callable[[], None]]:
         """Take samples in and announce them to the model; yields a callback for each that has reached it."""
-        if self._admitted + samples > self.limits.max_queue:
-            raise RefusedError(429, f"{self._admitted} samples are waiting already. Try again in a second.")
+        self.check_room(samples)
         announced = samples
 
         def settle() -> None:
