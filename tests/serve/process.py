@@ -70,19 +70,19 @@ def process(run: Path, *options: str) -> Iterator[Server]:
 
 
 @contextmanager
-def serving(run: Path, *, delay: float = 0.0, **limits) -> Iterator[tuple[str, int]]:
+def serving(run: Path, *, host: str = "127.0.0.1", delay: float = 0.0, **limits) -> Iterator[tuple[str, int]]:
     """Address and port of a server in a thread, whose model takes `delay` seconds longer."""
-    settings = Settings(run, "127.0.0.1", 0, device="cpu", limits=Limits(**limits))
+    settings = Settings(run, host, 0, device="cpu", limits=Limits(**limits))
     service = settings.open()
     score = service._batcher._score
     service._batcher._score = lambda samples: (time.sleep(delay), score(samples))[1]
     server = make_server(settings, service)
-    listener = listen(0)
+    listener = listen(0, host)
     port = listener.getsockname()[1]
     thread = threading.Thread(target=server.run, args=([listener],))
     thread.start()
     try:
-        yield f"http://127.0.0.1:{port}", port
+        yield f"http://{f'[{host}]' if ':' in host else host}:{port}", port
     finally:
         server.should_exit = True
         thread.join()

@@ -176,3 +176,13 @@ def test_several_clients_share_batches_and_get_their_own_answers(photo_run, phot
     assert len(found) == len(paths)
     assert values["spml_batch_size_sum"] == f"{5.0 * len(paths)}"
     assert float(values["spml_batch_size_count"]) < 5 * len(paths)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.2", "::1", "localhost"])
+def test_other_addresses_of_this_machine(feature_run, host):
+    try:
+        with serving(feature_run, host=host) as (address, _):
+            assert httpx.get(f"{address}/health").status_code == 200
+            assert httpx.get(f"{address}/health", headers={"Host": "evil.example"}).status_code == 400
+    except spml.InputError as error:
+        pytest.skip(f"this machine has no {host}: {error}")

@@ -63,8 +63,10 @@ def make_server(settings: Settings, service: Service, *, patient: bool = False) 
     """
     # It warns of each malformed body, which is the matter of the client.
     logging.getLogger("python_multipart").setLevel(logging.ERROR)
+    host = settings.host
+    names = (*LOCAL_NAMES, host, f"[{host}]") if is_loopback(host) else None
     config = uvicorn.Config(
-        make_app(service, LOCAL_NAMES if is_loopback(settings.host) else None),
+        make_app(service, names),
         http=PatientProtocol,
         ws="none",
         lifespan="on",

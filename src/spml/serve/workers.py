@@ -17,9 +17,9 @@ from types import FrameType
 from typing import NamedTuple
 
 from ..errors import SpmlError
+from .metrics import FOLDER
 from .settings import Settings
 
-_METRICS = "PROMETHEUS_MULTIPROC_DIR"
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -65,7 +65,7 @@ def serve_by_workers(settings: Settings, listener: socket.socket, ready: Callabl
 
     before = {number: signal.signal(number, handle) for number in _SIGNALS}
     folder = tempfile.mkdtemp(prefix="spml-serve-")
-    os.environ[_METRICS] = folder  # before the workers import prometheus_client
+    os.environ[FOLDER] = folder  # before the workers import prometheus_client
     try:
         workers += [_start(settings, listener) for _ in range(settings.workers)]
         _until_ready(workers, signals)
@@ -81,7 +81,7 @@ def serve_by_workers(settings: Settings, listener: socket.socket, ready: Callabl
             worker.process.join()
         for number, handler in before.items():
             signal.signal(number, handler)
-        del os.environ[_METRICS]
+        del os.environ[FOLDER]
         shutil.rmtree(folder, ignore_errors=True)
 
 
