@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+import threading
 
 import numpy as np
 import pytest
@@ -181,7 +183,7 @@ def test_a_body_of_unknown_length_is_limited_while_it_is_read(client):
         ("multipart/form-data; boundary=" + "b" * 999, b"x", 422, "boundary"),
         ("multipart/form-data; boundary=b", b"", 422, "truncated"),
         ("multipart/form-data; boundary=b", b"something else", 422, "malformed"),
-        ("multipart/form-data; boundary=b", b"--b--\r\n", 422, "no image"),
+        ("multipart/form-data; boundary=b", b"--b\r\n\r\n\r\n--b--\r\n", 422, "'' is unknown"),
         (
             "multipart/form-data; boundary=b",
             b'--b\r\nContent-Disposition: form-data; name="images"; filename="a"\r\n\r\nhalf',
@@ -268,8 +270,6 @@ def test_a_full_queue_is_said_at_once(photo_run):
 
 
 def test_a_request_that_waits_too_long_is_given_up(photo_run, monkeypatch):
-    import threading
-
     with client_of(photo_run, answer_timeout=0.2) as client:
         goes_on = threading.Event()
         score = client.service._batcher._score
@@ -325,6 +325,12 @@ def test_the_application_for_servers_of_your_own(feature_run):
     assert callable(create_app(spml.load(feature_run)))
 
 
+def test_a_missing_package_is_named(feature_run, monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(InputError, match=r"fastapi is not installed.*spml\[serve\]"):
+        create_app(feature_run)
+
+
 @pytest.mark.parametrize("wrong", [{"batch_size": 0}, {"decoders": -1}, {"threads": 0}])
 def test_wrong_numbers_of_the_application(feature_run, wrong):
     with pytest.raises(InputError, match=f"--{next(iter(wrong))} must be at least 1"):
@@ -332,8 +338,6 @@ def test_wrong_numbers_of_the_application(feature_run, wrong):
 
 
 def test_damaged_thresholds_are_refused_at_the_start(feature_run, tmp_path):
-    import shutil
-
     run = shutil.copytree(feature_run, tmp_path / "run")
     (run / "thresholds.json").write_text("{}")
     with pytest.raises(InputError, match=r"thresholds\.json: damaged"):

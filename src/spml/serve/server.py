@@ -63,10 +63,8 @@ def make_server(settings: Settings, service: Service, *, patient: bool = False) 
     """
     # It warns of each malformed body, which is the matter of the client.
     logging.getLogger("python_multipart").setLevel(logging.ERROR)
-    host = settings.host
-    names = (*LOCAL_NAMES, host, f"[{host}]") if is_loopback(host) else None
     config = uvicorn.Config(
-        make_app(service, names),
+        make_app(service, _names(settings.host)),
         http=PatientProtocol,
         ws="none",
         lifespan="on",
@@ -85,6 +83,14 @@ def is_loopback(host: str) -> bool:
         return ip_address(host).is_loopback
     except ValueError:
         return host in LOCAL_NAMES
+
+
+def _names(host: str) -> list[str] | None:
+    """Names under which requests are answered; None = any."""
+    if not is_loopback(host):
+        return None
+    # Starlette knows an address of IPv6 with its brackets, or cuts it at the first colon before 1.0.
+    return [*LOCAL_NAMES, host, *((f"[{host}]", "[") if ":" in host else ())]
 
 
 def _announcement(settings: Settings, service: Service, listener: socket.socket) -> str:
