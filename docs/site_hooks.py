@@ -28,6 +28,7 @@ ELSEWHERE = {
     "benchmarks/results/correlation.md": "benchmarks/results/correlation.md",
     "benchmarks/results/faults.md": "benchmarks/results/faults.md",
     "benchmarks/results/export.md": "benchmarks/results/export.md",
+    "benchmarks/results/serving.md": "benchmarks/results/serving.md",
     "benchmarks/results/labels.md": "benchmarks/results/labels.md",
     "benchmarks/results/decisions.md": "benchmarks/results/decisions.md",
     "benchmarks/results/audit_sample.md": "benchmarks/results/audit_sample.md",

@@ -32,8 +32,10 @@ ALLOWED = {
     "engine": {"config", "data", "engine", "errors", "files", "labels", "losses", "methods", "parsing"},
     "decisions": {"data", "decisions", "errors", "files", "labels", "metrics"},
     "audit": {"audit", "config", "data", "decisions", "errors", "files", "labels", "metrics", "version"},
-    "review": {"audit", "data", "errors", "files", "labels", "review"},
     "export": {"data", "decisions", "errors", "export", "files", "models", "plugins", "version"},
+    "review": {"audit", "data", "errors", "files", "labels", "review", "web"},
+    "serve": {"config", "data", "decisions", "engine", "errors", "files", "runs", "serve", "version", "web"},
+    "web": {"errors"},
     "testing": {"errors", "labels", "losses", "methods", "testing"},
     "plots": {"data", "files", "plots"},
     "analysis": {

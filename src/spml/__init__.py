@@ -12,7 +12,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from . import audit, sklearn
+    from . import audit, serve, sklearn
     from .config import Config
     from .errors import InputError, SpmlError
     from .labels import ObservedLabels
@@ -55,12 +55,13 @@ __all__ = [
     "compare",
     "load",
     "register",
+    "serve",
     "sklearn",
     "train",
 ]
 
 
-_MODULES = ("audit", "sklearn")
+_MODULES = ("audit", "serve", "sklearn")
 """Parts that are used by name after `import spml`."""
 
 

@@ -104,8 +104,8 @@ def test_a_port_in_use_is_named(audit, capsys):
         code, _, err = run(capsys, "review", audit, "--port", port)
     assert code == 2
     assert err == (
-        f"spml review: port {port} can't be used (Address already in use). Pass another --port, or "
-        "leave it out for a free one.\n"
+        f"spml review: port {port} can't be used (Address already in use). Pass another --port; "
+        "0 takes a free one.\n"
     )
 
 

@@ -11,7 +11,8 @@ import pytest
 from spml.config import DataConfig
 from spml.errors import InputError
 from spml.review.export import reviewed
-from spml.review.serve import listen, prepare, serve
+from spml.review.serve import prepare, serve
+from spml.web import listen
 from tests.review.browser import Server, process
 from tests.review.conftest import audit_of, make_audit
 

@@ -29,6 +29,7 @@ from .methods import add_methods_command, run_methods
 from .own_network import own_network
 from .predict import add_predict_command, run_predict
 from .review import add_review_command, add_review_export_command, run_review, run_review_export
+from .serve import add_serve_command, run_serve
 from .streams import guarded_streams
 from .thresholds import add_thresholds_command, run_thresholds
 from .train import add_train_command, run_train
@@ -48,6 +49,7 @@ _COMMANDS: dict[str, Callable[[Namespace], None]] = {
     "predict": run_predict,
     "review": run_review,
     "review-export": run_review_export,
+    "serve": run_serve,
     "thresholds": run_thresholds,
     "train": run_train,
 }
@@ -123,6 +125,7 @@ def make_parser(*, with_figures: bool = True) -> ArgumentParser:
     add_data_commands(commands)
     add_review_command(commands)
     add_review_export_command(commands)
+    add_serve_command(commands)
     add_analyse_command(commands, with_figures=with_figures)
     add_bench_commands(commands)
     add_methods_command(commands)

@@ -29,8 +29,16 @@ class UnreadableImageError(Exception):
     """An image that can't be used; the message is the reason, without the file name."""
 
 
-def decode(data: bytes, max_pixels: int, use: Callable[[Image.Image], T]) -> T:
+def decode(
+    data: bytes, max_pixels: int, use: Callable[[Image.Image], T], *, limit: str = "data.max_pixels"
+) -> T:
     """Open an encoded image, check the size in its header before decoding pixels, and return `use(image)`.
+
+    Args:
+        data: The encoded image.
+        max_pixels: Number of pixels above which it is refused.
+        use: Function of the opened image, whose pixels have not been decoded.
+        limit: What the user calls `max_pixels`.
 
     Raises:
         UnreadableImageError: The image is damaged, too large, or not of a known format.
@@ -40,7 +48,7 @@ def decode(data: bytes, max_pixels: int, use: Callable[[Image.Image], T]) -> T:
             if image.width * image.height > max_pixels:
                 raise UnreadableImageError(
                     f"{image.width} x {image.height} = {image.width * image.height:,} pixels, more than "
-                    f"data.max_pixels = {max_pixels:,}"
+                    f"{limit} = {max_pixels:,}"
                 )
             return use(image)
     except UnreadableImageError:

@@ -17,29 +17,18 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 
 from ..data.decoding import UnreadableImageError
-from ..errors import SpmlError, one_line
+from ..errors import SpmlError
+from ..web import LOCAL_NAMES, invalid, page_router, security_headers
 from .pictures import Picture, Pictures
 from .progress import LEAST_CHECKS
 from .queue import Selection
 from .session import Card, Review, Show
 from .store import Answer
 
-HOSTS = ("127.0.0.1", "localhost")
 MOST_CARDS = 200
 """Cards that one request may ask for."""
 STATIC = Path(__file__).parent / "static"
-MEDIA_TYPES = {
-    ".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8",
-    ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml",
-}  # fmt: skip
-HEADERS = {
-    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
-    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
-    "Cache-Control": "no-store",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Referrer-Policy": "no-referrer",  # the address holds the token
-    "X-Content-Type-Options": "nosniff",
-}
+HEADERS = security_headers()  # no referrer: the address holds the token
 
 
 class Decide(BaseModel):
@@ -59,7 +48,7 @@ def create_app(review: Review, pictures: Pictures, token: str) -> FastAPI:
         token: Secret first part of every address.
     """
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
-    app.include_router(_page(), prefix=f"/{token}")
+    app.include_router(page_router(STATIC), prefix=f"/{token}")
     app.include_router(_data(review, pictures), prefix=f"/{token}/api")
     app.include_router(_pictures(review, pictures), prefix=f"/{token}")
 
@@ -76,37 +65,17 @@ def create_app(review: Review, pictures: Pictures, token: str) -> FastAPI:
         return response
 
     # Added last, so that it comes first: a page of another site can't reach this one under a name of its own.
-    app.add_middleware(TrustedHostMiddleware, allowed_hosts=list(HOSTS), www_redirect=False)
+    app.add_middleware(TrustedHostMiddleware, allowed_hosts=list(LOCAL_NAMES), www_redirect=False)
 
     @app.exception_handler(RequestValidationError)
     def refuse(_: Request, error: RequestValidationError) -> JSONResponse:
-        # FastAPI would repeat what was sent, but JSON has no infinity and no half of a character.
-        problems = (f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
-        return JSONResponse({"error": one_line("; ".join(problems))}, 422)
+        return invalid(error)
 
     @app.exception_handler(SpmlError)
     def failure(_: Request, error: SpmlError) -> JSONResponse:
         return JSONResponse({"error": str(error)}, 503)
 
     return app
-
-
-def _page() -> APIRouter:
-    """The page and its files, which are known by name."""
-    router = APIRouter()
-    files = {path.name: path for path in STATIC.iterdir() if path.suffix in MEDIA_TYPES}
-
-    @router.get("/")
-    def page() -> Response:
-        return static("index.html")
-
-    @router.get("/static/{name}")
-    def static(name: str) -> Response:
-        if name not in files:
-            raise HTTPException(404)
-        return Response(files[name].read_bytes(), media_type=MEDIA_TYPES[files[name].suffix])
-
-    return router
 
 
 def _selection(column: int | None = None, minimum: Annotated[float, Query(ge=0, le=1)] = 0.0) -> Selection:

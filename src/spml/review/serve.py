@@ -13,12 +13,10 @@ from typing import NamedTuple
 import uvicorn
 
 from ..data.phrases import counted
-from ..errors import InputError
+from ..web import LOOPBACK, listen
 from .app import create_app
 from .pictures import CACHE, Pictures
 from .session import Review, open_data
-
-HOST = "127.0.0.1"
 
 
 class Site(NamedTuple):
@@ -70,7 +68,7 @@ def prepare(
         app, log_level="warning", access_log=False, server_header=False, timeout_graceful_shutdown=3
     )
     listener = listen(port)
-    address = f"http://{HOST}:{listener.getsockname()[1]}/{token}/"
+    address = f"http://{LOOPBACK}:{listener.getsockname()[1]}/{token}/"
     return Site(address, uvicorn.Server(settings), listener, review, pictures.available)
 
 
@@ -100,25 +98,3 @@ def serve(site: Site, *, browser: bool, report: Callable[[str], None]) -> None:
     folder = review.store.path.parent
     report(f"\nThe answers are in {review.store.path}.")
     report(f"Write them as labels: spml review export {folder} OUTPUT --format csv")
-
-
-def listen(port: int) -> socket.socket:
-    """Listen at a port of this machine, which other machines can't reach.
-
-    Raises:
-        InputError: The port is in use, or may not be used.
-    """
-    listener = socket.socket()
-    listener.setsockopt(
-        socket.SOL_SOCKET, socket.SO_REUSEADDR, 1
-    )  # a port that was left a moment ago is free
-    try:
-        listener.bind((HOST, port))
-        listener.listen()
-    except (OSError, OverflowError) as error:
-        listener.close()
-        reason = getattr(error, "strerror", None) or error
-        raise InputError(
-            f"port {port} can't be used ({reason}). Pass another --port, or leave it out for a free one."
-        ) from error
-    return listener

@@ -7,7 +7,7 @@ import io
 import json
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
@@ -98,16 +98,9 @@ class JsonLines(Format):
 
     def block(self, predictions: Predictions) -> bytes:
         """A line per sample."""
-        lines = []
-        for name, labels, numbers in _samples(predictions):
-            line: dict[str, Any] = {"file": name, "labels": labels}
-            if self._scores != "none":
-                columns: Iterable[int] = range(len(predictions.classes))
-                if self._scores == "predicted":
-                    columns = _columns(labels, predictions)
-                for key, row in zip(("scores", "probabilities"), numbers, strict=False):
-                    line[key] = {predictions.classes[k]: float(f"{row[k]:.6g}") for k in columns}
-            lines.append(json.dumps(line, ensure_ascii=False) + "\n")
+        objects = as_objects(predictions, self._scores)
+        pairs = zip(predictions.ids, objects, strict=True)
+        lines = [json.dumps({"file": name, **each}, ensure_ascii=False) + "\n" for name, each in pairs]
         return "".join(lines).encode(errors="backslashreplace")
 
 
@@ -203,11 +196,35 @@ def make_format(name: str, classes: Sequence[str], scores: Scores, *, calibrated
     Raises:
         InputError: The format can't hold these classes, or needs a package that is not installed.
     """
-    if scores == "auto":
-        scores = "predicted" if len(classes) > MANY_CLASSES else "all"
+    scores = scores_to_give(scores, len(classes))
     if name == "csv":
         return Csv(classes, scores, calibrated)
     return JsonLines(scores) if name == "jsonl" else Parquet(classes, scores, calibrated)
+
+
+def scores_to_give(scores: Scores, classes: int) -> Literal["all", "predicted", "none"]:
+    """What `auto` means for a number of classes; everything else as it is."""
+    if scores == "auto":
+        return "predicted" if classes > MANY_CLASSES else "all"
+    return scores
+
+
+def as_objects(predictions: Predictions, scores: str) -> Iterator[dict[str, Any]]:
+    """Labels, scores and probabilities of each sample, for JSON.
+
+    Args:
+        predictions: Predictions.
+        scores: Classes whose scores and probabilities are given: `all`, `predicted` or `none`.
+    """
+    for _, labels, numbers in _samples(predictions):
+        values: dict[str, Any] = {"labels": labels}
+        if scores != "none":
+            columns: Iterable[int] = range(len(predictions.classes))
+            if scores == "predicted":
+                columns = _columns(labels, predictions)
+            for key, row in zip(("scores", "probabilities"), numbers, strict=False):
+                values[key] = {predictions.classes[k]: float(f"{row[k]:.6g}") for k in columns}
+        yield values
 
 
 def _columns_of_scores(classes: Sequence[str], scores: str, calibrated: bool) -> list[str]:

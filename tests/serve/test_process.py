@@ -1,0 +1,157 @@
+"""`spml serve` as a process: its end, its workers, its memory, and the folder that it leaves alone."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import spml
+from tests.serve.conftest import files, png
+from tests.serve.process import Server, head, process, talk
+
+httpx = pytest.importorskip("httpx")
+pytestmark = pytest.mark.long
+
+
+class Load:
+    """Clients that ask until the server is gone, and check every answer.
+
+    Attributes:
+        answered: Number of right answers.
+        failures: What went wrong otherwise than by a connection that was refused or closed.
+    """
+
+    def __init__(self, server: Server, run: Path, paths: list[Path], clients: int = 8) -> None:
+        self.answered, self.failures, self._lock = 0, [], threading.Lock()
+        self._expected = spml.load(run).predict(paths).scores
+        self._server, self._paths = server, paths
+        self._threads = [threading.Thread(target=self._ask, args=(k,)) for k in range(clients)]
+        for thread in self._threads:
+            thread.start()
+
+    def _ask(self, number: int) -> None:
+        with httpx.Client(base_url=self._server.address, timeout=60) as client:
+            for turn in range(100_000):
+                row = (number + turn) % len(self._paths)
+                try:
+                    response = client.post("/predict", files=files(self._paths[row]))
+                except httpx.TransportError:
+                    return
+                if response.status_code != 200:
+                    self.failures.append(response.text)
+                    return
+                (answer,) = response.json()["predictions"]
+                difference = np.abs(np.array(list(answer["scores"].values())) - self._expected[row]).max()
+                with self._lock:
+                    self.answered += 1
+                    if difference > 1e-5:
+                        self.failures.append(f"row {row} is off by {difference}")
+
+    def until(self, answered: int) -> None:
+        """Wait until so many requests have been answered."""
+        end = time.monotonic() + 60
+        while self.answered < answered and not self.failures and time.monotonic() < end:
+            time.sleep(0.01)
+
+    def join(self) -> None:
+        """Wait for the end of all clients."""
+        for thread in self._threads:
+            thread.join()
+
+
+def test_a_signal_under_load_loses_nothing_that_was_taken(photo_run, photos):
+    before = {path: path.stat().st_mtime_ns for path in photo_run.rglob("*")}
+    with process(photo_run) as server:
+        load = Load(server, photo_run, sorted(photos.glob("*/*.png")))
+        load.until(100)
+        code, out, err = server.end()
+        load.join()
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", server.port))
+    assert load.failures == []
+    assert (code, err) == (0, "")
+    # Each request that the server counts has reached its client, and no other one has an answer.
+    assert out.splitlines()[-1] == f"Stopped: {load.answered} requests answered."
+    assert load.answered >= 100
+    # A folder that is mounted read-only serves as well.
+    assert {path: path.stat().st_mtime_ns for path in photo_run.rglob("*")} == before
+
+
+def test_what_is_not_finished_in_time_is_told_so(photo_run):
+    with process(photo_run, "--shutdown_timeout", "0.5") as server, ThreadPoolExecutor(1) as client:
+        answer = client.submit(talk, server.port, head(1_000) + b"--b", b"--", pause=2)
+        time.sleep(0.7)
+        code, _, err = server.end()
+        assert answer.result().startswith(b"HTTP/1.1 503 ")
+    assert code == 1
+    assert "1 request was not finished within --shutdown_timeout 0.5 seconds." in err
+
+
+def test_a_second_signal_ends_at_once(photo_run):
+    with process(photo_run) as server, socket.create_connection(("127.0.0.1", server.port)) as connection:
+        connection.sendall(head(1_000) + b"--b")
+        time.sleep(0.5)
+        server.process.send_signal(signal.SIGTERM)
+        time.sleep(0.5)
+        assert server.process.poll() is None
+        started = time.monotonic()
+        code, _, _ = server.end()
+        assert code == 128 + signal.SIGTERM
+        assert time.monotonic() - started < 10  # of the 20 seconds that the body may take
+
+
+def metrics_of(server: Server) -> dict[str, float]:
+    """Numbers of all workers."""
+    lines = httpx.get(f"{server.address}/metrics", timeout=60).text.splitlines()
+    return {name: float(value) for name, value in (x.rsplit(" ", 1) for x in lines if x[:1] != "#")}
+
+
+def workers_of(server: Server) -> list[int]:
+    """Process numbers of the workers, from the memory that each reports."""
+    names = metrics_of(server)
+    return sorted(int(found[1]) for name in names if (found := re.search(r'memory_bytes{pid="(\d+)"', name)))
+
+
+def test_workers_share_the_port_and_their_numbers_and_are_replaced(photo_run, photos):
+    with process(photo_run, "--workers", "2") as server:
+        load = Load(server, photo_run, sorted(photos.glob("*/*.png")), clients=6)
+        load.until(150)
+        end = time.monotonic() + 60
+        while len(workers := workers_of(server)) < 2 and time.monotonic() < end:
+            time.sleep(0.1)
+        assert len(workers) == 2
+        os.kill(workers[0], signal.SIGKILL)  # takes the requests of this worker with it
+        while not (set(now := workers_of(server)) - set(workers)) and time.monotonic() < end:
+            httpx.post(f"{server.address}/predict", files=files(png()), timeout=60)
+        assert set(now) - set(workers)
+        assert workers[0] not in now
+        counted = metrics_of(server)['spml_requests_total{path="/predict",status="200"}']
+        assert counted >= load.answered - 6
+        code, out, err = server.end(signal.SIGINT)
+        load.join()
+    assert load.failures == []
+    assert code == 0
+    assert out.splitlines()[-1] == "Stopped."
+    assert "A worker process has ended (exit code -9). Starting another one." in err
+
+
+def test_memory_stays_flat(photo_run, photos):
+    """Good and bad requests by turns; what counts is the growth after the first thousand."""
+    contents = [files(path) for path in sorted(photos.glob("*/*.png"))]
+    contents += [files(b"no image"), files(png(1)[:300]), files(*[b"x"] * 100)]
+    with process(photo_run) as server, httpx.Client(base_url=server.address, timeout=60) as client:
+        held = []
+        for turn in range(2_000):
+            client.post("/predict", files=contents[turn % len(contents)])
+            if turn % 400 == 399:
+                held.append(metrics_of(server)["spml_memory_bytes"])
+    assert held[-1] - held[1] < 5e6
