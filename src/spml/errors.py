@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import importlib.util
 import re
 import traceback
 from collections.abc import Iterable
@@ -47,6 +48,21 @@ def one_line(text: str) -> str:
 def missing_extra(package: str, extra: str) -> InputError:
     """Error for an optional dependency that is not installed."""
     return InputError(f"The package {package} is not installed. Install it: pip install 'spml[{extra}]'.")
+
+
+def require_packages(extra: str, *modules: str) -> None:
+    """Check that modules of an optional dependency are installed, without importing them.
+
+    Args:
+        extra: Extra that brings them.
+        modules: Names by which they are imported; packages are called the same, with hyphens.
+
+    Raises:
+        InputError: One is missing.
+    """
+    for module in modules:
+        if importlib.util.find_spec(module) is None:
+            raise missing_extra(module.replace("_", "-"), extra)
 
 
 def unexpected(error: Exception) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from jsonargparse import ArgumentParser, Namespace
 
-from ..errors import InputError, SpmlError, missing_extra
+from ..errors import InputError, SpmlError, require_packages
 from ..files import make_folder
 
 if TYPE_CHECKING:
@@ -71,9 +70,7 @@ def _add_common(parser: ArgumentParser) -> None:
 
 def run_bench(arguments: Namespace) -> None:
     """Run one of the commands of `spml bench`."""
-    for package in ("sqlalchemy", "optuna"):
-        if importlib.util.find_spec(package) is None:
-            raise missing_extra(package, "bench")
+    require_packages("bench", "sqlalchemy", "optuna")
     command = arguments.subcommand
     {"run": _run, "status": _status, "report": _report, "config": _config}[command](arguments[command])
 

@@ -8,6 +8,7 @@ from typing import Any
 from jsonargparse import ArgumentParser, Namespace
 
 from ..errors import InputError
+from .own_network import add_backbone_argument
 
 
 def add_export_command(commands: Any) -> None:
@@ -33,6 +34,7 @@ def add_export_command(commands: Any) -> None:
         "--output", default="", help="file or folder to write; default: in the folder `export` of the run"
     )
     parser.add_argument("--overwrite", action="store_true", help="replace the output if it exists")
+    add_backbone_argument(parser)
     commands.add_subcommand("export", parser, help="write a model for programs without spml")
 
 

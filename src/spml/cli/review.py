@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import getpass
-import importlib.util
 from pathlib import Path
 from typing import Any, Literal
 
 from jsonargparse import ArgumentParser, Namespace
 
-from ..errors import InputError, missing_extra
+from ..errors import InputError, require_packages
 
 
 def add_review_command(commands: Any) -> None:
@@ -66,9 +65,7 @@ def run_review(arguments: Namespace) -> None:
         InputError: The audit, the data, the table or the port do not suit, or FastAPI or uvicorn is not
             installed.
     """
-    for package in ("fastapi", "uvicorn"):
-        if importlib.util.find_spec(package) is None:
-            raise missing_extra(package, "review")
+    require_packages("review", "fastapi", "uvicorn")
     reviewer = arguments.reviewer.strip() or _user()
     if len(reviewer) > 100 or not reviewer.isprintable():
         raise InputError("--reviewer must be a name of at most 100 printable characters.")

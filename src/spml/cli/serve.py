@@ -9,8 +9,10 @@ from typing import Any, Literal
 
 from jsonargparse import ArgumentParser, Namespace
 
+from ..errors import require_packages
+from ..serve import PACKAGES
 from ..serve.limits import Limits
-from ..serve.packages import require_packages
+from .own_network import add_backbone_argument
 
 _LIMITS = {
     "max_request_bytes": "bytes of a request",
@@ -54,6 +56,7 @@ def add_serve_command(commands: Any) -> None:
     parser.add_argument(
         "--shutdown_timeout", type=float, default=30.0, help="seconds to finish requests in at the end"
     )
+    add_backbone_argument(parser)
     defaults = Limits()
     for field in fields(Limits):
         value = getattr(defaults, field.name)
@@ -70,7 +73,7 @@ def run_serve(arguments: Namespace) -> None:
         InputError: The run, the port or a number does not suit, or a package of the extra `serve` is missing.
         SpmlError: Requests could not be finished in time.
     """
-    require_packages()
+    require_packages("serve", *PACKAGES)
     limits = Limits(**{field.name: getattr(arguments, field.name) for field in fields(Limits)})
 
     from ..serve.server import serve

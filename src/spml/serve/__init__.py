@@ -19,15 +19,18 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..errors import require_packages
 from .limits import Limits
-from .packages import require_packages
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
     from ..runs.run import Run
 
-__all__ = ["Limits", "create_app"]
+__all__ = ["PACKAGES", "Limits", "create_app"]
+
+PACKAGES = ("fastapi", "uvicorn", "python_multipart", "prometheus_client")
+"""Modules that serving needs, those of the extra `serve`."""
 
 
 def create_app(
@@ -59,7 +62,7 @@ def create_app(
     Example:
         app = spml.serve.create_app("runs/photos")  # uvicorn module:app
     """
-    require_packages()
+    require_packages("serve", *PACKAGES)
 
     from ..runs.api import load
     from ..runs.run import Run

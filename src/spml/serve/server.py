@@ -14,7 +14,7 @@ from types import FrameType
 import uvicorn
 
 from ..data.phrases import counted
-from ..errors import SpmlError
+from ..errors import InputError, SpmlError
 from ..web import LOCAL_NAMES, listen
 from .app import make_app
 from .protocol import PATIENCE, PatientProtocol
@@ -35,6 +35,11 @@ def serve(settings: Settings, report: Callable[[str], None]) -> None:
         SpmlError: Requests could not be finished in time, or worker processes keep ending.
     """
     service = settings.open()  # of several processes, each loads its own; here it shows mistakes
+    if settings.workers > 1 and service.run.spec.is_own:
+        raise InputError(
+            f"{settings.run}: its backbone is a network of your own, which other processes don't have: leave "
+            "out --workers."
+        )
     listener = listen(settings.port, settings.host)
     with listener:
         lines = _announcement(settings, service, listener)

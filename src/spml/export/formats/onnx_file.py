@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from ...errors import InputError, missing_extra
+from ...errors import InputError, require_packages
 from ..check import check_outputs
 from ..model import Model
 from ..registry import FLOAT32, Files, register_exporter
@@ -39,7 +39,7 @@ def make_onnx(model: Model, variant: str) -> Files:
             network, or there is no backbone to convert to another type.
         SpmlError: The file computes something else than the model.
     """
-    _check_packages()
+    require_packages("export", "onnx", "onnxscript", "onnxruntime")
     size = sum(tensor.nbytes for tensor in model.network.state_dict().values())
     if size > _LARGEST:
         raise InputError(
@@ -64,14 +64,6 @@ def make_onnx(model: Model, variant: str) -> Files:
     written = proto.SerializeToString()
     note = check_outputs(model, _computing(written, model), variant, "onnxruntime")
     return Files({"": written}, (f"ONNX opset {metadata['opset']}", note))
-
-
-def _check_packages() -> None:
-    for package in ("onnx", "onnxscript", "onnxruntime"):
-        try:
-            __import__(package)
-        except ImportError as error:
-            raise missing_extra(package, "export") from error
 
 
 def _convert(model: Model) -> Any:
