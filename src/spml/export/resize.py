@@ -63,55 +63,56 @@ class PillowResize(nn.Module):
         farthest = torch.sym_max(torch.sym_max(rows, -rows), torch.sym_max(columns, -columns))
         further = rows - torch.sym_max(2 * columns, 0) if VERTICAL_FIRST else 0
         tall = torch.sym_max(torch.sym_min(further, 1), 0)
+        inputs = (images, *self._coefficients(height), *self._coefficients(width))
         # Numbers, because the size of the images is not known before the graph runs.
         branches = (
-            (1 - farthest, self._picked),
+            (1 - farthest, self._unchanged),
             (tall, self._columns_first),
-            (torch.sym_min(farthest, 1) - tall, self._rows_resampled_first),
+            (torch.sym_min(farthest, 1) - tall, self._rows_first),
         )
         if not torch.compiler.is_compiling():
-            return next(resize for positive, resize in branches if positive > 0)(images)
+            return next(resize for positive, resize in branches if positive > 0)(*inputs)
         # One after the other, because torch.export fails at a condition inside another; the sum has one term.
         parts = [
-            torch.cond(torch.full((), positive) > 0, resize, self._nothing, (images,))
+            torch.cond(torch.full((), positive) > 0, resize, self._nothing, inputs)
             for positive, resize in branches
         ]
         total: Tensor = parts[0] + parts[1] + parts[2]
         return total
 
-    def _nothing(self, images: Tensor) -> Tensor:
+    def _nothing(self, images: Tensor, *coefficients: Tensor) -> Tensor:
         return torch.zeros(images.shape[0], 3, self.size, self.size, dtype=torch.uint8)
 
+    def _unchanged(self, images: Tensor, *coefficients: Tensor) -> Tensor:
+        return self._picked(images)
+
     def _picked(self, images: Tensor) -> Tensor:
-        """Take nearest pixels; those of images that have the size already stay as they are."""
-        return self._rows_first(images, self._pick)
+        """Take the nearest pixels; those of images that have the size already stay as they are."""
+        rows, columns = (self._nearest(length) for length in images.shape[1:3])
+        return images[:, rows][:, :, columns].permute(0, 3, 1, 2).contiguous()
 
-    def _columns_first(self, images: Tensor) -> Tensor:
-        return self._rows_resampled_first(images.transpose(1, 2)).transpose(2, 3).contiguous()
-
-    def _rows_resampled_first(self, images: Tensor) -> Tensor:
-        return self._rows_first(images, self._resample)
-
-    def _rows_first(self, images: Tensor, resize: Callable[[Tensor], Tensor]) -> Tensor:
-        batch, height, _, channels = images.shape
-        by_column = images.permute(2, 0, 1, 3)
-        narrow = resize(by_column.reshape(by_column.shape[0], -1))
-        by_row = narrow.reshape(self.size, batch, height, channels).permute(2, 1, 0, 3)
-        small = resize(by_row.reshape(by_row.shape[0], -1))
-        return small.reshape(self.size, batch, self.size, channels).permute(1, 3, 0, 2).contiguous()
-
-    def _pick(self, lines: Tensor) -> Tensor:
-        """Take the nearest of the lines (L, N), for each of `size` positions."""
-        scale = torch.full((self.size,), lines.shape[0], dtype=torch.float64) / self.size
+    def _nearest(self, length: int) -> Tensor:
+        scale = torch.full((self.size,), length, dtype=torch.float64) / self.size
         # Pillow adds up steps, whose rounding decides where a position falls on the edge of two pixels.
         steps = torch.cat([scale[:1] * 0.5, scale[1:]])
-        nearest: Tensor = lines[steps.cumsum(0).long().clamp(max=lines.shape[0] - 1)]
-        return nearest
+        return steps.cumsum(0).long().clamp(max=length - 1)
 
-    def _resample(self, lines: Tensor) -> Tensor:
-        """Weigh lines (L, N) to `size` lines (size, N), both uint8."""
+    def _columns_first(self, images: Tensor, *coefficients: Tensor) -> Tensor:
+        swapped = (*coefficients[2:], *coefficients[:2])
+        return self._rows_first(images.transpose(1, 2), *swapped).transpose(2, 3).contiguous()
+
+    def _rows_first(self, images: Tensor, *coefficients: Tensor) -> Tensor:
+        batch, height, _, channels = images.shape
+        by_column = images.permute(2, 0, 1, 3)
+        narrow = self._weighed(by_column.reshape(by_column.shape[0], -1), *coefficients[2:])
+        by_row = narrow.reshape(self.size, batch, height, channels).permute(2, 1, 0, 3)
+        small = self._weighed(by_row.reshape(by_row.shape[0], -1), *coefficients[:2])
+        return small.reshape(self.size, batch, self.size, channels).permute(1, 3, 0, 2).contiguous()
+
+    def _coefficients(self, length: int) -> tuple[Tensor, Tensor]:
+        """Coefficients, float64 (blocks, block, width), and the pixels that they are for, (blocks, width)."""
         kernel, support = _KERNELS[self.interpolation]
-        length, size = lines.shape[0], self.size
+        size = self.size
         blocks = -(-size // _BLOCK)
         outputs = torch.arange(blocks * _BLOCK).double().reshape(blocks, _BLOCK)
         # The length as a tensor, because it is not known when the graph is made.
@@ -121,17 +122,20 @@ class PillowResize(nn.Module):
         first = (centre - support * stretch + 0.5).clamp(min=0).floor()
         last = (centre + support * stretch + 0.5).floor().clamp(max=length)
         width = ((_BLOCK - 1) * length + 2 * support * torch.sym_max(length, size)) // size + 2
-        used = first[:, :1] + torch.arange(width).double()  # (blocks, width)
+        used = first[:, :1] + torch.arange(width).double()
         at = used[:, None]
         weights = kernel((at - centre[..., None] + 0.5) * (1.0 / stretch), self.pi)
         weights = torch.where((at >= first[..., None]) & (at < last[..., None]), weights, 0.0)
         total = weights.sum(2, keepdim=True)
         weights = weights / torch.where(total == 0, 1.0, total) * 2**_BITS
         weights = torch.where(weights < 0, (weights - 0.5).ceil(), (weights + 0.5).floor())
-        pixels = lines[used.long().clamp(max=length - 1)].double()  # (blocks, width, N)
-        sums = torch.matmul(weights, pixels)
+        return weights, used.long().clamp(max=length - 1)
+
+    def _weighed(self, lines: Tensor, weights: Tensor, used: Tensor) -> Tensor:
+        """Weigh lines (L, N) to `size` lines (size, N), both uint8."""
+        sums = torch.matmul(weights, lines[used].double())  # (blocks, block, N)
         rounded = ((sums + 2 ** (_BITS - 1)) * 2.0**-_BITS).floor().clamp(0, 255)
-        result: Tensor = rounded.to(torch.uint8).reshape(blocks * _BLOCK, -1)[:size]
+        result: Tensor = rounded.to(torch.uint8).flatten(0, 1)[: self.size]
         return result
 
 
