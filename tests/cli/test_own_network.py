@@ -91,14 +91,20 @@ COMMANDS = {
     "init-from": ["train", "photos", *FLAGS, "--init-from", "run", "--output", "second", "--overwrite"],
     "resume": ["train", "--output", "run", "--resume"],
     "analyse": ["analyse", "maps", "run", "--overwrite"],
+    "export": ["export", "run", "--format", "torch-export", "--overwrite"],
+    "serve": ["serve", "run", "--port", "0"],
 }
-SLOW = ("audit", "convert", "init-from", "analyse")
+SLOW = ("audit", "convert", "init-from", "analyse", "export")
 
 
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=LONG if name in SLOW else ()) for name in COMMANDS]
 )
-def test_every_command_that_loads_a_run_asks_for_its_network(run, capsys, name):
+def test_every_command_that_loads_a_run_asks_for_its_network(run, capsys, monkeypatch, name):
+    if name == "serve":
+        from spml.serve import server
+
+        monkeypatch.setattr(server.uvicorn.Server, "run", lambda self, sockets: None)
     sys.modules.pop("my_nets", None)
     line = fail(capsys, *COMMANDS[name])
     if name == "resume":
@@ -109,6 +115,14 @@ def test_every_command_that_loads_a_run_asks_for_its_network(run, capsys, name):
     main([*COMMANDS[name], "--backbone", "my_nets:make"])
     assert "my_nets" in sys.modules
     assert "had no effect" not in capsys.readouterr().err
+
+
+def test_only_one_process_serves_a_network_of_the_user(run, capsys):
+    line = fail(capsys, "serve", "run", "--port", "0", "--workers", "2", "--backbone", "my_nets:make")
+    assert line == (
+        "spml serve: run: its backbone is a network of your own, which other processes don't have: leave out "
+        "--workers."
+    )
 
 
 def test_an_audit_sample_takes_the_network_too(run, capsys):
