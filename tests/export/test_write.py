@@ -30,7 +30,7 @@ def plain(monkeypatch):
     def make(model, variant):
         return Files({"": f"{len(model.classes)} {variant}".encode()}, ("made",))
 
-    @register_exporter("many", "a plain folder", output="many")
+    @register_exporter("many", "a plain folder", output="many", files=("a.txt", "b.txt", "old.txt"))
     def make_many(model, variant):
         return Files({"a.txt": b"a", "b.txt": b"b"})
 
@@ -53,6 +53,10 @@ def test_files_are_written_with_their_notes(ridge, plain, tmp_path):
     assert path.read_text() == "10 tiny"
     folder = write_export(model, "many", tmp_path / "new" / "folder")
     assert [file.read_text() for file in sorted(folder.iterdir())] == ["a", "b"]
+    (folder / "old.txt").write_text("of an earlier export")
+    (folder / "mine.txt").write_text("of the user")
+    write_export(model, "many", folder, overwrite=True)
+    assert sorted(file.name for file in folder.iterdir()) == ["a.txt", "b.txt", "mine.txt"]
 
 
 def test_the_default_is_in_the_folder_of_the_run(ridge, plain):

@@ -271,7 +271,7 @@ def test_a_damaged_image_among_good_ones_is_left_out_and_named(folder, photos, o
     assert not (folder / "no").exists()
 
 
-def test_data_in_memory_is_evaluated_as_that_of_a_file(folder, run, arrays, recwarn):
+def test_data_in_memory_is_evaluated_as_that_of_a_file(folder, run, arrays, from_file, recwarn):
     x, y = arrays
     expected = run.evaluate(folder / "x.npz", unlisted="negative")
     for labels in (y, names(y), csr_matrix(y)):

@@ -91,7 +91,7 @@ def _use(model: Model, with_timm: bool, reason: str) -> list[str]:
         "```python",
         "import spml",
         "",
-        'run = spml.load("FOLDER")',
+        f'run = spml.load("FOLDER"{", backbone=NETWORK" if model.classifier.spec.is_own else ""})',
         "run.predict(SAMPLES).labels",
         "```",
     ]

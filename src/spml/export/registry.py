@@ -37,6 +37,8 @@ class Exporter(NamedTuple):
         output: Name of the output where the user states none: with a suffix, or else of a folder.
         make: Makes the files in memory, and checks what they compute.
         variants: Types of numbers that it can write, `float32` first.
+        files: Names of all files that the output may hold, if it is a folder. Those that an export does not
+            write are removed, as they are of an earlier one.
     """
 
     name: str
@@ -44,6 +46,7 @@ class Exporter(NamedTuple):
     output: str
     make: Make
     variants: tuple[str, ...]
+    files: tuple[str, ...] = ()
 
     @property
     def suffix(self) -> str:
@@ -55,7 +58,12 @@ _REGISTRY: dict[str, Exporter] = {}
 
 
 def register_exporter(
-    name: str, title: str, *, output: str, variants: tuple[str, ...] = (FLOAT32,)
+    name: str,
+    title: str,
+    *,
+    output: str,
+    variants: tuple[str, ...] = (FLOAT32,),
+    files: tuple[str, ...] = (),
 ) -> Callable[[Make], Make]:
     """Register the decorated function as the exporter of a format.
 
@@ -70,6 +78,7 @@ def register_exporter(
         title: Noun phrase for messages, such as "an ONNX file".
         output: Name of the output where the user states none: with a suffix, or else of a folder.
         variants: Types of numbers that it can write, `float32` first.
+        files: Names of all files that the output may hold, if it is a folder.
 
     Raises:
         ValueError: The name is registered already.
@@ -78,7 +87,7 @@ def register_exporter(
     def register(make: Make) -> Make:
         if name in _REGISTRY:
             raise ValueError(f"exporter {name!r} is registered twice")
-        _REGISTRY[name] = Exporter(name, title, output, make, variants)
+        _REGISTRY[name] = Exporter(name, title, output, make, variants, files)
         return make
 
     return register

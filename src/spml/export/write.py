@@ -94,4 +94,6 @@ def write_export(
     make_folder(output.parent if exporter.suffix else output)
     for name, content in files.content.items():
         write_bytes(output / name if name else output, content)
+    for name in set(exporter.files) - set(files.content):
+        (output / name).unlink(missing_ok=True)
     return output

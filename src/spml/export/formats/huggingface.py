@@ -35,7 +35,10 @@ _RUN = ("model.safetensors", "model.json", "thresholds.json", "summary.json")
 """Files of a run that `spml.load` needs to predict. Its settings stay behind: they name folders."""
 
 
-@register_exporter("safetensors-hf", "a folder for the Hugging Face hub", output="huggingface")
+_FILES = (*_RUN, "preprocessor_config.json", "README.md", "config.json")
+
+
+@register_exporter("safetensors-hf", "a folder for the Hugging Face hub", output="huggingface", files=_FILES)
 def make_huggingface(model: Model, variant: str) -> Files:
     """Make the files of a folder.
 
