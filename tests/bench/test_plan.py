@@ -24,19 +24,20 @@ NO_NUMBERS = {
     "data/subset.py", "errors.py", "files.py", "locks.py", "parsing.py", "plugins.py", "runs/__init__.py",
     "runs/api.py", "runs/choose_cut.py", "runs/common_classes.py", "runs/compare.py", "runs/console.py",
     "runs/contents.py",
-    "runs/description.py", "runs/divergence.py", "runs/evaluate.py", "runs/fine_tune.py", "runs/folder.py",
-    "runs/frames.py", "runs/full_labels.py", "runs/held_out.py", "runs/inputs.py", "runs/network.py",
-    "runs/predict.py", "runs/recording.py",
+    "runs/description.py", "runs/divergence.py", "runs/evaluate.py", "runs/export.py", "runs/fine_tune.py",
+    "runs/folder.py", "runs/frames.py", "runs/full_labels.py", "runs/held_out.py", "runs/inputs.py", "runs/network.py",
+    "runs/predict.py", "runs/prediction_files.py", "runs/recording.py",
     "runs/run.py", "runs/set_thresholds.py", "runs/solver_checks.py", "runs/summary.py",
     "runs/tensor_files.py",
     "runs/thresholds.py", "runs/train.py", "runs/trained_model.py", "short_names.py", "version.py",
+    "web.py",
 }  # fmt: skip
 """Modules that `bench/run.py` reaches and that change no number of a run. Settings and the content of the
 data, whichever reader delivers it, belong to the key of a run anyway."""
 
 NO_NUMBERS_IN = (
-    "audit/", "data/inspection/", "data/memory/", "data/readers/", "data/writers/", "plots/", "runs/audits/",
-    "runs/recipes/", "testing/",
+    "audit/", "data/inspection/", "data/memory/", "data/readers/", "data/writers/", "export/", "plots/",
+    "runs/audits/", "runs/recipes/", "serve/", "sklearn/", "testing/",
 )  # fmt: skip
 
 
