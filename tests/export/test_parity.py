@@ -68,7 +68,8 @@ def test_500_photographs_are_labelled_as_by_predict(name, photographs, shared, t
         output=str(tmp_path / "run"),
         **MODELS[name],
     )
-    session, _ = opened(run.export())
+    session, about = opened(run.export())
+    thresholds = np.array([np.inf if cut is None else cut for cut in about["thresholds"]])
     predicted = run.predict([str(path) for path in test], workers=0)
     for row, path in enumerate(test):
         image = Image.open(path).convert("RGB")
@@ -83,7 +84,8 @@ def test_500_photographs_are_labelled_as_by_predict(name, photographs, shared, t
         again = run.calibrated(outputs["logits"])
         np.testing.assert_allclose(outputs["probabilities"], again, atol=1e-6)
         decided = {run.classes[column] for column in np.flatnonzero(outputs["labels"][0])}
-        assert decided == set(predicted.labels[row])
+        near = np.flatnonzero(np.abs(outputs["logits"][0] - thresholds) < 1e-4)
+        assert decided ^ set(predicted.labels[row]) <= {run.classes[column] for column in near}
 
 
 @pytest.fixture(scope="module")

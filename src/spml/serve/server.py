@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import logging
 import math
+import multiprocessing
 import os
 import signal
 import socket
+import sys
+import threading
 from collections.abc import Callable
 from ipaddress import ip_address
+from multiprocessing.connection import Connection, wait
 from types import FrameType
 
 import uvicorn
@@ -45,7 +49,7 @@ def serve(settings: Settings, report: Callable[[str], None]) -> None:
         lines = _announcement(settings, service, listener)
         if settings.workers > 1:
             del service
-            serve_by_workers(settings, listener, lambda: report(lines))
+            serve_by_workers(settings, listener, _work, lambda: report(lines))
             report("Stopped.")
             return
         report(lines)
@@ -125,3 +129,28 @@ class _Server(uvicorn.Server):
         if self.should_exit and not self._patient:
             os._exit(128 + signal.Signals(sig))
         self.should_exit = self._service.draining = True
+
+
+def _work(settings: Settings, listener: socket.socket, loaded: Connection) -> None:
+    """Serve in a process of its own.
+
+    A signal to the group of processes, such as Ctrl-C, comes here twice: the first process passes it on.
+    That process kills its workers at its own second signal, so that a second one means nothing here.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    threading.Thread(target=_end_with, args=(parent.sentinel,), daemon=True).start()
+    try:
+        service = settings.open()
+    except SpmlError as error:
+        sys.exit(f"worker: {error}")
+    loaded.send(True)
+    make_server(settings, service, patient=True).run([listener])
+    sys.exit(1 if service.cut_off else 0)
+
+
+def _end_with(sentinel: int) -> None:
+    """End this process when its parent has been killed."""
+    wait([sentinel])
+    os.kill(os.getpid(), signal.SIGTERM)

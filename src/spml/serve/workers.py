@@ -9,7 +9,6 @@ import signal
 import socket
 import sys
 import tempfile
-import threading
 from collections.abc import Callable
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
@@ -19,6 +18,8 @@ from typing import NamedTuple
 from ..errors import SpmlError
 from .metrics import FOLDER
 from .settings import Settings
+
+Work = Callable[[Settings, socket.socket, Connection], None]
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -40,7 +41,9 @@ class _Worker(NamedTuple):
             raise SpmlError("a worker process has ended before it had loaded the model.") from error
 
 
-def serve_by_workers(settings: Settings, listener: socket.socket, ready: Callable[[], None]) -> None:
+def serve_by_workers(
+    settings: Settings, listener: socket.socket, work: Work, ready: Callable[[], None]
+) -> None:
     """Serve from several processes until SIGINT or SIGTERM; a second one ends all of them at once.
 
     A worker that ends by accident, such as one killed for its memory, is replaced.
@@ -48,6 +51,8 @@ def serve_by_workers(settings: Settings, listener: socket.socket, ready: Callabl
     Args:
         settings: Settings.
         listener: Socket that listens; it is closed when the end begins.
+        work: What each process does. It sends True once it has loaded its model, serves until SIGTERM, and
+            exits with 0 if it could finish its requests.
         ready: Called when all workers answer.
 
     Raises:
@@ -67,12 +72,12 @@ def serve_by_workers(settings: Settings, listener: socket.socket, ready: Callabl
     folder = tempfile.mkdtemp(prefix="spml-serve-")
     os.environ[FOLDER] = folder  # before the workers import prometheus_client
     try:
-        workers += [_start(settings, listener) for _ in range(settings.workers)]
+        workers += [_start(settings, listener, work) for _ in range(settings.workers)]
         _until_ready(workers, signals)
         if not signals:
             ready()
         while not signals:
-            _replace_ended(workers, settings, listener)
+            _replace_ended(workers, settings, listener, work)
         listener.close()  # otherwise connections would go on queueing up for nobody
         _finish(workers)
     finally:
@@ -85,10 +90,10 @@ def serve_by_workers(settings: Settings, listener: socket.socket, ready: Callabl
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _start(settings: Settings, listener: socket.socket) -> _Worker:
+def _start(settings: Settings, listener: socket.socket, work: Work) -> _Worker:
     context = multiprocessing.get_context("spawn")  # threads of torch do not survive a fork
     ours, theirs = context.Pipe(duplex=False)
-    process = context.Process(target=_work, args=(settings, listener, theirs), daemon=True)
+    process = context.Process(target=work, args=(settings, listener, theirs), daemon=True)
     process.start()
     theirs.close()
     return _Worker(process, ours)
@@ -107,7 +112,7 @@ def _until_ready(workers: list[_Worker], signals: list[int]) -> None:
         worker.wait_until_loaded()
 
 
-def _replace_ended(workers: list[_Worker], settings: Settings, listener: socket.socket) -> None:
+def _replace_ended(workers: list[_Worker], settings: Settings, listener: socket.socket, work: Work) -> None:
     """Wait a moment, and replace workers that have ended.
 
     Raises:
@@ -121,7 +126,7 @@ def _replace_ended(workers: list[_Worker], settings: Settings, listener: socket.
         if not worker.loaded.closed:
             worker.wait_until_loaded()
         print(f"A worker process has ended (exit code {code}). Starting another one.", file=sys.stderr)
-        workers[position] = _start(settings, listener)
+        workers[position] = _start(settings, listener, work)
 
 
 def _finish(workers: list[_Worker]) -> None:
@@ -140,30 +145,3 @@ def _finish(workers: list[_Worker]) -> None:
     failed = [worker for worker in workers if worker.process.exitcode not in fine]
     if failed:
         raise SpmlError(f"{len(failed)} of {len(workers)} worker processes did not finish their requests.")
-
-
-def _work(settings: Settings, listener: socket.socket, loaded: Connection) -> None:
-    """Serve in a process of its own.
-
-    A signal to the group of processes, such as Ctrl-C, comes here twice: the first process passes it on.
-    That process kills its workers at its own second signal, so that a second one means nothing here.
-    """
-    from .server import make_server
-
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-    threading.Thread(target=_end_with, args=(parent.sentinel,), daemon=True).start()
-    try:
-        service = settings.open()
-    except SpmlError as error:
-        sys.exit(f"worker: {error}")
-    loaded.send(True)
-    make_server(settings, service, patient=True).run([listener])
-    sys.exit(1 if service.cut_off else 0)
-
-
-def _end_with(sentinel: int) -> None:
-    """End this process when its parent has been killed."""
-    wait([sentinel])
-    os.kill(os.getpid(), signal.SIGTERM)
