@@ -213,8 +213,8 @@ def page(results):
         f"`python benchmarks/export.py`, {results['date']}, {results['processor']}, "
         f"{results['versions']['machine']}, one thread; torch {results['versions']['torch']}, onnxruntime "
         f"{results['versions']['onnxruntime']}, Pillow {results['versions']['pillow']}. MobileNetV2 at 224 "
-        "pixels, trained on one label per photograph. Ratios of speeds are medians over pairs that took turns, "
-        "so they are more reliable than images per second.",
+        "pixels, trained on one label per photograph. Ratios of speeds are medians over pairs that took "
+        "turns, so they are more reliable than images per second.",
         "",
         f"## Largest difference from `predict` on {COMPARED} photographs, float32",
         "",
