@@ -68,7 +68,7 @@ def checks_of(estimator):
 
 @pytest.mark.long
 @parametrize_with_checks(
-    [SinglePositiveClassifier(), SinglePositiveClassifier("an", epochs=3, mean_labels=1.2)],
+    [SinglePositiveClassifier()],
     expected_failed_checks=lambda estimator: NOT_APPLICABLE,
 )
 def test_the_checks_of_scikit_learn(estimator, check):
