@@ -83,7 +83,7 @@ def listen(port: int, host: str = LOOPBACK) -> socket.socket:
     listener = None
     try:
         family = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)[0][0]
-        # With the protocol stated, asyncio turns off Nagle's algorithm, which delays answers by 40 ms.
+        # With the protocol stated, asyncio turns off Nagle's algorithm, which delays answers.
         listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         # A port that was left a moment ago is free.
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from spml.sklearn import SinglePositiveClassifier
+
 WORDS = np.array(["beach", "dog", "sea"])
 
 
@@ -16,3 +18,7 @@ def make_samples(count=90, seed=0):
     features = full @ centres + draws.normal(size=(count, 6))
     one = np.array([draws.choice(np.flatnonzero(row)) for row in full])
     return features, full, one
+
+
+def ridge(**settings):
+    return SinglePositiveClassifier(head="ridge", **settings)

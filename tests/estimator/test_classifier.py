@@ -23,15 +23,11 @@ from spml import metrics
 from spml.config import Config
 from spml.errors import InputError
 from spml.sklearn import SinglePositiveClassifier
-from tests.estimator.samples import WORDS, make_samples
+from tests.estimator.samples import WORDS, make_samples, ridge
 from tests.faults.test_kill import make_photos
 
 X, FULL, ONE = make_samples()
 NEW_X, NEW_FULL, NEW_ONE = make_samples(60, seed=1)
-
-
-def ridge(**settings):
-    return SinglePositiveClassifier(head="ridge", **settings)
 
 
 @pytest.fixture(scope="module")

@@ -16,14 +16,10 @@ from sklearn.preprocessing import StandardScaler
 from spml import metrics
 from spml.errors import InputError
 from spml.sklearn import SinglePositiveClassifier, mean_average_precision, sp_score
-from tests.estimator.samples import WORDS, make_samples
+from tests.estimator.samples import WORDS, make_samples, ridge
 
 X, FULL, ONE = make_samples()
 NEW_X, NEW_FULL, NEW_ONE = make_samples(60, seed=1)
-
-
-def ridge(**settings):
-    return SinglePositiveClassifier(head="ridge", **settings)
 
 
 @pytest.fixture(scope="module")

@@ -326,7 +326,7 @@ def test_a_repository_is_downloaded_only_when_it_is_named(
         asked.append(f"{repository}/{file}")
         return str(tmp_path / file)
 
-    monkeypatch.setattr("spml.models.backbones.hugging_face.hub_file", download)
+    monkeypatch.setattr("spml.models.backbones.download.hub_file", download)
     monkeypatch.chdir(tmp_path)
     lines: list[str] = []
     config = ModelConfig("hf/someone/network")
@@ -346,7 +346,7 @@ def test_without_network_access_a_repository_is_refused(monkeypatch: pytest.Monk
     def refuse(repository: str, file: str) -> str:
         raise OSError("no route to host")
 
-    monkeypatch.setattr("spml.models.backbones.hugging_face.hub_file", refuse)
+    monkeypatch.setattr("spml.models.backbones.download.hub_file", refuse)
     with pytest.raises(
         InputError, match=r"config.json of someone/network could not be downloaded \(OSError: no rou"
     ):

@@ -326,7 +326,7 @@ def test_named_features_are_those_of_the_training(folder, arrays):
     np.savez(folder / "swapped.npz", X=swapped, feature_names=list(swapped.columns))
     place = "column {} (counted from 0), but the data has {!r} there: its features are {}. Give those of "
     message = f"the model in {run.folder} has learned from the feature {{!r}} in {place}"
-    message += "Run.feature_names, in this order."
+    message += "Run.feature_names (feature_names in model.json), in this order."
     for attempt, parts in (
         (lambda: run.predict(swapped), ("f0", 0, "f1", "in another order")),
         (lambda: run.predict(folder / "swapped.npz"), ("f0", 0, "f1", "in another order")),

@@ -19,7 +19,7 @@ _LIMITS = {
     "max_image_bytes": "bytes of an image file",
     "max_pixels": "pixels of an image; decoding takes up to 20 bytes for each, in each of --decoders",
     "max_samples": "images or rows of a request",
-    "max_queue": "samples that may wait at once; further requests are told to try again",
+    "max_queue": "samples that may wait at once; further requests get status 429",
     "body_timeout": "seconds in which the body of a request must arrive",
     "answer_timeout": "seconds after which a request is given up",
 }

@@ -158,7 +158,7 @@ def check_feature_names(folder: Path, names: Sequence[str], inputs: Inputs) -> N
     raise InputError(
         f"the model in {folder} has learned from the feature {names[column]!r} in column {column} (counted "
         f"from 0), but the data has {given[column]!r} there: its features are {what}. Give those of "
-        "Run.feature_names, in this order."
+        "Run.feature_names (feature_names in model.json), in this order."
     )
 
 

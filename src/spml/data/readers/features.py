@@ -61,8 +61,7 @@ def read_features(path: Path, config: DataConfig) -> Records:
     if "names" in arrays and not _has_features(arrays):
         features = _image_files(path, arrays, config)
     else:
-        features = _features(inputs if _has_features(inputs) else arrays, source)
-        features = _name_features(features, arrays, source)
+        features = _features(inputs if _has_features(inputs) else arrays, arrays, source)
     values = _labels(outputs, arrays, source)
     count = len(features)
     if values.shape[:1] != (count,):
@@ -93,7 +92,7 @@ def read_unlabelled(path: Path) -> tuple[tuple[str, ...], FeatureMatrix]:
         InputError: The file can't be read (see `read_features`), or a feature is not finite.
     """
     arrays = _load(path)
-    features = _name_features(_features(arrays, str(path)), arrays, str(path))
+    features = _features(arrays, arrays, str(path))
     check_finite(features, str(path))
     return _ids(arrays, len(features), str(path)), features
 
@@ -281,18 +280,16 @@ def _sparse_nan(matrix: Any) -> ObservedLabels:
     return ObservedLabels.from_csr(known, unlisted="negative")
 
 
-def _features(arrays: Arrays, source: str) -> FeatureMatrix:
+def _features(arrays: Arrays, named: Arrays, source: str) -> FeatureMatrix:
+    """The features in `arrays`, with the names in `named` if there are some."""
     if not _has_features(arrays):
         raise InputError(
             f"{source}: has no features: expected an array X of shape (N, D), or data, indices, indptr and "
             f"shape as scipy.sparse.save_npz writes them. Found: {_listing(arrays)}."
         )
-    return feature_matrix(arrays["X"] if "X" in arrays else _sparse(arrays, source, "X"), source)
-
-
-def _name_features(features: FeatureMatrix, arrays: Arrays, source: str) -> FeatureMatrix:
-    if "feature_names" in arrays:
-        features.names = _strings(arrays, "feature_names", features.width, source)
+    features = feature_matrix(arrays["X"] if "X" in arrays else _sparse(arrays, source, "X"), source)
+    if "feature_names" in named:
+        features.names = _strings(named, "feature_names", features.width, source)
     return features
 
 

@@ -33,8 +33,8 @@ def to_int8(proto: Any, backbone: Set[str]) -> Any:
     """Quantise convolutions and products of matrices in the backbone, weights in advance and inputs as they
     come.
 
-    Depthwise convolutions stay as they are: one scale for the weights of all their channels, which is all
-    that ONNX Runtime has here, took MobileNetV2 from 54.6 to 14.7 % mAP, and they hold few weights.
+    Depthwise convolutions stay as they are: they hold few weights, and one scale for those of all channels,
+    which is all that ONNX Runtime has here, costs a MobileNetV2 most of its mAP (benchmarks/export.py).
 
     Args:
         proto: Model of ONNX.

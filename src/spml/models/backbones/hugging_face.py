@@ -7,7 +7,6 @@ are read from config.json: others make transformers load code, packages or files
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -22,13 +21,10 @@ from ...config import ModelConfig
 from ...errors import InputError, missing_extra
 from ...files import sha256_file
 from ..spec import HUGGING_FACE, BackboneSpec, read_json
-from .download import hub_file
+from .download import CONFIG, PROCESSOR, WEIGHTS, Source
 from .outputs import POOLED, WAYS, inspect
 from .preparation import DEFAULT, Preparation, read_processor
 from .weights import read_weights
-
-CONFIG, PROCESSOR, WEIGHTS = "config.json", "preprocessor_config.json", "model.safetensors"
-_INDEX, _PARTS = "model.safetensors.index.json", "model-*-of-*.safetensors"
 
 ENCODERS = (
     "aimv2_vision_model", "beit", "clip_vision_model", "convnext", "convnextv2", "data2vec-vision",
@@ -54,7 +50,6 @@ _REFUSED = (
 """Settings that are no part of the architecture, some of which load something."""
 
 _LARGEST, _MOST_LAYERS, _MOST_ENTRIES = 1 << 16, 512, 64
-_REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 
 _EXAMPLES = 3
 
@@ -79,7 +74,7 @@ def describe(config: ModelConfig, size: int, report: Report) -> BackboneSpec:
             "leave it out, or pass random."
         )
     name = config.backbone.removeprefix(f"{HUGGING_FACE}/")
-    source = _Source(name)
+    source = Source(name)
     if source.folder is None:
         report(
             f"{config.backbone}: no such folder, so its files are those of huggingface.co/{name}, downloaded "
@@ -118,7 +113,7 @@ def build(spec: BackboneSpec, report: Report) -> tuple[BackboneSpec, nn.Module, 
         InputError: The weights are missing, damaged or do not fit, or the network does not take images of
             this size.
     """
-    source = _Source(spec.name.removeprefix(f"{HUGGING_FACE}/"))
+    source = Source(spec.name.removeprefix(f"{HUGGING_FACE}/"))
     model = _empty(spec)
     if spec.weights == "pretrained":
         model = _filled(model, source, spec)
@@ -217,7 +212,7 @@ def _empty(spec: BackboneSpec) -> nn.Module:
     return model.float()
 
 
-def _filled(model: Any, source: _Source, spec: BackboneSpec) -> nn.Module:
+def _filled(model: Any, source: Source, spec: BackboneSpec) -> nn.Module:
     """The network with the weights of its folder, with the names that transformers gives them.
 
     Raises:
@@ -291,75 +286,7 @@ def _without_pooler(model: nn.Module) -> None:
         model.pooler = None  # type: ignore[assignment]
 
 
-class _Source:
-    """Files of a network, in a folder or in a repository of the hub.
-
-    Raises:
-        InputError: The name is neither a folder nor that of a repository.
-    """
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.folder = Path(name) if Path(name).is_dir() else None
-        if self.folder is None and not _REPOSITORY.fullmatch(name):
-            raise InputError(
-                f"backbone {HUGGING_FACE}/{name}: there is no such folder. Name one with {CONFIG} and "
-                f"{WEIGHTS} ({HUGGING_FACE}/FOLDER), or a repository of the Hugging Face hub "
-                f"({HUGGING_FACE}/OWNER/NAME)."
-            )
-
-    def path(self, file: str) -> Path:
-        """Path of a file.
-
-        Raises:
-            InputError: It is missing, or can't be downloaded.
-        """
-        if self.folder is not None:
-            if not (self.folder / file).is_file():
-                raise InputError(
-                    f"{self.folder}: {file} is missing. Save the network there (save_pretrained), with "
-                    f"{WEIGHTS}: other weights are not opened, because they can contain programs."
-                )
-            return self.folder / file
-        try:
-            return Path(hub_file(self.name, file))
-        except Exception as error:  # the hub's client passes on all exceptions of its HTTP library
-            first_line = str(error).strip().split("\n")[0]
-            raise InputError(
-                f"{file} of {self.name} could not be downloaded ({type(error).__name__}: {first_line}). "
-                f"Check the name and the connection, or name a folder ({HUGGING_FACE}/FOLDER)."
-            ) from error
-
-    def weights(self) -> list[Path]:
-        """Files with the weights, of which there may be several in a folder.
-
-        Raises:
-            InputError: They are missing, or can't be downloaded.
-        """
-        if self.folder is not None and (self.folder / _INDEX).is_file():
-            return sorted(self.folder.glob(_PARTS)) or [self.path(WEIGHTS)]
-        return [self.path(WEIGHTS)]
-
-    def has(self, file: str) -> bool:
-        """Whether there is a file.
-
-        Raises:
-            InputError: The hub does not answer.
-        """
-        if self.folder is not None:
-            return (self.folder / file).is_file()
-        from huggingface_hub.errors import EntryNotFoundError
-
-        try:
-            self.path(file)
-        except InputError as error:
-            if isinstance(error.__cause__, EntryNotFoundError):
-                return False
-            raise
-        return True
-
-
-def _preparation(source: _Source, config: Mapping[str, Any]) -> Preparation:
+def _preparation(source: Source, config: Mapping[str, Any]) -> Preparation:
     """How images are prepared, as preprocessor_config.json says, or else by default at the network's size."""
     size = config.get("image_size")
     default = DEFAULT._replace(size=size if isinstance(size, int) else DEFAULT.size)
