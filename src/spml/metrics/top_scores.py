@@ -1,0 +1,103 @@
+"""The highest scores of each sample, for so many samples and classes that not all scores can be kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from .arrays import BoolArray, IntArray, Scores
+
+MOST_SCORES = 1 << 28
+"""Largest number of scores (samples x classes) of which all are kept: 1 GiB of float32."""
+
+
+def fits(samples: int, classes: int) -> bool:
+    """Whether the scores of so many samples and classes are kept in an array."""
+    return samples * classes <= MOST_SCORES
+
+
+@dataclass(frozen=True)
+class TopScores:
+    """The highest scores of each sample and those of its known positives, stored like a CSR matrix.
+
+    Attributes:
+        starts: First entry of each of the N samples, and the number of entries M, int64 (N + 1,).
+        columns: Class of each entry, ascending within a sample, int64 (M,).
+        scores: Score of each entry, float32 (M,).
+        floors: No score of a sample that was left out is higher than this, float32 (N,); -infinity where none
+            was left out.
+        classes: Number of classes C.
+    """
+
+    starts: IntArray
+    columns: IntArray
+    scores: npt.NDArray[np.float32]
+    floors: npt.NDArray[np.float32]
+    classes: int
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    @cached_property
+    def rows(self) -> IntArray:
+        """Sample of each entry, int64 (M,)."""
+        return np.repeat(np.arange(len(self)), np.diff(self.starts))
+
+    def take(self, rows: npt.NDArray[np.int64]) -> TopScores:
+        """Scores of some samples, in that order."""
+        lengths = np.diff(self.starts)[rows]
+        starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
+        entries = np.arange(starts[-1]) + np.repeat(self.starts[:-1][rows] - starts[:-1], lengths)
+        return TopScores(starts, self.columns[entries], self.scores[entries], self.floors[rows], self.classes)
+
+    def by_class(self) -> Iterator[tuple[int, IntArray, npt.NDArray[np.float32]]]:
+        """Yield each class that has entries, ascending, with its samples, ascending, and their scores."""
+        order = np.argsort(self.columns, kind="stable")
+        present, first = np.unique(self.columns[order], return_index=True)
+        for column, entries in zip(present.tolist(), np.split(order, first[1:]), strict=True):
+            yield column, self.rows[entries], self.scores[entries]
+
+
+def top_scores(
+    blocks: Iterable[tuple[IntArray, Scores]], k: int, positives: tuple[IntArray, IntArray]
+) -> TopScores:
+    """Keep the k highest scores of each sample, and those of its known positives.
+
+    Args:
+        blocks: Numbers (B,) of consecutive samples, from 0, and their scores (B, C).
+        k: Number of scores to keep of a sample; of equal ones those of the first classes.
+        positives: Rows and columns of the known positives, row by row, as `ObservedLabels.entries(1)` gives
+            them.
+    """
+    lengths, columns, scores, floors = [], [], [], []
+    classes = 0
+    for rows, block in blocks:
+        classes = block.shape[1]
+        kept, floor = _highest(block, k)
+        first, last = np.searchsorted(positives[0], [rows[0], rows[-1] + 1])
+        kept[positives[0][first:last] - rows[0], positives[1][first:last]] = True
+        own_rows, own_columns = np.nonzero(kept)
+        lengths.append(np.bincount(own_rows, minlength=len(rows)))
+        columns.append(own_columns.astype(np.int64))
+        scores.append(block[kept].astype(np.float32))
+        floors.append(floor.astype(np.float32))
+    starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.concatenate(lengths))])
+    return TopScores(starts, np.concatenate(columns), np.concatenate(scores), np.concatenate(floors), classes)
+
+
+def _highest(block: Scores, k: int) -> tuple[BoolArray, Scores]:
+    """Mask of the k highest scores of each row, of equal ones the first, and the lowest of them."""
+    if k >= block.shape[1]:
+        return np.ones(block.shape, np.bool_), np.full(len(block), -np.inf, block.dtype)
+    floor = np.partition(block, -k, axis=1)[:, -k]
+    kept = block > floor[:, None]
+    # The mask of the ties, which are few, is not accumulated over a million classes.
+    rows, columns = np.nonzero(block == floor[:, None])
+    place = np.arange(len(rows)) - np.searchsorted(rows, rows)
+    chosen = place < (k - np.count_nonzero(kept, axis=1))[rows]
+    kept[rows[chosen], columns[chosen]] = True
+    return kept, floor
