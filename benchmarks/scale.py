@@ -1,0 +1,225 @@
+"""Measure seconds and memory of training, validation and prediction as classes and samples grow.
+
+    python benchmarks/scale.py FOLDER             # FOLDER gets the data and the runs, 30 GB at most
+    python benchmarks/scale.py FOLDER --largest_classes 10000 --largest_samples 100000
+
+Every command is a process of its own, as a user starts it. Classes: 10,000 samples of 64 and 256 features,
+each with one known class out of C, drawn by a power law. Samples: N samples of 512 features in float16, in
+shards, 100 classes. Memory is the peak of what the process holds; pages of memory-mapped files, which the
+system takes back when it needs them, are left out of the second figure. What has been measured is kept in
+FOLDER and not measured again. Writes benchmarks/results/scale.json and .md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from datetime import date
+from pathlib import Path
+
+import numpy as np
+
+from losses import processor
+from spml.runs.summary import versions
+
+RESULTS = Path(__file__).parent / "results"
+CLASSES, WIDTHS = (1_000, 10_000, 100_000, 1_000_000), (64, 256)
+SAMPLES, WIDTH, FEW_CLASSES = (100_000, 1_000_000, 10_000_000), 512, 100
+COUNT = 10_000
+SHARD = 500_000
+CANDIDATES = {
+    "an": ["--method", "an", "--epochs", "1", "--batch_size", "64"],
+    "em": ["--method", "em", "--epochs", "1", "--batch_size", "64"],
+    "gr": ["--method", "gr", "--epochs", "1", "--batch_size", "64"],
+    "ridge": ["--head", "ridge"],
+    "auto": ["--method", "auto"],
+}
+LARGE = {**CANDIDATES, "an": ["--method", "an", "--epochs", "1", "--batch_size", "1024"]}
+
+
+def command(*words):
+    """Run `spml` with these words. Returns seconds and the peaks of memory in MB."""
+    started = time.perf_counter()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "spml", *map(str, words)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+    )
+    anonymous = [0]
+
+    def watch():
+        while process.poll() is None:
+            try:
+                lines = Path(f"/proc/{process.pid}/status").read_text().splitlines()
+            except OSError:
+                return
+            held = [int(line.split()[1]) for line in lines if line.startswith("RssAnon")]
+            anonymous[0] = max([anonymous[0], *held])
+            time.sleep(0.05)
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    errors = process.stderr.read().decode()
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    watcher.join()
+    if process.returncode:
+        return {"failed": " ".join(errors.split()[-60:])}
+    return {
+        "seconds": round(time.perf_counter() - started, 1),
+        "peak_mb": usage.ru_maxrss * 1024 // 1_000_000,
+        "anonymous_mb": anonymous[0] * 1024 // 1_000_000,
+    }
+
+
+def features_with_classes(path, classes, width):
+    """Feature vectors around the prototype of their class, each with one known class, as a .npz file."""
+    rng = np.random.default_rng(0)
+    index = np.minimum(10 * (rng.pareto(1.0, COUNT)), classes - 1).astype(np.int64)
+    seen, of_sample = np.unique(index, return_inverse=True)
+    prototypes = rng.normal(size=(len(seen), width)).astype(np.float32)
+    noise = rng.normal(size=(COUNT, width)).astype(np.float32)
+    names = np.asarray([f"class {number}" for number in range(classes)])
+    np.savez(path, X=prototypes[of_sample] + noise, Y=index, classes=names)
+
+
+def shards(folder, count):
+    """Feature vectors in float16 and their classes, in files of 500,000 samples."""
+    rng = np.random.default_rng(0)
+    prototypes = rng.normal(size=(FEW_CLASSES, WIDTH)).astype(np.float32)
+    folder.mkdir(parents=True)
+    for number, first in enumerate(range(0, count, SHARD)):
+        index = rng.integers(0, FEW_CLASSES, min(SHARD, count - first))
+        features = np.empty((len(index), WIDTH), np.float16)
+        for start in range(0, len(index), 50_000):
+            part = slice(start, start + 50_000)
+            noise = rng.standard_normal((len(index[part]), WIDTH), np.float32)
+            features[part] = prototypes[index[part]] + 4 * noise
+        np.save(folder / f"X_{number:05}.npy", features)
+        np.save(folder / f"Y_{number:05}.npy", index)
+
+
+def measure(data, run, words):
+    """Train, validate and predict."""
+    shutil.rmtree(run, ignore_errors=True)
+    result = {"train": command("train", data, *words, "--output", run)}
+    if "failed" in result["train"]:
+        return result
+    summary = json.loads((run / "summary.json").read_text())
+    result["train"]["training_seconds"] = summary["cost"]["training_seconds"]
+    output = run / "predictions.jsonl"
+    result["validate"] = command("evaluate", run, data, "--split", "test", "--observed")
+    result["predict"] = command("predict", run, data, "--top_k", "10", "--output", output)
+    shutil.rmtree(run)
+    return result
+
+
+def slope(rows, column, stage, key):
+    """Growth from the second largest to the largest, per class or sample."""
+    known = [row for row in rows if "failed" not in row["result"].get(stage, {"failed": ""})]
+    if len(known) < 2:
+        return None
+    (low, high) = sorted(known, key=lambda row: row[column])[-2:]
+    return (high["result"][stage][key] - low["result"][stage][key]) / (high[column] - low[column])
+
+
+def report(result):
+    """The tables as Markdown."""
+    lines = [
+        f"{result['date']}, {result['machine']}, {os.cpu_count()} cores, torch "
+        f"{result['versions']['torch']}. `python benchmarks/scale.py FOLDER`.",
+        "",
+        "Seconds of a whole command, start included, and the peak of memory in GB; for training in brackets "
+        "the seconds in the training loop with its validation, or in the solver.",
+        "",
+    ]
+    for title, column in (
+        ("10,000 samples, by classes", "classes"),
+        ("512 features, 100 classes, by samples", "samples"),
+    ):
+        rows = [row for row in result["rows"] if row["vary"] == column]
+        lines += [
+            f"## {title}",
+            "",
+            f"| {column} | features | head | train: s | GB | validate: s | GB | predict: s | GB |",
+            "|---" * 9 + "|",
+        ]
+        for row in rows:
+            cells = [f"{row[column]:,}", row["features"], row["candidate"]]
+            for stage in ("train", "validate", "predict"):
+                own = row["result"].get(stage, {"failed": ""})
+                if "failed" in own:
+                    cells += ["failed" if own["failed"] else "-", "-"]
+                    continue
+                seconds = f"{own['seconds']:.0f}"
+                if stage == "train":
+                    seconds += f" ({own['training_seconds']:.0f})"
+                cells += [seconds, f"{own['anonymous_mb'] / 1000:.1f}"]
+            lines.append(f"| {' | '.join(map(str, cells))} |")
+        lines += ["", f"Slopes between the two largest, per million {column}:", ""]
+        for name in CANDIDATES:
+            for width in dict.fromkeys(row["features"] for row in rows):
+                own = [row for row in rows if (row["candidate"], row["features"]) == (name, width)]
+                parts = []
+                for stage in ("train", "validate", "predict"):
+                    seconds, memory = (slope(own, column, stage, key) for key in ("seconds", "anonymous_mb"))
+                    if seconds is not None:
+                        parts.append(f"{stage} {1e6 * seconds:.0f} s, {1e3 * memory:.1f} GB")
+                if parts:
+                    lines.append(f"- {name}, {width} features: {'; '.join(parts)}")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def main():
+    """Measure what has not been measured and write the results."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--largest_classes", type=int, default=CLASSES[-1])
+    parser.add_argument("--largest_samples", type=int, default=SAMPLES[-1])
+    parser.add_argument("--only", nargs="+", default=list(CANDIDATES), choices=list(CANDIDATES))
+    arguments = parser.parse_args()
+    arguments.folder.mkdir(parents=True, exist_ok=True)
+    kept = arguments.folder / "measured.json"
+    rows = json.loads(kept.read_text()) if kept.is_file() else []
+    cases = [("classes", c, COUNT, d) for c in CLASSES for d in WIDTHS if c <= arguments.largest_classes]
+    cases += [("samples", FEW_CLASSES, n, WIDTH) for n in SAMPLES if n <= arguments.largest_samples]
+    for vary, classes, samples, width in cases:
+        data = arguments.folder / f"{samples}-{width}-{classes}"
+        if vary == "classes":
+            data = data.with_suffix(".npz")
+        for name, words in (CANDIDATES if vary == "classes" else LARGE).items():
+            case = {
+                "vary": vary, "classes": classes, "samples": samples, "features": width, "candidate": name,
+            }  # fmt: skip
+            if name not in arguments.only or any(case.items() <= row.items() for row in rows):
+                continue
+            if vary == "samples" and name in ("em", "gr"):
+                continue
+            if not data.exists():
+                (features_with_classes if vary == "classes" else shards)(
+                    data, *((classes, width) if vary == "classes" else (samples,))
+                )
+            row = {**case, "result": measure(data, arguments.folder / "run", words)}
+            print(json.dumps(row), flush=True)
+            rows.append(row)
+            kept.write_text(json.dumps(rows, indent=1))
+        if vary == "samples":
+            shutil.rmtree(data, ignore_errors=True)
+    result = {
+        "date": date.today().isoformat(),
+        "machine": processor(),
+        "versions": versions(),
+        "rows": sorted(rows, key=lambda row: (row["vary"], row["features"], row["classes"], row["samples"])),
+    }
+    (RESULTS / "scale.json").write_text(json.dumps(result, indent=1) + "\n")
+    (RESULTS / "scale.md").write_text(report(result))
+    print(report(result))
+
+
+if __name__ == "__main__":
+    main()
