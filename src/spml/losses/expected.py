@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from ._core.domains import check_non_negative, check_positive
-from ._core.elementwise import check_like_logits, check_target, elementwise, upcast
+from ._core.elementwise import check_like_logits, check_target, elementwise
+from ._core.evaluate import upcast
 from ._core.terms import Term, lookup, negative_eps_loss, positive_eps_loss, scaled, unified
 from .assume_negative import iu_loss
 

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from ._core.domains import check_share
-from ._core.elementwise import Reduction, check_target, elementwise, upcast
+from ._core.elementwise import Reduction, check_target, elementwise
+from ._core.evaluate import upcast
 from ._core.point import Point
 from ._core.rows import by_label
 from ._core.terms import Term, at_least, negative_log_loss, no_loss, positive_log_loss, switched

@@ -9,7 +9,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from ._core.domains import check_non_negative, check_positive, check_share
-from ._core.elementwise import check_target, upcast
+from ._core.elementwise import check_target
+from ._core.evaluate import upcast
 from ._core.rows import LOG_ZERO, by_label
 
 
