@@ -11,6 +11,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from spml import losses
 from spml.losses import GRLoss, an_loss, em_apl_loss, fused_linear_loss, gr_loss, softmax_loss
+from spml.losses._core import linear as linear_module
 from tests.losses.test_modules import FUNCTIONS
 
 ROWS, CLASSES, FEATURES = 4, 7, 3
@@ -220,6 +221,13 @@ def test_no_tensor_has_the_size_of_the_logits():
         gr_loss(linear(features, weight), target).backward()
     assert chunked.largest == 50 * 4
     assert plain.largest == 50 * 40
+
+
+def test_without_gradients_only_the_value_is_computed(monkeypatch):
+    expected = fused_linear_loss(*inputs(), INDEX, loss=gr_loss, chunk=2)
+    monkeypatch.delattr(linear_module._LinearElementwise, "forward")
+    with torch.no_grad():
+        assert torch.equal(fused_linear_loss(*inputs(), INDEX, loss=gr_loss, chunk=2), expected)
 
 
 def test_an_empty_batch_is_zero_and_has_gradients():

@@ -75,11 +75,16 @@ def linear_elementwise(
             "classes: compute the logits, and pass them to the loss."
         )
     count = max(logits.numel(), 1) if reduction == "mean" else 1
+    constants = constants or {}
+    if not torch.is_grad_enabled():
+        # A function of autograd is not told so, and would compute the gradients of trainable weights.
+        return _sweep(logits, target, terms, constants, (False, False, False))[0].div_(count)
     tensors = logits.features, logits.weight, logits.bias
-    loss: Tensor = _LinearElementwise.apply(*tensors, logits, target, terms, constants or {}, count)
+    loss: Tensor = _LinearElementwise.apply(*tensors, logits, target, terms, constants, count)
     return loss
 
 
+@torch.no_grad()
 def _sweep(
     logits: LinearLogits,
     target: Tensor,
@@ -94,21 +99,22 @@ def _sweep(
     of_features = torch.zeros_like(features, dtype=compute) if wanted[0] else None
     of_weight = torch.empty_like(weight, dtype=compute) if wanted[1] else None
     of_bias = torch.empty_like(bias, dtype=compute) if bias is not None and wanted[2] else None
-    for first in range(0, len(weight), logits.chunk):
-        columns = slice(first, first + logits.chunk)
-        part = weight[columns].to(dtype)
-        z = functional.linear(rows, part, None if bias is None else bias[columns].to(dtype))
-        parts = {name: tensor[:, columns] for name, tensor in constants.items()}
-        value, slope = evaluate_columns(upcast(z), first, target, terms, parts)
-        total += value.sum()
-        if of_bias is not None:
-            of_bias[columns] = slope.sum(0)
-        # Slopes of single losses: divided by their number, they would vanish in half precision.
-        slope = slope.to(dtype)
-        if of_features is not None:
-            of_features += slope @ part
-        if of_weight is not None:
-            of_weight[columns] = slope.T @ rows
+    with torch.autocast(logits.device.type, enabled=False):
+        for first in range(0, len(weight), logits.chunk):
+            columns = slice(first, first + logits.chunk)
+            part = weight[columns].to(dtype)
+            z = functional.linear(rows, part, None if bias is None else bias[columns].to(dtype))
+            parts = {name: tensor[:, columns] for name, tensor in constants.items()}
+            value, slope = evaluate_columns(upcast(z), first, target, terms, parts)
+            total += value.sum()
+            if of_bias is not None:
+                of_bias[columns] = slope.sum(0)
+            # Slopes of single losses: divided by their number, they would vanish in half precision.
+            slope = slope.to(dtype)
+            if of_features is not None:
+                of_features += slope @ part
+            if of_weight is not None:
+                of_weight[columns] = slope.T @ rows
     return total, [of_features, of_weight, of_bias]
 
 
@@ -129,8 +135,7 @@ class _LinearElementwise(torch.autograd.Function):
     ) -> Tensor:
         ctx.save_for_backward(features, weight, bias, target)
         ctx.logits, ctx.terms, ctx.constants, ctx.count = logits, terms, constants, count
-        with torch.autocast(logits.device.type, enabled=False):
-            total, ctx.gradients = _sweep(logits, target, terms, constants, ctx.needs_input_grad)
+        total, ctx.gradients = _sweep(logits, target, terms, constants, ctx.needs_input_grad)
         return total.div_(count)
 
     @staticmethod
@@ -139,8 +144,7 @@ class _LinearElementwise(torch.autograd.Function):
         # As in `elementwise`: gradients are scaled in place, and a second backward pass recomputes them.
         gradients, ctx.gradients = ctx.gradients, None
         if gradients is None:
-            with torch.autocast(ctx.logits.device.type, enabled=False), torch.no_grad():
-                _, gradients = _sweep(ctx.logits, target, ctx.terms, ctx.constants, ctx.needs_input_grad)
+            _, gradients = _sweep(ctx.logits, target, ctx.terms, ctx.constants, ctx.needs_input_grad)
         factor = grad_output / ctx.count
         scaled = [
             None
