@@ -16,6 +16,7 @@ from .em_apl import em_apl_loss
 from .entropy import em_loss, entmin_loss
 from .expected import epr_loss, epr_regulariser_loss, role_loss
 from .focal import asl_loss, focal_loss
+from .fused import fused_linear_loss
 from .hill import hill_loss, splc_loss
 from .large import large_loss_mask, ll_loss
 from .las import (
@@ -126,6 +127,7 @@ __all__ = [
     "epr_regulariser_loss",
     "expected_labels",
     "focal_loss",
+    "fused_linear_loss",
     "gaussian_kl_loss",
     "gpr_loss",
     "gr_loss",

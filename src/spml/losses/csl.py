@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from ._core.domains import check_non_negative
-from ._core.elementwise import Reduction, check_target, elementwise, upcast
+from ._core.elementwise import Reduction, check_target, elementwise
+from ._core.evaluate import computing_dtype
 from ._core.terms import Term, lookup, no_loss, scaled, weighted
 from .focal import focal_negative, focal_positive
 
@@ -92,7 +93,7 @@ def csl_loss(
         unknown = no_loss
     if mode == "ignore_normalize_classes":
         known = torch.ones_like(target) if target.ndim == 1 else target.ne(0).sum(1)
-        weight = (1 + 1 / (1 + known.to(upcast(logits).dtype)))[:, None].expand(logits.shape)
+        weight = (1 + 1 / (1 + known.to(computing_dtype(logits.dtype))))[:, None].expand(logits.shape)
         positive, negative = weighted(lookup("weight"), positive), weighted(lookup("weight"), negative)
     return elementwise(
         logits,
@@ -107,7 +108,7 @@ def csl_loss(
 
 def _included(logits: Tensor, target: Tensor, topk: int, ignored_classes: Tensor | None) -> Tensor:
     """Mask (B, C) that is False for unknown labels that are left out; arbitrary for known labels."""
-    left_out = topk * len(logits)
+    left_out = topk * len(target)
     included = None
     # Elsewhere, asking whether the result is unique would wait for the device, and would break up the graph
     # of compiled code. `.data` and not `.detach()`: a selection has no derivative to stop.

@@ -8,8 +8,10 @@ import torch
 from torch import Tensor
 
 from ._core.domains import check_non_negative, check_positive
-from ._core.elementwise import check_like_logits, check_target, elementwise, upcast
-from ._core.terms import Term, lookup, negative_eps_loss, positive_eps_loss, scaled, unified
+from ._core.elementwise import check_like_logits, check_target, elementwise
+from ._core.evaluate import upcast
+from ._core.point import Point
+from ._core.terms import Term, negative_eps_loss, positive_eps_loss, scaled, unified
 from .assume_negative import iu_loss
 
 Norm: TypeAlias = Literal["elements", "samples"]
@@ -138,24 +140,29 @@ def role_loss(
     known_weight = logits.shape[1] if norm == "samples" else 1
     both = ((logits, estimates), (estimates, logits))
     halves = [
-        _explain(learner, target, torch.sigmoid(upcast(teacher)).detach(), known_weight, eps)
+        _explain(learner, target, teacher.detach(), known_weight, eps)
         + weight * epr_regulariser_loss(learner, mean_labels=mean_labels)
         for learner, teacher in both
     ]
     return (halves[0] + halves[1]) / 2
 
 
-def _explain(logits: Tensor, target: Tensor, soft: Tensor, known_weight: int, eps: float) -> Tensor:
+def _explain(logits: Tensor, target: Tensor, teacher: Tensor, known_weight: int, eps: float) -> Tensor:
     """Cross-entropy with soft labels plus `known_weight` times that with known labels, mean over B * C."""
     positive, negative = positive_eps_loss(eps), negative_eps_loss(eps)
-    crossed = unified(lookup("soft"), None, positive, negative)
+
+    def soft(x: Point) -> Tensor:
+        # Of a chunk at a time, so that no second tensor of the size of the logits is kept.
+        return torch.sigmoid(x.constants["teacher"].to(x.z.dtype))
+
+    crossed = unified(soft, None, positive, negative)
     return elementwise(
         logits,
         target,
         positive=_sum(scaled(known_weight, positive), crossed),
         unknown=crossed,
         negative=_sum(scaled(known_weight, negative), crossed),
-        constants={"soft": soft},
+        constants={"teacher": teacher},
     )
 
 

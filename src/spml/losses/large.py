@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from ._core.domains import check_share
-from ._core.elementwise import Reduction, check_target, elementwise, upcast
+from ._core.elementwise import Reduction, check_target, elementwise
+from ._core.evaluate import upcast
 from ._core.point import Point
 from ._core.rows import by_label
 from ._core.terms import Term, at_least, negative_log_loss, no_loss, positive_log_loss, switched
@@ -110,5 +111,11 @@ def _cut(logits: Tensor, target: Tensor, rate: float) -> Tensor | None:
         return None
     with torch.no_grad():
         of_unknown = by_label(target, positive=-math.inf, unknown=upcast(logits), negative=-math.inf)
+        place = logits.numel() - count
+        if logits.device.type == "cpu" and not torch.compiler.is_compiling():
+            # In place, whereas kthvalue needs three more tensors of this size.
+            values = of_unknown.numpy().reshape(-1)
+            values.partition(place)
+            return of_unknown.view(-1)[place].clone()
         # Faster than topk, of which only one value would be used.
-        return of_unknown.flatten().kthvalue(logits.numel() - count + 1).values
+        return of_unknown.flatten().kthvalue(place + 1).values

@@ -6,7 +6,8 @@ import torch
 from torch import Tensor
 
 from ._core.domains import check_non_negative, check_share
-from ._core.elementwise import Reduction, check_target, elementwise, upcast
+from ._core.elementwise import Reduction, check_target, elementwise
+from ._core.evaluate import computing_dtype, upcast
 from ._core.terms import KnownNegatives, known_negative, lookup, scaled, step, switched, weighted
 from .focal import focal_negative, focal_positive
 
@@ -228,7 +229,7 @@ def cost_sensitive_loss(
 def _positives(logits: Tensor, target: Tensor) -> Tensor:
     """Number of known positives of each sample, of shape (B, 1) in the computing type."""
     count = torch.ones_like(target) if target.ndim == 1 else (target == 1).sum(1)
-    return count[:, None].to(upcast(logits).dtype)
+    return count[:, None].to(computing_dtype(logits.dtype))
 
 
 def balanced_weight(weight_pos: float, mean_labels: float, classes: int) -> float:

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from ._core.domains import check_non_negative, check_positive, check_share
-from ._core.elementwise import Reduction, check_soft, check_target, upcast
+from ._core.elementwise import Reduction, check_soft, check_target
+from ._core.evaluate import upcast
 from ._core.rows import LOG_ZERO, by_label, reduce_rows
 
 Smoothing: TypeAlias = Literal["constant", "product", "score"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from ._core.domains import check_non_negative
-from ._core.elementwise import upcast
+from ._core.evaluate import upcast
 from .assume_negative import an_loss
 
 

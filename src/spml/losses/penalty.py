@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ._core.domains import check_non_negative
-from ._core.elementwise import upcast
+from ._core.evaluate import upcast
 
 
 def weight_penalty_loss(parameters: Iterable[Tensor], *, l1: float = 0.0, l2: float = 0.0) -> Tensor:

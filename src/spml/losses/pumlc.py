@@ -10,7 +10,9 @@ from torch import Tensor
 from torch.nn import functional
 
 from ._core.domains import check_non_negative, check_positive
-from ._core.elementwise import check_target, upcast
+from ._core.elementwise import check_target
+from ._core.evaluate import upcast
+from ._core.parts import in_parts
 from ._core.rows import by_label
 
 SMALLEST_SPREAD = 1e-3
@@ -62,17 +64,22 @@ def pumlc_loss(
     check_positive(alpha=alpha)
     if reduction not in ("mean", "sum", "none"):
         raise ValueError(f"reduction must be 'mean', 'sum' or 'none', got {reduction!r}")
-    z = upcast(logits)
-    if not z.numel():
+    if not logits.numel():
+        z = upcast(logits)
         return z.sum(0) if reduction == "none" else z.sum()
-    z = z / _temperature(z, alpha)
-    log_p = functional.logsigmoid(z)
-    log_mean = torch.logsumexp(log_p, 0) - math.log(len(z))
-    each = (gamma * log_mean).exp().detach() * log_mean
-    unknown = torch.zeros_like(z, dtype=torch.bool)
-    each = each - _mean(log_p, by_label(target, positive=True, unknown=unknown, negative=False))
-    if target.ndim == 2:
-        each = each - _mean(functional.logsigmoid(-z), target == -1)
+
+    def of_classes(z: Tensor, classes: slice) -> Tensor:
+        z = z / _temperature(z, alpha)
+        log_p = functional.logsigmoid(z)
+        log_mean = torch.logsumexp(log_p, 0) - math.log(len(z))
+        each = (gamma * log_mean).exp().detach() * log_mean
+        if target.ndim == 1:
+            own = torch.arange(logits.shape[1], device=target.device)[classes]
+            return each - _mean(log_p, target[:, None] == own)
+        labels = target[:, classes]
+        return each - _mean(log_p, labels == 1) - _mean(functional.logsigmoid(-z), labels == -1)
+
+    each = in_parts(of_classes, logits, 1)
     if reduction == "none":
         return each
     return each.mean() if reduction == "mean" else each.sum()

@@ -9,8 +9,12 @@ from torch import Tensor
 from torch.nn import functional
 
 from ._core.domains import check_non_negative, check_positive, check_share
-from ._core.elementwise import check_target, upcast
-from ._core.rows import LOG_ZERO, by_label
+from ._core.elementwise import check_target, elementwise
+from ._core.evaluate import upcast
+from ._core.parts import in_parts
+from ._core.rows import LOG_ZERO
+from ._core.terms import negative_log_loss, no_loss, positive_log_loss
+from ._core.terms import shifted as at_margin
 
 
 def show_loss(
@@ -67,18 +71,16 @@ def show_loss(
     check_share(rho=rho, momentum=momentum)
     check_positive(momentum=momentum)
     check_non_negative(weight=weight)
-    z = _shifted(logits, mean_labels, shifted)
-    log_p = functional.logsigmoid(z)
-    log_sums, labelled = _log_sums(log_p, target)
-    known = by_label(target, positive=log_p, unknown=torch.zeros_like(z), negative=functional.logsigmoid(-z))
-    likelihood = (rho * log_sums.where(labelled, 0).sum() - known.sum()) / max(len(z), 1)
-    if not z.numel():
+    shift = _shift(logits.shape[1], mean_labels, shifted)
+    log_sums, labelled = _log_sums(logits, target, shift)
+    known = _known_loss(logits, target, shift)
+    likelihood = (rho * log_sums.where(labelled, 0).sum() + known) / max(len(target), 1)
+    if not logits.numel():
         return likelihood
-    log_count = (
-        torch.logsumexp(log_sums.where(labelled, LOG_ZERO), 0) - labelled.sum().clamp(min=1).to(z.dtype).log()
-    )
+    rows = labelled.sum().clamp(min=1).to(log_sums.dtype)
+    log_count = torch.logsumexp(log_sums.where(labelled, LOG_ZERO), 0) - rows.log()
     if running is not None:
-        before = ((1 - momentum) * running.detach().to(z.dtype)).log().clamp(min=LOG_ZERO)
+        before = ((1 - momentum) * running.detach().to(log_sums.dtype)).log().clamp(min=LOG_ZERO)
         log_count = torch.logaddexp(log_count + math.log(momentum), before)
     distance = (log_count - math.log(mean_labels)).where(labelled.any(), 0)
     return likelihood + weight * distance.square()
@@ -102,23 +104,40 @@ def expected_labels(logits: Tensor, target: Tensor, *, mean_labels: float, shift
         1.0
     """
     check_target(logits, target)
-    log_p = functional.logsigmoid(_shifted(logits, mean_labels, shifted))
-    log_sums, labelled = _log_sums(log_p, target)
+    log_sums, labelled = _log_sums(logits, target, _shift(logits.shape[1], mean_labels, shifted))
     return log_sums.exp().where(labelled, 0).sum() / labelled.sum()
 
 
-def _shifted(logits: Tensor, mean_labels: float, shifted: bool) -> Tensor:
-    classes = logits.shape[1]
+def _log_sums(logits: Tensor, target: Tensor, shift: float) -> tuple[Tensor, Tensor]:
+    """log sum_c p_c without known negatives, and whether the row has a known positive; both of shape (B,)."""
+
+    def of_rows(z: Tensor, rows: slice) -> Tensor:
+        log_p = functional.logsigmoid(z + shift)
+        if target.ndim == 2:
+            log_p = log_p.where(target[rows] != -1, LOG_ZERO)
+        return torch.logsumexp(log_p, 1)
+
+    labelled = torch.ones_like(target, dtype=torch.bool) if target.ndim == 1 else (target == 1).any(1)
+    return in_parts(of_rows, logits, 0), labelled
+
+
+def _known_loss(logits: Tensor, target: Tensor, shift: float) -> Tensor:
+    """Sum of -log p over known positives and -log(1 - p) over known negatives."""
+    if target.ndim == 1:
+        return -functional.logsigmoid(upcast(logits.gather(1, target[:, None])) + shift).sum()
+    return elementwise(
+        logits,
+        target,
+        positive=at_margin(-shift, positive_log_loss),
+        unknown=no_loss,
+        negative=at_margin(-shift, negative_log_loss),
+        reduction="sum",
+    )
+
+
+def _shift(classes: int, mean_labels: float, shifted: bool) -> float:
     if not 0 < mean_labels < classes:
         raise ValueError(
             f"mean_labels must lie between 0 and {classes}, the number of classes, got {mean_labels}"
         )
-    z = upcast(logits)
-    return z + math.log(mean_labels / (classes - mean_labels)) if shifted else z
-
-
-def _log_sums(log_p: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-    """log sum_c p_c without known negatives, and whether the row has a known positive; both of shape (B,)."""
-    if target.ndim == 1:
-        return torch.logsumexp(log_p, 1), torch.ones_like(target, dtype=torch.bool)
-    return torch.logsumexp(log_p.where(target != -1, LOG_ZERO), 1), (target == 1).any(1)
+    return math.log(mean_labels / (classes - mean_labels)) if shifted else 0.0

@@ -6,7 +6,8 @@ import torch
 from torch import Tensor
 
 from ._core.domains import check_non_negative
-from ._core.elementwise import Reduction, check_soft, elementwise, upcast
+from ._core.elementwise import Reduction, check_soft, elementwise
+from ._core.evaluate import upcast
 from ._core.terms import lookup, negative_eps_loss, positive_eps_loss, scaled, unified
 
 

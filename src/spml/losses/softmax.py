@@ -6,7 +6,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from ._core.elementwise import Reduction, check_target, upcast
+from ._core.elementwise import Reduction, check_target
+from ._core.evaluate import upcast
 from ._core.rows import LOG_ZERO, reduce_rows
 
 

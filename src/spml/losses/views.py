@@ -7,7 +7,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from ._core.domains import check_non_negative
-from ._core.elementwise import check_like_logits, check_target, elementwise, upcast
+from ._core.elementwise import check_like_logits, check_target, elementwise
+from ._core.evaluate import upcast
 from ._core.rows import by_label
 from ._core.terms import (
     Number,

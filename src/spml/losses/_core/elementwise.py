@@ -8,13 +8,11 @@ from typing import Any, Literal, TypeAlias
 import torch
 from torch import Tensor
 
-from .point import Point
+from .evaluate import Scale, Terms, computing_dtype, evaluate, upcast
+from .linear import LinearLogits, linear_elementwise
 from .terms import Term, negative_log_loss
 
 Reduction: TypeAlias = Literal["mean", "sum", "none"]
-
-_Terms: TypeAlias = tuple[Term, Term, Term | None]
-"""Terms of known positives, unknown labels and known negatives; None if there are no known negatives."""
 
 # Elements per chunk: on CPU, intermediate results stay in the cache; elsewhere, few kernels are launched.
 _CHUNK = {"cpu": 1 << 17}
@@ -58,9 +56,11 @@ def elementwise(
     if reduction not in ("mean", "sum", "none"):
         raise ValueError(f"reduction must be 'mean', 'sum' or 'none', got {reduction!r}")
     terms = (positive, unknown, negative if negatives else None)
+    if isinstance(logits, LinearLogits):
+        return linear_elementwise(logits, target, terms, constants, reduction, learned)
     if any(isinstance(part, Tensor) and part.requires_grad for part in learned):
         # `.data` and not `.detach()`: this is part of our computation, not a stop-gradient of the method.
-        loss: Tensor = _Attach.apply(logits, *_evaluate(upcast(logits.data), target, terms, constants))
+        loss: Tensor = _Attach.apply(logits, *evaluate(upcast(logits.data), target, terms, constants))
         loss = loss if reduction == "none" else loss.sum()
         return loss / max(logits.numel(), 1) if reduction == "mean" else loss
     loss = _Elementwise.apply(logits, target, terms, constants, reduction)
@@ -142,62 +142,10 @@ def _range(target: Tensor) -> tuple[int, int]:
     return int(low), int(high)
 
 
-def upcast(logits: Tensor) -> Tensor:
-    """Convert half precision to float32, in which losses are computed; leave other types unchanged."""
-    return logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
-
-
-def _evaluate(
-    z: Tensor, target: Tensor, terms: _Terms, constants: Mapping[str, Tensor] | None
-) -> tuple[Tensor, Tensor]:
-    """Value and slope of each element of (B, C) logits, in two tensors that nothing else uses."""
-    positive, unknown, negative = terms
-    x = Point(z, constants)
-    value, slope = unknown(x)
-    if negative is not None:
-        value, slope = _overwrite(value, slope, negative, x, target.to(z.dtype).clamp_(max=0).neg_())
-    if target.ndim == 2 and (z.device.type != "cpu" or torch.compiler.is_compiling()):
-        # Elsewhere, asking where the positives are would wait for the device.
-        return _overwrite(value, slope, positive, x, target.to(z.dtype).clamp_(min=0))
-    value, slope = _separate(value, slope, x)
-    return _at_positives(value, slope, positive, x, target, signed=negative is not None)
-
-
-def _separate(value: Tensor, slope: Tensor, x: Point) -> tuple[Tensor, Tensor]:
-    """Copy what a term returns where it is one of its inputs, or the same tensor twice."""
-    inputs = (x.z, *x.constants.values())
-    if any(value is tensor for tensor in inputs):
-        value = value.clone()
-    if any(slope is tensor for tensor in (value, *inputs)):
-        slope = slope.clone()
-    return value, slope
-
-
-def _at_positives(
-    value: Tensor, slope: Tensor, positive: Term, x: Point, target: Tensor, signed: bool
-) -> tuple[Tensor, Tensor]:
-    """Overwrite value and slope with those of `positive` where the target is +1."""
-    if target.ndim == 1:
-        column = target[:, None]
-        constants = {name: tensor.gather(1, column) for name, tensor in x.constants.items()}
-        of_positives = positive(Point(x.z.gather(1, column), constants))
-        return value.scatter_(1, column, of_positives[0]), slope.scatter_(1, column, of_positives[1])
-    place = (target.clamp(min=0) if signed else target).flatten().nonzero().flatten()
-    constants = {name: tensor.take(place) for name, tensor in x.constants.items()}
-    of_positives = positive(Point(x.z.take(place), constants))
-    return value.put_(place, of_positives[0]), slope.put_(place, of_positives[1])
-
-
-def _overwrite(value: Tensor, slope: Tensor, term: Term, x: Point, mask: Tensor) -> tuple[Tensor, Tensor]:
-    """Take value and slope of a term where the mask is 1, and keep them where it is 0."""
-    known_value, known_slope = term(x)
-    return torch.lerp(value, known_value, mask), torch.lerp(slope, known_slope, mask)
-
-
 def _in_chunks(
     logits: Tensor,
     target: Tensor,
-    terms: _Terms,
+    terms: Terms,
     constants: Mapping[str, Tensor] | None,
     unreduced: bool,
     with_slope: bool,
@@ -207,9 +155,9 @@ def _in_chunks(
     size = max(1, _CHUNK.get(logits.device.type, _CHUNK_ELSEWHERE) // max(classes, 1))
     # The compiler fuses everything into one pass. A single chunk needs no tensors in which to collect parts.
     if rows <= size or torch.compiler.is_compiling():
-        value, slope = _evaluate(upcast(logits), target, terms, constants)
+        value, slope = evaluate(upcast(logits), target, terms, constants)
         return value if unreduced else value.sum(), slope
-    compute = torch.float64 if logits.dtype == torch.float64 else torch.float32
+    compute = computing_dtype(logits.dtype)
     # Not in half precision, in which small slopes would vanish before a loss scale is applied.
     slopes = torch.empty_like(logits, dtype=compute) if with_slope else None
     total = torch.zeros((), dtype=compute, device=logits.device)
@@ -217,7 +165,7 @@ def _in_chunks(
     for start in range(0, rows, size):
         chunk = slice(start, start + size)
         parts = {name: tensor[chunk] for name, tensor in (constants or {}).items()}
-        value, slope = _evaluate(upcast(logits[chunk]), target[chunk], terms, parts)
+        value, slope = evaluate(upcast(logits[chunk]), target[chunk], terms, parts)
         if slopes is not None:
             slopes[chunk] = slope
         if matrix is not None:
@@ -235,7 +183,7 @@ class _Elementwise(torch.autograd.Function):
         ctx: Any,
         logits: Tensor,
         target: Tensor,
-        terms: _Terms,
+        terms: Terms,
         constants: Mapping[str, Tensor] | None,
         reduction: Reduction,
     ) -> Tensor:
@@ -256,7 +204,7 @@ class _Elementwise(torch.autograd.Function):
             _, slope = _in_chunks(logits, target, ctx.terms, ctx.constants, ctx.unreduced, True)
         factor = grad_output if ctx.count is None else grad_output / ctx.count
         if torch.is_grad_enabled():
-            return _Scale.apply(factor, slope, logits), None, None, None, None
+            return Scale.apply(factor, slope, logits), None, None, None, None
         return slope.mul_(factor).to(logits.dtype), None, None, None, None
 
 
@@ -270,19 +218,4 @@ class _Attach(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor, Tensor, None]:
-        return _Scale.apply(grad_output, *ctx.saved_tensors), grad_output, None
-
-
-class _Scale(torch.autograd.Function):
-    """Gradient of a loss from its stored slope; raises an error on a second derivative."""
-
-    @staticmethod
-    def forward(ctx: Any, grad_output: Tensor, slope: Tensor, logits: Tensor) -> Tensor:
-        return (grad_output * slope).to(logits.dtype)
-
-    @staticmethod
-    def backward(ctx: Any, grad_output: Tensor) -> None:
-        raise RuntimeError(
-            "spml.losses: a second derivative is not supported, because the first is computed in closed form "
-            "together with the loss. Remove create_graph=True."
-        )
+        return Scale.apply(grad_output, *ctx.saved_tensors), grad_output, None
