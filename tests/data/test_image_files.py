@@ -276,9 +276,9 @@ def decoded(monkeypatch):
     """Counter of decoded images, in a list."""
     count, decode = [0], module.decode
 
-    def counting(*arguments):
+    def counting(*arguments, **options):
         count[0] += 1
-        return decode(*arguments)
+        return decode(*arguments, **options)
 
     monkeypatch.setattr(module, "decode", counting)
     return count

@@ -19,13 +19,13 @@ from .spec import Candidate, DataSet, Hiding, Spec, merged
 _SOURCES = (
     "losses", "methods", "metrics", "models", "engine", "decisions", "labels.py", "data/hiding",
     "data/assemble.py", "data/decoding.py", "data/draws.py", "data/images.py", "data/matrix.py",
-    "data/records.py", "data/splits.py", "data/views.py", "data/readers/digits.py", "runs/build.py",
-    "runs/init_from.py", "runs/resolve.py", "runs/scaling.py", "runs/solve.py", "bench/bootstrap.py",
-    "bench/run.py",
+    "data/pixels.py", "data/records.py", "data/splits.py", "data/torch_decoding.py", "data/views.py",
+    "data/readers/digits.py", "runs/build.py", "runs/init_from.py", "runs/resolve.py", "runs/scaling.py",
+    "runs/solve.py", "bench/bootstrap.py", "bench/run.py",
 )  # fmt: skip
 """Packages and modules that the numbers of a run depend on."""
 
-_LOADING = ("path", "images", "cache", "workers", "draft")
+_LOADING = ("path", "images", "cache", "workers", "draft", "decoder")
 """Settings of the data that only say where it lies and how it is loaded; its fingerprint identifies it."""
 
 _ADDED = {

@@ -14,6 +14,9 @@ from PIL import Image, UnidentifiedImageError
 FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF")
 T = TypeVar("T")
 _EXIF_ORIENTATION = 0x0112
+UPRIGHT = 1
+"""EXIF orientation of an image that needs no turning."""
+
 _TURN = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
     3: Image.Transpose.ROTATE_180,
@@ -72,11 +75,17 @@ def check(image: Image.Image) -> None:
 def upright(image: Image.Image) -> Image.Image:
     """Apply the EXIF orientation; damaged EXIF data is ignored."""
     image.load()  # for TIFF this already applies the orientation and removes it
-    try:
-        turn = _TURN.get(image.getexif().get(_EXIF_ORIENTATION, 1))
-    except Exception:
-        turn = None
+    turn = _TURN.get(orientation(image))
     return image if turn is None else image.transpose(turn)
+
+
+def orientation(image: Image.Image) -> int:
+    """EXIF orientation, 1 (upright) to 8; 1 where EXIF data is missing, damaged or says something else."""
+    try:
+        stated = image.getexif().get(_EXIF_ORIENTATION, UPRIGHT)
+    except Exception:  # damaged EXIF data raises almost any exception
+        return UPRIGHT
+    return stated if stated in _TURN else UPRIGHT
 
 
 def refuse_unknown_range(image: Image.Image) -> None:
@@ -89,6 +98,17 @@ def refuse_unknown_range(image: Image.Image) -> None:
         raise UnreadableImageError(
             f"pixels of mode {image.mode}, whose range is not known: save the image with 8 or 16 bits"
         )
+
+
+def upright_rgb(image: Image.Image) -> Image.Image:
+    """Decode an image and make it upright 8-bit RGB.
+
+    Raises:
+        UnreadableImageError: The range of its pixels is not known.
+    """
+    turned = upright(image)
+    refuse_unknown_range(turned)
+    return to_rgb(turned)
 
 
 def to_rgb(image: Image.Image) -> Image.Image:

@@ -20,15 +20,10 @@ from . import decoding
 from .dataset import Augment, Kind, Rows
 from .decoding import UnreadableImageError
 from .draws import raw
+from .pixels import DECODERS, INTERPOLATIONS, load_pixels
 from .views import image_views
 
 SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff"})
-INTERPOLATIONS = {
-    "nearest": Image.Resampling.NEAREST,
-    "bilinear": Image.Resampling.BILINEAR,
-    "bicubic": Image.Resampling.BICUBIC,
-    "lanczos": Image.Resampling.LANCZOS,
-}
 MISSING = "can't be read: No such file or directory"
 """Reason why a file can't be used if it does not exist."""
 
@@ -125,6 +120,7 @@ class _Settings(NamedTuple):
     flip: bool
     max_pixels: int
     draft: bool
+    decoder: str
 
 
 class ImageFiles:
@@ -140,9 +136,10 @@ class ImageFiles:
         max_pixels: Maximum number of pixels of an image that is decoded.
         draft: Whether to decode JPEG files at 1/2, 1/4 or 1/8 of their size, as long as both sides keep at
             least twice `size`.
+        decoder: `pillow`, or `torchvision` (see `pixels.load_pixels`).
 
     Raises:
-        InputError: The interpolation is unknown.
+        InputError: The interpolation or the decoder is unknown.
     """
 
     kind: Kind = "image"
@@ -157,12 +154,15 @@ class ImageFiles:
         flip: bool = False,
         max_pixels: int = 100_000_000,
         draft: bool = False,
+        decoder: str = "pillow",
     ) -> None:
         if interpolation not in INTERPOLATIONS:
             raise InputError(f"interpolation {interpolation!r} is none of {', '.join(INTERPOLATIONS)}.")
+        if decoder not in DECODERS:
+            raise InputError(f"decoder {decoder!r} is none of {', '.join(DECODERS)}.")
         self._paths = [str(path) if isinstance(path, Path) else path for path in paths]
         self._digests = list(digests)
-        self._settings = _Settings(size, interpolation, flip, max_pixels, draft)
+        self._settings = _Settings(size, interpolation, flip, max_pixels, draft, decoder)
 
     def __len__(self) -> int:
         return len(self._paths)
@@ -188,17 +188,17 @@ class ImageFiles:
         if augment and augment.view:
             return self.fetch_views(rows, None, [augment])[1]
         size = self._settings.size
-        batch = np.empty((len(rows), 3, size, size), np.uint8)
+        batch = torch.empty((len(rows), 3, size, size), dtype=torch.uint8)
         for i, (row, mirror) in enumerate(zip(rows, self._mirrored(rows, augment), strict=True)):
             try:
-                image = self._image(_read(self._paths[row]))
+                pixels = self._pixels(_read(self._paths[row]))
             except UnreadableImageError as error:
                 raise SpmlError(
                     f"{self._paths[row]}: {error}. It could be read when the data was opened; do not change "
                     "the data during a run."
                 ) from error
-            _copy_planes(image, batch[i], -1 if mirror else 1)
-        return torch.from_numpy(batch)
+            batch[i] = pixels.flip(-1) if mirror else pixels
+        return batch
 
     def load(self, rows: Rows, known: npt.NDArray[np.uint64]) -> LoadedImages:
         """Images of a batch that need not have been checked; those that can't be used are left out.
@@ -208,7 +208,7 @@ class ImageFiles:
             known: Sorted first 8 bytes of the identities of images whose pixels are not needed.
         """
         size = self._settings.size
-        batch = np.empty((len(rows), 3, size, size), np.uint8)
+        batch = torch.empty((len(rows), 3, size, size), dtype=torch.uint8)
         loaded: list[int] = []
         unreadable: dict[int, str] = {}
         identities = np.zeros((len(rows), 32), np.uint8)
@@ -222,12 +222,11 @@ class ImageFiles:
                 key = identities[i, :8].view("<u8")[0]
                 place = int(np.searchsorted(known, key))
                 if place == len(known) or known[place] != key:
-                    image = self._image(data or _read(self._paths[row]))
-                    _copy_planes(image, batch[len(loaded)])
+                    batch[len(loaded)] = self._pixels(data or _read(self._paths[row]))
                     loaded.append(i)
             except UnreadableImageError as error:
                 unreadable[i] = str(error)
-        return LoadedImages(torch.from_numpy(batch[: len(loaded)]), loaded, identities, unreadable)
+        return LoadedImages(batch[: len(loaded)], loaded, identities, unreadable)
 
     def fetch_views(
         self, rows: Rows, augment: Augment | None, further: Sequence[Augment]
@@ -250,6 +249,11 @@ class ImageFiles:
         """The same images with the SHA-256 of each file, from `check_images`."""
         return ImageFiles(self._paths, digests, **self._settings._asdict())
 
+    def with_decoder(self, decoder: str, draft: bool) -> ImageFiles:
+        """The same images, decoded in another way."""
+        settings = self._settings._replace(decoder=decoder, draft=draft)
+        return ImageFiles(self._paths, self._digests, **settings._asdict())
+
     def identities(self) -> npt.NDArray[np.uint8]:
         """SHA-256 of each file's content and of all settings that the pixels depend on, (N, 32)."""
         return np.frombuffer(b"".join(map(self._identity, self._digests)), np.uint8).reshape(-1, 32)
@@ -270,7 +274,8 @@ class ImageFiles:
     @property
     def _pixel_settings(self) -> str:
         draft = " draft" if self._settings.draft else ""
-        return f"{self._settings.size} {self._settings.interpolation}{draft}"
+        decoder = "" if self._settings.decoder == "pillow" else f" {self._settings.decoder}"
+        return f"{self._settings.size} {self._settings.interpolation}{draft}{decoder}"
 
     def _identity(self, digest: str) -> bytes:
         return hashlib.sha256(f"file {self._pixel_settings} {digest}".encode()).digest()
@@ -282,32 +287,9 @@ class ImageFiles:
         key = "flip", augment.seed, augment.epoch
         return [bool(raw(1, *key, row)[0] >> np.uint64(63)) for row in rows]
 
-    def _image(self, data: bytes) -> Image.Image:
-        size, interpolation = self._settings.size, self._settings.interpolation
-
-        def resize(image: Image.Image) -> Image.Image:
-            if self._settings.draft:
-                # Twice the size, so that resizing hides the artefacts of the reduced decoding.
-                image.draft(None, (2 * size, 2 * size))
-            return resized(image, size, interpolation)
-
-        return decoding.decode(data, self._settings.max_pixels, resize)
-
-
-def resized(image: Image.Image, size: int, interpolation: str) -> Image.Image:
-    """Make an image upright, RGB and square.
-
-    Args:
-        image: Any image of Pillow.
-        size: Side in pixels; the aspect ratio is not kept.
-        interpolation: `nearest`, `bilinear`, `bicubic` or `lanczos`.
-
-    Raises:
-        UnreadableImageError: The range of its pixels is not known.
-    """
-    upright = decoding.upright(image)
-    decoding.refuse_unknown_range(upright)
-    return decoding.to_rgb(upright).resize((size, size), INTERPOLATIONS[interpolation])
+    def _pixels(self, data: bytes) -> torch.Tensor:
+        size, interpolation, _, max_pixels, draft, decoder = self._settings
+        return load_pixels(data, size, interpolation, max_pixels=max_pixels, draft=draft, decoder=decoder)
 
 
 def check_images(
@@ -376,10 +358,3 @@ def _read(path: ImageSource | str) -> bytes:
     if not data:
         raise UnreadableImageError("the file is empty")
     return data
-
-
-def _copy_planes(image: Image.Image, planes: npt.NDArray[np.uint8], step: int = 1) -> None:
-    """Copy an RGB image to an array (3, H, W), mirrored where `step` is -1."""
-    # Pillow separates the channels twice as fast as NumPy.
-    for plane, band in zip(planes, image.split(), strict=True):
-        plane[:] = np.asarray(band)[:, ::step]

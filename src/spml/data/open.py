@@ -224,7 +224,8 @@ def list_inputs(
         paths: Images, folders with images at any depth, and CSV, TSV or Parquet files with a column of file
             names; or one .npz file. Hidden files in folders are ignored, and a file that is named twice is
             read once.
-        config: `images` is the folder that names in tables are relative to; `max_pixels` and `draft`.
+        config: `images` is the folder that names in tables are relative to; `max_pixels`, `draft` and
+            `decoder`.
         size: Side in pixels to which image files are resized.
         interpolation: `nearest`, `bilinear`, `bicubic` or `lanczos`.
 
@@ -331,4 +332,5 @@ def _image_files(
         flip=config.flip,
         max_pixels=config.max_pixels,
         draft=config.draft,
+        decoder=config.decoder,
     )

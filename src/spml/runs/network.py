@@ -10,7 +10,7 @@ from PIL import Image
 from torch import Tensor, nn
 
 from ..data.decoding import UnreadableImageError
-from ..data.images import resized
+from ..data.pixels import resized
 from ..errors import InputError
 from ..models import Classifier
 

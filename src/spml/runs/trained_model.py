@@ -14,6 +14,7 @@ import numpy.typing as npt
 from .. import models
 from ..config import Config, DataConfig
 from ..data import Inputs, Samples, list_inputs
+from ..data.images import ImageFiles
 from ..data.open import note_unreadable
 from ..decisions import Calibration, Decision, Policy
 from ..engine import make_fabric
@@ -82,6 +83,12 @@ class TrainedModel:
         return runfolder.read_config(self.folder) if (self.folder / runfolder.CONFIG).is_file() else None
 
     @property
+    def decoding(self) -> dict[str, Any]:
+        """How images were decoded in training, `decoder` and `draft`; empty if the run does not record it."""
+        data = self.config.data if self.config else None
+        return {"decoder": data.decoder, "draft": data.draft} if data else {}
+
+    @property
     def spec(self) -> models.BackboneSpec:
         """Backbone, and how images are prepared for it."""
         return self._classifier.spec
@@ -100,7 +107,7 @@ class TrainedModel:
         """Compute logits batch by batch, and look up the features of a frozen backbone.
 
         Args:
-            inputs: Samples. Image files need not have been checked.
+            inputs: Samples. Image files need not have been checked, and are decoded as in training.
             engine: Settings of prediction.
             start: First sample, a multiple of the batch size.
 
@@ -109,6 +116,8 @@ class TrainedModel:
                 or a setting is wrong.
         """
         engine.check()
+        if isinstance(inputs, ImageFiles) and self.decoding:
+            inputs = inputs.with_decoder(**self.decoding)
         check_kind(self.folder, self._classifier, inputs)
         check_feature_names(self.folder, self.feature_names, inputs)
         console = engine.console or Console(silent=True)

@@ -17,8 +17,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from ..data.decoding import UnreadableImageError, decode
-from ..data.images import resized
+from ..data.decoding import UnreadableImageError
+from ..data.pixels import load_pixels
 from ..decisions import Decision
 from ..engine import make_fabric
 from ..errors import InputError
@@ -97,6 +97,7 @@ class Service:
         """Requests that could not be finished before the end."""
         self.held_bytes = 0
         """Bytes of the bodies of all requests."""
+        self._loading = run.decoding
         self._device = make_fabric(device).device
         self._network = run.model.to(self._device)
         self._decoders = decoders
@@ -247,13 +248,14 @@ class Service:
         if not data:
             raise UnreadableImageError("the file is empty")
         spec = self.run.spec
-        image = decode(
+        return load_pixels(
             data,
-            self.limits.max_pixels,
-            partial(resized, size=spec.size, interpolation=spec.interpolation),
+            spec.size,
+            spec.interpolation,
+            max_pixels=self.limits.max_pixels,
             limit="max_pixels",
+            **self._loading,
         )
-        return torch.from_numpy(np.array(image)).permute(2, 0, 1)
 
     @torch.inference_mode()
     def _score(self, samples: Tensor) -> Logits:

@@ -194,7 +194,12 @@ def _from_data(opened: OpenedRun, data: str | None, split: str | None, images: i
         opening = start_opening(replace(own, size=0))
     else:
         config = DataConfig(
-            path=data, unlisted=own.unlisted, separator=own.separator, draft=own.draft, workers=own.workers
+            path=data,
+            unlisted=own.unlisted,
+            separator=own.separator,
+            draft=own.draft,
+            decoder=own.decoder,
+            workers=own.workers,
         )
         opening = start_opening(config, purpose="evaluate")
     _check_kind(opened, opening)

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from ...data.images import INTERPOLATIONS
+from ...data.pixels import INTERPOLATIONS
 from ...errors import InputError, nearest
 from ..spec import BackboneSpec, read_json
 from .download import hub_file
