@@ -13,7 +13,15 @@ from ._core.elementwise import Reduction, check_target, elementwise
 from ._core.evaluate import upcast
 from ._core.point import Point
 from ._core.rows import by_label
-from ._core.terms import Term, at_least, negative_log_loss, no_loss, positive_log_loss, switched
+from ._core.terms import (
+    Term,
+    at_least,
+    cross_entropy,
+    negative_log_loss,
+    no_loss,
+    positive_log_loss,
+    switched,
+)
 
 
 def ll_loss(
@@ -67,7 +75,7 @@ def ll_loss(
         def large(x: Point) -> Tensor:
             return at_least(x.z, cut)
 
-        unknown = switched(large, no_loss if treatment == "reject" else positive_log_loss, unknown)
+        unknown = switched(large, no_loss, unknown) if treatment == "reject" else cross_entropy(large)
     return elementwise(logits, target, positive=positive_log_loss, unknown=unknown, reduction=reduction)
 
 
