@@ -119,11 +119,10 @@ def _cut(logits: Tensor, target: Tensor, rate: float) -> Tensor | None:
         return None
     with torch.no_grad():
         of_unknown = by_label(target, positive=-math.inf, unknown=upcast(logits), negative=-math.inf)
-        place = logits.numel() - count
-        if logits.device.type == "cpu" and not torch.compiler.is_compiling():
+        values, place = of_unknown.flatten(), logits.numel() - count
+        if values.device.type == "cpu" and not torch.compiler.is_compiling():
             # In place, whereas kthvalue needs three more tensors of this size.
-            values = of_unknown.numpy().reshape(-1)
-            values.partition(place)
-            return of_unknown.view(-1)[place].clone()
+            values.numpy().partition(place)
+            return values[place].clone()
         # Faster than topk, of which only one value would be used.
-        return of_unknown.flatten().kthvalue(place + 1).values
+        return values.kthvalue(place + 1).values

@@ -36,7 +36,8 @@ def elementwise(
     does not grow with B. Second derivatives are not supported and raise a RuntimeError.
 
     Args:
-        logits: Logits of shape (B, C), any floating dtype; computed in at least float32.
+        logits: Logits of shape (B, C), any floating dtype; computed in at least float32. `LinearLogits` are
+            computed here, some classes at a time.
         target: Class index of the one known positive, int64 of shape (B,), all other labels being unknown; or
             labels in {-1, 0, +1}, integer of shape (B, C).
         positive, unknown, negative: Terms, see `terms.py`.
