@@ -1,7 +1,9 @@
 """Measure speed and memory of the losses: forward and backward pass, one thread, float32.
 
-    python benchmarks/losses.py           # everything
-    python benchmarks/losses.py tensors   # only (d), the rest of the results stays
+    python benchmarks/losses.py                      # everything
+    python benchmarks/losses.py --against OLD.json   # with the figures of an earlier result next to the new
+    python benchmarks/losses.py tensors              # only (d), the rest of the results stays
+    python benchmarks/losses.py fused                # only (e)
 
 The losses are compared with (a) `binary_cross_entropy_with_logits` on a dense target, which it builds from
 the class index; (b) a plain transcription of the formula, with boolean indexing on probabilities, as in
@@ -15,12 +17,17 @@ library returns every large block to the system, and time goes to page faults, m
 expressions on a dense target that exists already, with class indices and with matrices as targets of ours, in
 CPU time.
 
+(e) `fused_linear_loss` is compared with a linear layer followed by dense BCE, forward and backward pass, with
+64 features. Its memory is the peak of live allocations, including the gradients of features, weight and bias.
+On a GPU, where there is one, also as the share of that time in which it could have copied the logits once.
+
 The script then measures the cost of a training step with a small CNN, and of the same losses under
 `torch.compile`. Writes benchmarks/results/losses.json and .md.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import platform
 import statistics
@@ -43,7 +50,7 @@ from spml.models.backbones import SmallCNN
 from spml.runs.summary import versions
 
 SHAPES = ((16, 80), (256, 80), (1024, 312), (256, 10_000), (64, 100_000))
-ROUNDS, SECONDS, LIMIT = 15, 0.02, 5.0
+ROUNDS, SECONDS, LIMIT = 15, 0.02, 30.0
 MAX_ELEMENTS = 7_500_000
 RESULTS = Path(__file__).parent / "results"
 Q2 = 0.01
@@ -234,14 +241,19 @@ def ratio(timings, name, base):
 def peak(loss, logits, target):
     """Peak sum of live allocations in one step, in tensors of the size of the logits."""
     logits.grad = None
+    return peak_bytes(lambda: loss(logits, target).backward()) / (logits.numel() * logits.element_size())
+
+
+def peak_bytes(call):
+    """Peak sum of live allocations of the CPU during a call."""
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
-        loss(logits, target).backward()
+        call()
     events = [e for e in profiler.profiler.kineto_results.events() if e.name() == "[memory]"]
     live = largest = 0
     for event in sorted(events, key=lambda e: e.start_ns()):
         live += event.nbytes()
         largest = max(largest, live)
-    return largest / (logits.numel() * logits.element_size())
+    return largest
 
 
 def one_shape(rows, classes):
@@ -279,6 +291,124 @@ def compiled(rows, classes, names=("an", "em", "gr")):
         candidates[f"compiled {name}"] = partial(step, torch.compile(loss, dynamic=False), logits, target)
     timings = times(candidates)
     return {name: ratio(timings, name, "bce") for name in candidates}
+
+
+# -- (e): losses fused with the linear layer -------------------------------------------------------------
+
+FUSED_SHAPES = ((256, 10_000), (64, 100_000), (32, 1_000_000))
+FUSED_FEATURES = 64
+
+
+def with_linear(loss, features, weight, bias, target):
+    """Loss of the logits of a linear layer, which exist as a whole."""
+    return loss(F.linear(features, weight, bias), target)
+
+
+FUSED = {
+    "bce": partial(with_linear, bce),
+    "an": partial(with_linear, losses.an_loss),
+    "an, fused": partial(losses.fused_linear_loss, loss=losses.an_loss),
+    "an, fused, bfloat16": partial(losses.fused_linear_loss, loss=losses.an_loss, dtype=torch.bfloat16),
+    "gr": partial(with_linear, losses.gr_loss),
+    "gr, fused": partial(losses.fused_linear_loss, loss=losses.gr_loss),
+    "gr, fused, bfloat16": partial(losses.fused_linear_loss, loss=losses.gr_loss, dtype=torch.bfloat16),
+}
+
+
+def linear_step(loss, tensors, target):
+    """Run one forward and backward pass of layer and loss."""
+    for tensor in tensors:
+        tensor.grad = None
+    loss(*tensors, target).backward()
+
+
+def fused_shape(rows, classes, device):
+    """Time over that of BCE and peak memory of losses with a linear layer, at one shape."""
+    generator = torch.Generator().manual_seed(0)
+    tensors = [
+        torch.randn(rows, FUSED_FEATURES, generator=generator),
+        torch.randn(classes, FUSED_FEATURES, generator=generator).div_(FUSED_FEATURES**0.5),
+        torch.full((classes,), -2.0),
+    ]
+    tensors = [tensor.to(device).requires_grad_() for tensor in tensors]
+    target = torch.randint(0, classes, (rows,), generator=generator).to(device)
+    calls = {name: partial(linear_step, loss, tensors, target) for name, loss in FUSED.items()}
+    logits = rows * classes * 4
+    if device == "cpu":
+        timings = times(calls, rounds=5)
+    else:
+        copied = torch.empty(rows, classes, device=device)
+        candidates = calls | {"copy": partial(torch.clone, copied)}
+        timings = times({name: partial(waited, call) for name, call in candidates.items()}, rounds=5)
+    table = {}
+    for name, call in calls.items():
+        for tensor in tensors:
+            tensor.grad = None
+        table[name] = {
+            "ms": 1e3 * statistics.median(timings[name]),
+            "over dense bce": ratio(timings, name, "bce"),
+            "MiB": (peak_bytes(call) if device == "cpu" else peak_cuda_bytes(call)) / 2**20,
+        }
+        if device != "cpu":
+            table[name]["share of copy"] = ratio(timings, "copy", name)
+    return {"logits in MiB": logits / 2**20, "losses": table}
+
+
+def waited(call):
+    """Call and wait for the device."""
+    call()
+    torch.cuda.synchronize()
+
+
+def peak_cuda_bytes(call):
+    """Peak of live allocations of the GPU during a call, without those before it."""
+    before = torch.cuda.memory_allocated()
+    torch.cuda.reset_peak_memory_stats()
+    waited(call)
+    return torch.cuda.max_memory_allocated() - before
+
+
+def fused():
+    """Losses fused with a linear layer, on CPU and, where there is one, on a GPU."""
+    devices = {"cpu": processor()} | (
+        {"cuda": torch.cuda.get_device_name()} if torch.cuda.is_available() else {}
+    )
+    return {
+        device: {
+            "machine": machine,
+            "shapes": {f"{r} x {c}": fused_shape(r, c, device) for r, c in FUSED_SHAPES},
+        }
+        for device, machine in devices.items()
+    }
+
+
+def fused_report(result):
+    """The tables of (e) as lines of Markdown."""
+    lines = []
+    for device, part in result.items():
+        shapes = part["shapes"]
+        lines += [
+            "",
+            f"A linear layer of {FUSED_FEATURES} features with its loss, on {part['machine']}: time over ",
+        ]
+        lines[-1] += (
+            "that of dense BCE, ms, and peak memory with the gradients of features, weight and bias in MiB"
+        )
+        lines[-1] += (
+            "; on a GPU also the time of a copy of the logits over that of the step:"
+            if device == "cuda"
+            else ":"
+        )
+        titles = [f"{name} (logits {row['logits in MiB']:.0f} MiB)" for name, row in shapes.items()]
+        lines += ["", f"| loss | {' | '.join(titles)} |", "|---" * (len(shapes) + 1) + "|"]
+        for name in FUSED:
+            cells = []
+            for row in shapes.values():
+                figures = row["losses"][name]
+                cell = f"{figures['over dense bce']:.2f}, {figures['ms']:.0f} ms, {figures['MiB']:.0f} MiB"
+                cells.append(cell + (f", {figures['share of copy']:.2f}" if device == "cuda" else ""))
+            lines.append(f"| {name} | {' | '.join(cells)} |")
+    return lines
 
 
 # -- training steps --------------------------------------------------------------------------------------
@@ -331,24 +461,32 @@ def training_steps():
 # -- report ----------------------------------------------------------------------------------------------
 
 
+def cell(result, before, shape, name):
+    """Time and memory of a loss, and in brackets behind them those of an earlier result."""
+    figures = []
+    for each in (result, before or {"losses": {}}):
+        row = each["losses"].get(shape, {}).get(name)
+        if row:
+            figures.append(f"{row['over dense bce']:.2f} ({row['memory']:.1f})")
+    return figures[0] + (f" [{figures[1]}]" if len(figures) > 1 else "")
+
+
 def report(result):
     """The tables as Markdown."""
+    before = result.get("before")
     lines = [
         f"{result['date']}, {result['machine']}, one thread, float32, torch {result['versions']['torch']}. "
         f"Forward and backward; `python benchmarks/losses.py`.",
         "",
         "Time over that of dense BCE with its target, and in brackets the largest memory in tensors of the "
-        "size of the logits (the gradient included):",
+        "size of the logits (the gradient included)"
+        + (f"; in square brackets the same of {before['date']}:" if before else ":"),
         "",
     ]
     shapes = list(result["losses"])
     lines += [f"| loss | {' | '.join(shapes)} |", "|---" * (len(shapes) + 1) + "|"]
     for name in result["losses"][shapes[0]]:
-        cells = [
-            f"{result['losses'][shape][name]['over dense bce']:.2f} "
-            f"({result['losses'][shape][name]['memory']:.1f})"
-            for shape in shapes
-        ]
+        cells = [cell(result, before, shape, name) for shape in shapes]
         lines.append(f"| {name} | {' | '.join(cells)} |")
     lines += ["", "Dense BCE over three copies of the logits, and in microseconds:", ""]
     base = [result["losses"][shape]["bce"] for shape in shapes]
@@ -367,6 +505,7 @@ def report(result):
             for shape in shapes
         ]
         lines.append(f"| {name} | {' | '.join(cells)} |")
+    lines += fused_report(result.get("fused", {}))
     tensors = result["tensors"]
     lines += ["", f"Ours over an expression in whole tensors ({tensors['date']}, {tensors['machine']}):", ""]
     table = tensors["ours over tensors"]
@@ -398,9 +537,17 @@ def processor():
 
 def main():
     """Measure and write the results."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("part", nargs="?", choices=("tensors", "fused"), help="measure only this part again")
+    parser.add_argument("--against", type=Path, help="earlier losses.json, shown next to the new figures")
+    options = parser.parse_args()
     torch.set_num_threads(1)
     torch.empty(MAX_ELEMENTS)  # freed at once: from now on the allocator keeps blocks of this size
-    if sys.argv[1:] == ["tensors"]:
+    before = None
+    if options.against:
+        earlier = json.loads(options.against.read_text())
+        before = {key: earlier[key] for key in ("date", "losses")}
+    if options.part:
         result = json.loads((RESULTS / "losses.json").read_text())
     else:
         result = {"date": date.today().isoformat(), "machine": processor(), "versions": versions()}
@@ -410,7 +557,12 @@ def main():
             print(shape, flush=True)
         result["compiled"] = {f"{r} x {c}": compiled(r, c) for r, c in ((16, 80), (1024, 312), (256, 10_000))}
         result["steps"] = training_steps()
-    result["tensors"] = tensor_forms()
+    if options.part != "fused":
+        result["tensors"] = tensor_forms()
+    if options.part != "tensors":
+        result["fused"] = fused()
+    if before:
+        result["before"] = before
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / "losses.json").write_text(json.dumps(result, indent=1) + "\n")
     (RESULTS / "losses.md").write_text(report(result))

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from spml.losses import an_loss, em_loss, focal_loss, gr_loss, hill_loss, lasd_loss, splc_loss
+from spml.losses import an_loss, em_loss, focal_loss, gr_loss, hill_loss, lasd_loss, smile_loss, splc_loss
 from spml.losses._core import elementwise as module
 from spml.losses._core.elementwise import elementwise
 from spml.losses._core.terms import no_loss, positive_log_loss
@@ -190,6 +190,23 @@ def test_focal_losses_keep_their_digits_at_all_logits(z):
     assert each == pytest.approx([p**2 * loss] * 2, rel=1e-14, abs=1e-300)
     each = splc_loss(logits, torch.tensor([1]), margin=0.0, tau=1.0, reduction="none")[0].tolist()
     assert each == pytest.approx([p**2 * loss] * 2, rel=1e-14, abs=1e-300)
+
+
+@pytest.mark.parametrize("z", [-30.0, -5.0, 0.5, 20.0, 30.0])
+@pytest.mark.parametrize("share", [0.0, 1.0])
+def test_cross_entropy_keeps_its_digits_where_the_soft_label_is_certain(z, share):
+    logits = torch.tensor([[0.0, z]], requires_grad=True)
+    loss = smile_loss(logits, torch.tensor([0]), torch.full((1, 2), share), reduction="none")[0, 1]
+    assert loss.item() == pytest.approx(np.logaddexp(0.0, -z if share else z), rel=1e-6)
+
+
+@pytest.mark.parametrize("z", [-30.0, -5.0, 0.5, 20.0, 30.0])
+def test_the_loss_of_a_label_and_its_gradient_keep_their_digits(z):
+    logits = torch.tensor([[-z, z]], requires_grad=True)
+    each = an_loss(logits, torch.tensor([1]), reduction="none")
+    each.sum().backward()
+    assert each[0].tolist() == pytest.approx([np.logaddexp(0.0, -z)] * 2, rel=1e-6)
+    assert logits.grad[0].tolist() == pytest.approx([1 / (1 + np.exp(z)), -1 / (1 + np.exp(z))], rel=1e-6)
 
 
 def test_an_ignored_element_has_no_loss_and_no_gradient(logits):

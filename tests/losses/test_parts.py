@@ -100,3 +100,9 @@ def test_the_cut_is_the_kth_largest_logit(rate):
     unknown = z.scatter(1, target[:, None], -torch.inf)
     cut = unknown.flatten().sort(descending=True).values[round(2000 * rate) - 1]
     assert torch.equal(large_loss_mask(z, target, rate=rate), unknown >= cut)
+
+
+def test_the_cut_of_a_transposed_tensor_is_the_same():
+    z, target = torch.randn(30, 40, generator=torch.Generator().manual_seed(5)), torch.arange(30)
+    found = large_loss_mask(z.T.contiguous().T, target, rate=0.13)
+    assert torch.equal(found, large_loss_mask(z, target, rate=0.13))

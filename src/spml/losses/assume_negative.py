@@ -6,7 +6,7 @@ from torch import Tensor
 
 from ._core.domains import check_positive
 from ._core.elementwise import Reduction, elementwise
-from ._core.terms import Term, constant, negative_eps_loss, no_loss, positive_eps_loss, scaled, unified
+from ._core.terms import constant, cross_entropy, negative_eps_loss, no_loss, positive_eps_loss, scaled
 
 
 def an_loss(logits: Tensor, target: Tensor, *, eps: float = 0.0, reduction: Reduction = "mean") -> Tensor:
@@ -82,12 +82,11 @@ def an_ls_loss(
     Source: Cole et al., "Multi-Label Learning from Single Positive Labels", CVPR 2021 (AN-LS).
     """
     _check_swap(swap)
-    positive, negative = positive_eps_loss(eps), negative_eps_loss(eps)
-    smoothed = _mixed(swap, positive, negative)
+    smoothed = cross_entropy(constant(swap), eps)
     return elementwise(
         logits,
         target,
-        positive=_mixed(swap, negative, positive),
+        positive=cross_entropy(constant(1 - swap), eps),
         unknown=smoothed,
         negative=smoothed,
         reduction=reduction,
@@ -129,13 +128,12 @@ def n_ls_loss(
     ECCV 2022 (compared method).
     """
     _check_swap(swap)
-    positive, negative = positive_eps_loss(eps), negative_eps_loss(eps)
     return elementwise(
         logits,
         target,
-        positive=positive,
-        unknown=_mixed(swap, positive, negative),
-        negative=negative,
+        positive=positive_eps_loss(eps),
+        unknown=cross_entropy(constant(swap), eps),
+        negative=negative_eps_loss(eps),
         reduction=reduction,
     )
 
@@ -222,11 +220,6 @@ def iu_loss(logits: Tensor, target: Tensor, *, eps: float = 0.0, reduction: Redu
         negative=negative_eps_loss(eps),
         reduction=reduction,
     )
-
-
-def _mixed(share: float, term: Term, other: Term) -> Term:
-    """share * term + (1 - share) * other."""
-    return unified(constant(share), None, term, other)
 
 
 def _check_swap(swap: float) -> None:

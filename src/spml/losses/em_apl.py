@@ -9,13 +9,13 @@ from ._core.elementwise import Reduction, check_like_logits, check_target, eleme
 from ._core.point import Point
 from ._core.terms import (
     at_least,
+    cross_entropy,
     entropy,
     lookup,
     negative_eps_loss,
     positive_eps_loss,
     scaled,
     switched,
-    unified,
 )
 
 
@@ -63,18 +63,17 @@ def em_apl_loss(
     check_target(logits, target)
     check_positive(alpha=alpha, beta=beta)
     check_like_logits(logits, soft=soft)
-    positive, negative = positive_eps_loss(eps), negative_eps_loss(eps)
 
     def labelled(x: Point) -> Tensor:
         return at_least(x.constants["soft"].to(x.z.dtype), 0)
 
-    crossed = unified(lookup("soft"), None, positive, negative)
+    crossed = cross_entropy(lookup("soft"), eps)
     return elementwise(
         logits,
         target,
-        positive=positive,
+        positive=positive_eps_loss(eps),
         unknown=switched(labelled, scaled(beta, crossed), scaled(-alpha, entropy(eps))),
-        negative=negative,
+        negative=negative_eps_loss(eps),
         reduction=reduction,
         constants={"soft": soft.detach()},
     )

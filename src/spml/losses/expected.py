@@ -11,7 +11,7 @@ from ._core.domains import check_non_negative, check_positive
 from ._core.elementwise import check_like_logits, check_target, elementwise
 from ._core.evaluate import upcast
 from ._core.point import Point
-from ._core.terms import Term, negative_eps_loss, positive_eps_loss, scaled, unified
+from ._core.terms import Term, cross_entropy, negative_eps_loss, positive_eps_loss, scaled
 from .assume_negative import iu_loss
 
 Norm: TypeAlias = Literal["elements", "samples"]
@@ -155,7 +155,7 @@ def _explain(logits: Tensor, target: Tensor, teacher: Tensor, known_weight: int,
         # Of a chunk at a time, so that no second tensor of the size of the logits is kept.
         return torch.sigmoid(x.constants["teacher"].to(x.z.dtype))
 
-    crossed = unified(soft, None, positive, negative)
+    crossed = cross_entropy(soft, eps)
     return elementwise(
         logits,
         target,

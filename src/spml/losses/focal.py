@@ -9,6 +9,7 @@ from ._core.domains import check_non_negative
 from ._core.elementwise import Reduction, elementwise
 from ._core.point import Point
 from ._core.terms import (
+    LINEAR,
     KnownNegatives,
     Term,
     capped,
@@ -25,9 +26,6 @@ from ._core.terms import (
     shifted,
     weighted,
 )
-
-_LINEAR = 37.0
-"""Logit above which softplus(z) is z to the last digit, in float64, too."""
 
 
 def focal_loss(
@@ -165,7 +163,7 @@ def _focal_negative(gamma: float) -> Term:
 
     def term(x: Point) -> tuple[Tensor, Tensor]:
         factor = power(x.p, gamma)
-        value = softplus(x.z, threshold=_LINEAR).mul_(factor)
+        value = softplus(x.z, threshold=LINEAR).mul_(factor)
         return value, (value * x.not_p).mul_(gamma).addcmul_(factor, x.p)
 
     return term

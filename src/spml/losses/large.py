@@ -13,7 +13,15 @@ from ._core.elementwise import Reduction, check_target, elementwise
 from ._core.evaluate import upcast
 from ._core.point import Point
 from ._core.rows import by_label
-from ._core.terms import Term, at_least, negative_log_loss, no_loss, positive_log_loss, switched
+from ._core.terms import (
+    Term,
+    at_least,
+    cross_entropy,
+    negative_log_loss,
+    no_loss,
+    positive_log_loss,
+    switched,
+)
 
 
 def ll_loss(
@@ -67,7 +75,7 @@ def ll_loss(
         def large(x: Point) -> Tensor:
             return at_least(x.z, cut)
 
-        unknown = switched(large, no_loss if treatment == "reject" else positive_log_loss, unknown)
+        unknown = switched(large, no_loss, unknown) if treatment == "reject" else cross_entropy(large)
     return elementwise(logits, target, positive=positive_log_loss, unknown=unknown, reduction=reduction)
 
 
@@ -111,11 +119,10 @@ def _cut(logits: Tensor, target: Tensor, rate: float) -> Tensor | None:
         return None
     with torch.no_grad():
         of_unknown = by_label(target, positive=-math.inf, unknown=upcast(logits), negative=-math.inf)
-        place = logits.numel() - count
-        if logits.device.type == "cpu" and not torch.compiler.is_compiling():
+        values, place = of_unknown.flatten(), logits.numel() - count
+        if values.device.type == "cpu" and not torch.compiler.is_compiling():
             # In place, whereas kthvalue needs three more tensors of this size.
-            values = of_unknown.numpy().reshape(-1)
-            values.partition(place)
-            return of_unknown.view(-1)[place].clone()
+            values.numpy().partition(place)
+            return values[place].clone()
         # Faster than topk, of which only one value would be used.
-        return of_unknown.flatten().kthvalue(place + 1).values
+        return values.kthvalue(place + 1).values

@@ -12,6 +12,7 @@ from ._core.terms import (
     Number,
     Term,
     constant,
+    cross_entropy,
     entropy,
     gaussian,
     logistic,
@@ -88,12 +89,15 @@ def vlpl_loss(
     positive = product(positive_focus(gamma_pos), log_pos) if gamma_pos else log_pos
     negative = product(negative_focus(gamma_neg), log_neg) if gamma_neg else log_neg
     spread = product(positive_focus(gamma_unknown), entropy(eps)) if gamma_unknown else entropy(eps)
+    smoothed = unified(constant(smoothing), None, negative, positive)
+    if not (gamma_pos or gamma_neg):
+        smoothed = cross_entropy(constant(1 - smoothing), eps)
     return elementwise(
         logits,
         target,
         positive=positive,
         unknown=_by_pseudo_label(
-            scaled(beta_pos, unified(constant(smoothing), None, negative, positive)),
+            scaled(beta_pos, smoothed),
             scaled(-alpha, spread),
             scaled(beta_neg, negative),
         ),
@@ -174,7 +178,7 @@ def gpr_loss(
         target,
         positive=positive,
         unknown=_by_pseudo_label(
-            weighted(trust, unified(constant(rho), None, positive, negative)),
+            weighted(trust, cross_entropy(constant(rho), eps)),
             unified(logistic(w, b), v, positive_power_loss(q2), negative_power_loss(q3)),
             weighted(v, negative),
         ),

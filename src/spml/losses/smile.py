@@ -8,7 +8,7 @@ from torch import Tensor
 from ._core.domains import check_non_negative
 from ._core.elementwise import Reduction, check_soft, elementwise
 from ._core.evaluate import upcast
-from ._core.terms import lookup, negative_eps_loss, positive_eps_loss, scaled, unified
+from ._core.terms import cross_entropy, lookup, negative_eps_loss, positive_eps_loss, scaled
 
 
 def smile_loss(
@@ -52,13 +52,12 @@ def smile_loss(
     """
     check_non_negative(unknown_weight=unknown_weight, eps=eps)
     check_soft(logits, soft)
-    positive, negative = positive_eps_loss(eps), negative_eps_loss(eps)
     return elementwise(
         logits,
         target,
-        positive=positive,
-        unknown=scaled(unknown_weight, unified(lookup("soft"), None, positive, negative)),
-        negative=negative,
+        positive=positive_eps_loss(eps),
+        unknown=scaled(unknown_weight, cross_entropy(lookup("soft"), eps)),
+        negative=negative_eps_loss(eps),
         reduction=reduction,
         constants={"soft": soft},
     )

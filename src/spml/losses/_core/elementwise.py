@@ -36,7 +36,8 @@ def elementwise(
     does not grow with B. Second derivatives are not supported and raise a RuntimeError.
 
     Args:
-        logits: Logits of shape (B, C), any floating dtype; computed in at least float32.
+        logits: Logits of shape (B, C), any floating dtype; computed in at least float32. `LinearLogits` are
+            computed here, some classes at a time.
         target: Class index of the one known positive, int64 of shape (B,), all other labels being unknown; or
             labels in {-1, 0, +1}, integer of shape (B, C).
         positive, unknown, negative: Terms, see `terms.py`.
@@ -52,23 +53,29 @@ def elementwise(
     Raises:
         ValueError, TypeError: Wrong shape, dtype or range, or an unknown reduction.
     """
-    negatives = check_target(logits, target)
+    fused = isinstance(logits, LinearLogits)
+    # A class index out of range fails in `gather`, at no cost. Over chunks of classes it would not fail.
+    negatives = check_target(logits, target, in_range=fused or target.ndim == 2)
     if reduction not in ("mean", "sum", "none"):
         raise ValueError(f"reduction must be 'mean', 'sum' or 'none', got {reduction!r}")
     terms = (positive, unknown, negative if negatives else None)
     if isinstance(logits, LinearLogits):
         return linear_elementwise(logits, target, terms, constants, reduction, learned)
-    if any(isinstance(part, Tensor) and part.requires_grad for part in learned):
-        # `.data` and not `.detach()`: this is part of our computation, not a stop-gradient of the method.
-        loss: Tensor = _Attach.apply(logits, *evaluate(upcast(logits.data), target, terms, constants))
-        loss = loss if reduction == "none" else loss.sum()
-        return loss / max(logits.numel(), 1) if reduction == "mean" else loss
-    loss = _Elementwise.apply(logits, target, terms, constants, reduction)
+    try:
+        if any(isinstance(part, Tensor) and part.requires_grad for part in learned):
+            # `.data` and not `.detach()`: this is part of our computation, not a stop-gradient of the method.
+            loss: Tensor = _Attach.apply(logits, *evaluate(upcast(logits.data), target, terms, constants))
+            loss = loss if reduction == "none" else loss.sum()
+            return loss / max(logits.numel(), 1) if reduction == "mean" else loss
+        loss = _Elementwise.apply(logits, target, terms, constants, reduction)
+    except RuntimeError:
+        check_target(logits, target)
+        raise
     return loss
 
 
-def check_target(logits: Tensor, target: Tensor) -> bool:
-    """Check shapes and dtypes of logits and target, and the range of the target.
+def check_target(logits: Tensor, target: Tensor, *, in_range: bool = True) -> bool:
+    """Check shapes and dtypes of logits and target, and the range of the target if `in_range`.
 
     The range is checked on CPU only, because it would wait for another device, and not in compiled code.
 
@@ -99,6 +106,8 @@ def check_target(logits: Tensor, target: Tensor) -> bool:
     if target.ndim == 1:
         if target.dtype != torch.int64:
             raise TypeError(f"class indices must be int64, got {target.dtype}")
+        if not in_range:
+            return False
         low, high, bottom, top = *_range(target), 0, classes - 1
     elif target.dtype in (torch.bool, torch.uint8):
         raise TypeError(

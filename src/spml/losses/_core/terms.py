@@ -20,7 +20,7 @@ from typing import Literal, TypeAlias
 
 import torch
 from torch import Tensor
-from torch.nn.functional import logsigmoid
+from torch.nn.functional import logsigmoid, softplus
 
 from .point import Point
 
@@ -31,6 +31,9 @@ _MIN_EXP2 = 0.01
 """Smallest exponent for which exp2 is used: on CPU it is four times faster than exp and expm1. Its rounding
 error, divided by such an exponent, changes a loss in float32 by less than 1e-5."""
 
+
+LINEAR = 37.0
+"""Logit above which softplus(z) is z to the last digit, in float64, too."""
 
 Term: TypeAlias = Callable[[Point], tuple[Tensor, Tensor]]
 Weight: TypeAlias = Callable[[Point], Tensor]
@@ -43,12 +46,13 @@ KnownNegatives: TypeAlias = Literal["plain", "own"]
 
 def positive_log_loss(x: Point) -> tuple[Tensor, Tensor]:
     """l+ = -log p. Slope p - 1."""
-    return -x.log_p, -x.not_p
+    opposite = -x.z
+    return softplus(opposite, threshold=LINEAR), opposite.sigmoid_().neg_()
 
 
 def negative_log_loss(x: Point) -> tuple[Tensor, Tensor]:
     """l- = -log(1 - p). Slope p."""
-    return x.z.clamp(min=0).sub_(x.log_larger), x.p
+    return softplus(x.z, threshold=LINEAR), x.p
 
 
 def no_loss(x: Point) -> tuple[Tensor, Tensor]:
@@ -77,6 +81,20 @@ def negative_eps_loss(eps: float) -> Term:
     def term(x: Point) -> tuple[Tensor, Tensor]:
         shifted = x.not_p + eps
         return -shifted.log(), x.p * x.not_p / shifted
+
+    return term
+
+
+def cross_entropy(share: Weight, eps: float = 0.0) -> Term:
+    """share l+ + (1 - share) l-, with a share that is constant in the derivative. Slope p - share."""
+    if eps:
+        return unified(share, None, positive_eps_loss(eps), negative_eps_loss(eps))
+
+    def term(x: Point) -> tuple[Tensor, Tensor]:
+        of_positive = share(x)
+        # max(z, 0) - share z, which is exact for the shares 0 and 1, - log of the larger of p and 1 - p.
+        value = x.z.clamp(min=0).addcmul_(x.z, of_positive, value=-1).sub_(x.log_larger)
+        return value, x.p - of_positive
 
     return term
 
