@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import InputError
-from ..metrics.arrays import as_scores
+from ..metrics.top_scores import TopScores
+from .thresholds import pooled
 
 
 @dataclass(frozen=True)
@@ -69,21 +70,21 @@ _POINTS = 64
 _FEWEST = 0.05
 
 
-def threshold_curve(scores: npt.ArrayLike) -> list[tuple[float, float]]:
+def threshold_curve(scores: npt.ArrayLike | TopScores) -> list[tuple[float, float]]:
     """Thresholds at which given numbers of labels per sample are predicted, for `threshold_at`.
 
     Args:
         scores: Scores of shape (N, C), finite and comparable between classes.
 
     Returns:
-        Up to 128 pairs (labels per sample, threshold), from few labels to all C; the threshold falls.
+        Up to 128 pairs (labels per sample, threshold), from few labels to all C; the threshold falls. Of
+        `TopScores` it ends at the number of highest scores that were kept of a sample, and a sample has at
+        most as many labels.
     """
-    values = as_scores(scores)
-    samples, classes = values.shape
-    descending = -np.sort(-values, axis=None)
-    ends = max(1, _FEWEST * samples), samples * classes
+    ascending, samples, _ = pooled(scores)
+    ends = max(1, _FEWEST * samples), len(ascending)
     counts = np.unique(np.rint(np.concatenate([np.geomspace(*ends, _POINTS), np.linspace(*ends, _POINTS)])))
-    return [(n / samples, float(descending[int(n) - 1])) for n in counts.tolist()]
+    return [(n / samples, float(ascending[-int(n)])) for n in counts.tolist()]
 
 
 def threshold_at(curve: list[tuple[float, float]], mean_labels: float) -> float:

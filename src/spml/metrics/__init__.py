@@ -11,6 +11,7 @@ from .average_precision import (
     naive_map,
     precision_of_ranks,
 )
+from .blocks import ScoreBlocks
 from .bootstrap import MIN_DRAWS, bootstrap_map, paired_resamples, resamples
 from .comparison import (
     FEWEST_SHOWN,
@@ -21,6 +22,7 @@ from .comparison import (
     sample_warnings,
     shown_score,
 )
+from .counted_ranks import ranks_of
 from .observed import SPScore, sp_of_ranks, sp_score, sp_scores
 from .paired import PairedScore, compare_paired, drawn_metrics
 from .ranks import Ranks, observed_ranks
@@ -38,6 +40,7 @@ __all__ = [
     "PrecisionRecallF1",
     "Ranks",
     "SPScore",
+    "ScoreBlocks",
     "TopK",
     "average_precision",
     "bootstrap_map",
@@ -54,6 +57,7 @@ __all__ = [
     "paired_resamples",
     "precision_of_ranks",
     "precision_recall_f1",
+    "ranks_of",
     "register_metric",
     "resamples",
     "sample_warnings",
