@@ -288,6 +288,7 @@ def test_blocks_hold_few_scores_and_are_checked_in_all_classes(monkeypatch):
     np.testing.assert_allclose(blocks.gather(np.array([1, 3])), expected[:, [1, 3]], rtol=1e-5)
     with torch.no_grad():
         trainer.judged_model.head.bias[2] = torch.nan
+    trainer.state.step = 1
     with pytest.raises(SpmlError, match="scores became NaN or infinite"):
         blocks.gather(np.array([1]))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -39,6 +40,11 @@ class Decision:
         if self.threshold is None and not self.top_k:
             raise InputError("a decision needs a threshold, or a number of labels per sample (top_k)")
 
+    @cached_property
+    def _cut(self) -> npt.NDArray[np.float64]:
+        """Threshold as an array: a million of them are not converted again for each block of samples."""
+        return np.asarray(self.threshold, np.float64)
+
     def __call__(self, scores: npt.NDArray[np.float32]) -> npt.NDArray[np.bool_]:
         """Predict labels.
 
@@ -54,7 +60,7 @@ class Decision:
         chosen: npt.NDArray[np.bool_] = np.broadcast_to(allowed, scores.shape).copy()
         if self.threshold is not None:
             # In the type of the scores, so that a float32 score of 0.7 reaches 0.7.
-            chosen &= scores >= np.asarray(self.threshold, scores.dtype)
+            chosen &= scores >= self._cut.astype(scores.dtype)
         if self.top_k and self.top_k < scores.shape[1]:
             order = np.argsort(-ranked, axis=1, kind="stable")[:, : self.top_k]
             highest = np.zeros(scores.shape, np.bool_)

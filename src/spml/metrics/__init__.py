@@ -23,10 +23,12 @@ from .comparison import (
     shown_score,
 )
 from .counted_ranks import ranks_of
+from .labelled_blocks import LabelledBlocks, count_blocks
 from .observed import SPScore, sp_of_ranks, sp_score, sp_scores
 from .paired import PairedScore, compare_paired, drawn_metrics
+from .propensity import PropensityScored, propensities, propensity_scored_top_k
 from .ranks import Ranks, observed_ranks
-from .registry import LabelledScores, Metric, metrics, register_metric
+from .registry import Labelled, LabelledScores, Metric, metrics, register_metric
 from .thresholded import PrecisionRecallF1, TopK, cost_sensitive_hamming, precision_recall_f1, top_k
 
 __all__ = [
@@ -34,10 +36,13 @@ __all__ = [
     "MIN_DRAWS",
     "Candidate",
     "Comparison",
+    "Labelled",
+    "LabelledBlocks",
     "LabelledScores",
     "Metric",
     "PairedScore",
     "PrecisionRecallF1",
+    "PropensityScored",
     "Ranks",
     "SPScore",
     "ScoreBlocks",
@@ -48,6 +53,7 @@ __all__ = [
     "compare_paired",
     "compare_ranks",
     "cost_sensitive_hamming",
+    "count_blocks",
     "drawn_metrics",
     "mean_average_precision",
     "mean_over_classes",
@@ -57,6 +63,8 @@ __all__ = [
     "paired_resamples",
     "precision_of_ranks",
     "precision_recall_f1",
+    "propensities",
+    "propensity_scored_top_k",
     "ranks_of",
     "register_metric",
     "resamples",
