@@ -27,6 +27,7 @@ from ..errors import InputError, SpmlError
 from ..methods.base import Facts, Objective
 from ..metrics import ScoreBlocks
 from .folder import features_of_neighbours
+from .method_memory import check_method_memory
 from .resolve import Resolved
 from .solve import Fitted, solve
 
@@ -41,7 +42,9 @@ def start_objective(run: Resolved, data: Dataset) -> Objective | None:
     if objective is None:
         return None
     torch.manual_seed(config.seed)  # an objective may start from random numbers
-    objective.on_fit_start(Facts(train.observed, train.ids, data.classes, config.mean_labels))
+    facts = Facts(train.observed, train.ids, data.classes, config.mean_labels)
+    check_method_memory(objective, config.method, facts)
+    objective.on_fit_start(facts)
     if config.optim.name == LBFGS:
         check_solvable(objective, config.method, train, config.epochs)
     return objective

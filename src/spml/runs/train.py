@@ -30,6 +30,7 @@ from .contents import read_summary
 from .final_scores import final_scores
 from .fine_tune import fine_tune
 from .held_out import gather_held_out
+from .method_memory import check_recording
 from .recording import Recorder, choose_samples
 from .resolve import Opener, Resolved, open_for_backbone, resolve, run_folder
 from .scaling import settle_scaling, some_rows
@@ -145,6 +146,7 @@ def _train(
         claim()
         return fine_tune(config, folder, data.classes, resume=resume, train=train, console=console)
     recorded = choose_samples(config.record_samples, data) if config.record == "scores" else {}
+    check_recording(data, recorded)
     for note in run.notes:
         console.line(f"note: {note}.")
     objective = start_objective(run, data)
