@@ -94,8 +94,11 @@ def _held_out(build: Build, scores: Logits | ScoreBlocks) -> HeldOutScores:
     most = MOST_SAMPLES if highest else MOST_SCORES // scores.classes
     drawn = np.sort(permutation(len(val), "kept scores", build.run.config.seed)[:most])
     samples = val.take(drawn)
-    kept: Any = build.scores(samples)
+    kept: Any
     if highest:
-        blocks = kept.blocks() if isinstance(kept, ScoreBlocks) else [(np.arange(len(kept)), kept)]
+        part = build.scores(samples)
+        blocks = part.blocks() if isinstance(part, ScoreBlocks) else [(np.arange(len(part)), part)]
         kept = top_scores(blocks, _HIGHEST, samples.observed.entries(1))
+    else:
+        kept = build.logits(samples)
     return HeldOutScores(kept, first + drawn)
