@@ -29,7 +29,9 @@ ALLOWED = {
     "data": {"config", "data", "errors", "files", "labels", "locks", "parsing", "plugins"},
     "methods": {"errors", "labels", "losses", "methods", "metrics", "plugins"},
     "models": {"config", "data", "errors", "files", "methods", "models"},
-    "engine": {"config", "data", "engine", "errors", "files", "labels", "losses", "methods", "parsing"},
+    "engine": {
+        "config", "data", "engine", "errors", "files", "labels", "losses", "methods", "metrics", "parsing",
+    },
     "decisions": {"data", "decisions", "errors", "files", "labels", "metrics"},
     "audit": {"audit", "config", "data", "decisions", "errors", "files", "labels", "metrics", "version"},
     "export": {"data", "decisions", "errors", "export", "files", "models", "plugins", "version"},

@@ -10,8 +10,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spml.decisions import threshold_curve
 from spml.decisions.thresholds import global_threshold
 from spml.errors import InputError
+from spml.metrics.top_scores import top_scores
 
 
 @settings(max_examples=200, deadline=None)
@@ -76,3 +78,37 @@ def test_an_impossible_number_of_labels_is_named(k):
 def test_scores_that_cannot_be_cut_are_named(scores, message):
     with pytest.raises(ValueError, match=message):
         global_threshold(scores, 1.0)
+
+
+def highest_of(scores, k, positives):
+    return top_scores([(np.arange(len(scores)), scores)], k, positives)
+
+
+def test_the_highest_scores_alone_give_the_same_threshold():
+    scores = np.random.default_rng(0).normal(size=(50, 40)).astype(np.float32)
+    # Known positives with the lowest scores, which are kept too, but not among the highest.
+    kept = highest_of(scores, 12, (np.arange(50), scores.argmin(axis=1)))
+    assert len(kept.scores) == 50 * 13
+    for k in (0.05, 0.5, 1.0, 2.0):
+        assert global_threshold(kept, k) == global_threshold(scores, k)
+    with pytest.raises(InputError, match="must be at most 12, the highest scores that were kept"):
+        global_threshold(kept, 12.5)
+    with pytest.raises(InputError, match="at most 40, the number of classes"):
+        global_threshold(kept, 41)
+
+
+def test_of_all_scores_of_each_sample_nothing_changes():
+    scores = np.random.default_rng(1).normal(size=(9, 4)).astype(np.float32)
+    kept = highest_of(scores, 4, (np.arange(2), np.array([1, 3])))
+    for k in (0.1, 1.7, 4.0):
+        assert global_threshold(kept, k) == global_threshold(scores, k)
+    assert threshold_curve(kept) == threshold_curve(scores)
+
+
+def test_a_curve_of_the_highest_scores_ends_with_them():
+    scores = np.random.default_rng(2).normal(size=(200, 30)).astype(np.float32)
+    curve = threshold_curve(highest_of(scores, 5, (np.arange(200), scores.argmin(axis=1))))
+    ordered = np.sort(np.sort(scores, axis=1)[:, -5:], axis=None)
+    assert curve[-1] == (5.0, float(ordered[0]))
+    assert curve[0] == (0.05, float(np.sort(scores, axis=None)[-10]))
+    assert [threshold for _, threshold in curve] == sorted((t for _, t in curve), reverse=True)

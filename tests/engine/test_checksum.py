@@ -11,17 +11,24 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 
+from spml.engine import checksum
 from spml.engine.checksum import BLANK, has_checksum, write_checked
 from spml.errors import SpmlError
 
+TENSORS = {"a": torch.arange(6.0)}
+
+
+def metadata(about=BLANK):
+    return {"about": json.dumps({"checksum": about, "names": ["b", "c"]})}
+
 
 def content(about=BLANK):
-    return save({"a": torch.arange(6.0)}, {"about": json.dumps({"checksum": about, "names": ["b", "c"]})})
+    return save(TENSORS, metadata(about))
 
 
 def test_the_checksum_is_that_of_the_file_with_a_blank_in_its_place(tmp_path):
     path = tmp_path / "x.safetensors"
-    write_checked(path, content())
+    write_checked(path, TENSORS, metadata())
     with safe_open(path, framework="pt") as stored:
         checksum = json.loads(stored.metadata()["about"])["checksum"]
         assert stored.get_tensor("a").tolist() == [0, 1, 2, 3, 4, 5]
@@ -29,6 +36,27 @@ def test_the_checksum_is_that_of_the_file_with_a_blank_in_its_place(tmp_path):
     assert path.read_bytes().replace(checksum.encode(), BLANK.encode()) == content()
     assert has_checksum(path)
     assert [file.name for file in tmp_path.iterdir()] == ["x.safetensors"]
+
+
+def test_files_are_those_of_safetensors_for_all_types_and_pieces(tmp_path, monkeypatch):
+    monkeypatch.setattr(checksum, "_PIECE", 5)
+    path = tmp_path / "x.safetensors"
+    tensors = {f"{dtype}": torch.arange(7).to(dtype) for dtype in checksum._TYPES}
+    tensors |= {
+        "scalar": torch.tensor(2.5),
+        "empty": torch.zeros(0, 3),
+        "ü": torch.ones(2, 3, dtype=torch.int8),
+    }
+    write_checked(path, tensors, metadata())
+    data = path.read_bytes()
+    start = data.index(b"crc32:")
+    assert data[:start] + BLANK.encode() + data[start + len(BLANK) :] == save(tensors, metadata())
+    assert has_checksum(path)
+    tied = {"one": tensors["ü"], "other": tensors["ü"]}
+    write_checked(path, tied, metadata())
+    with safe_open(path, framework="pt") as stored:
+        for name in tied:
+            assert torch.equal(stored.get_tensor(name), torch.ones(2, 3, dtype=torch.int8))
 
 
 def test_a_file_without_a_checksum_is_told_from_a_damaged_one(tmp_path):
@@ -42,7 +70,7 @@ def test_a_file_without_a_checksum_is_told_from_a_damaged_one(tmp_path):
 
 def test_each_bit_counts(tmp_path):
     path = tmp_path / "x.safetensors"
-    write_checked(path, content())
+    write_checked(path, TENSORS, metadata())
     data = path.read_bytes()
     for bit in range(8 * len(data)):
         damaged = bytearray(data)
@@ -58,7 +86,7 @@ def test_each_bit_counts(tmp_path):
 
 def test_cut_files_are_noticed(tmp_path):
     path = tmp_path / "x.safetensors"
-    write_checked(path, content())
+    write_checked(path, TENSORS, metadata())
     data, moments = path.read_bytes(), random.Random(0)
     for size in [len(data) - 1, *(moments.randrange(len(data)) for _ in range(20))]:
         path.write_bytes(data[:size])
@@ -68,7 +96,7 @@ def test_cut_files_are_noticed(tmp_path):
 
 def test_a_full_disk_leaves_what_was_there(tmp_path, monkeypatch):
     path = tmp_path / "x.safetensors"
-    write_checked(path, content())
+    write_checked(path, TENSORS, metadata())
     before = path.read_bytes()
 
     def full(fd):
@@ -76,6 +104,6 @@ def test_a_full_disk_leaves_what_was_there(tmp_path, monkeypatch):
 
     monkeypatch.setattr("spml.files.os.fsync", full)
     with pytest.raises(SpmlError, match=r"No space left on device.*untouched"):
-        write_checked(path, content())
+        write_checked(path, TENSORS, metadata())
     assert path.read_bytes() == before
     assert [file.name for file in tmp_path.iterdir()] == ["x.safetensors"]

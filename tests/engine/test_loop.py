@@ -17,12 +17,13 @@ from spml.config import from_dict
 from spml.data import Dataset, Samples
 from spml.data.matrix import FeatureMatrix
 from spml.decisions.selection import Judge
-from spml.engine import Interrupted, Trainer, predict_logits
+from spml.engine import Interrupted, Trainer, predict, predict_logits
 from spml.errors import InputError, SpmlError
 from spml.labels import ObservedLabels
 from spml.losses import an_loss
 from spml.methods.base import Card, Facts, Needs, Objective, Outputs
 from spml.methods.registry import create
+from spml.metrics import ScoreBlocks, top_scores
 
 
 class Net(nn.Module):
@@ -241,6 +242,55 @@ def test_changed_data_is_not_resumed(tmp_path):
     make_trainer(tmp_path, identity="a").fit()
     with pytest.raises(InputError, match="data changed"):
         make_trainer(tmp_path, identity="b").fit(resume=True)
+
+
+class Judged:
+    """A judge that keeps what it is given."""
+
+    metric = "val/SP"
+
+    def __init__(self, judge):
+        self.judge, self.given = judge, []
+
+    def __call__(self, scores):
+        self.given.append(scores)
+        return self.judge(scores)
+
+
+def test_scores_that_do_not_fit_are_judged_in_blocks_as_the_whole_is(monkeypatch):
+    whole = make_trainer()
+    state = whole.fit()
+    samples, classes = len(whole.val), len(whole.classes)
+    monkeypatch.setattr(top_scores, "MOST_SCORES", samples * classes - 1)
+    in_blocks = make_trainer()
+    in_blocks.judge = Judged(in_blocks.judge)
+    found = in_blocks.fit()
+    assert [type(scores) for scores in in_blocks.judge.given] == [ScoreBlocks] * len(state.history)
+    assert [scores.shape for scores in in_blocks.judge.given] == [(samples, classes)] * len(state.history)
+    for one, other in zip(found.history, state.history, strict=True):
+        assert {k: v for k, v in one.items() if k != "seconds"} == {
+            k: v for k, v in other.items() if k != "seconds"
+        }
+    assert equal_states(found.best, state.best)
+
+
+def test_blocks_hold_few_scores_and_are_checked_in_all_classes(monkeypatch):
+    monkeypatch.setattr(top_scores, "MOST_SCORES", 0)
+    monkeypatch.setattr(predict, "_BATCH_SCORES", 35)
+    trainer = make_trainer()
+    expected = trainer._predict(trainer.val)
+    blocks = trainer._predict_val()
+    sizes = [len(rows) for rows, _ in blocks.blocks()]
+    classes = len(trainer.classes)
+    assert sizes[0] == 35 // classes
+    assert sum(sizes) == len(trainer.val)
+    np.testing.assert_allclose(np.concatenate([block for _, block in blocks.blocks()]), expected, rtol=1e-5)
+    np.testing.assert_allclose(blocks.gather(np.array([1, 3])), expected[:, [1, 3]], rtol=1e-5)
+    with torch.no_grad():
+        trainer.judged_model.head.bias[2] = torch.nan
+    trainer.state.step = 1
+    with pytest.raises(SpmlError, match="scores became NaN or infinite"):
+        blocks.gather(np.array([1]))
 
 
 class Explodes(Objective):

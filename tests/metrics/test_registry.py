@@ -79,7 +79,8 @@ def test_built_in_metrics_are_those_of_the_functions():
     truth = np.where(rng.random((30, 4)) < 0.3, 1, -1).astype(np.int8)
     truth[:, 2] = -1
     data = LabelledScores(scores, truth, ("a", "b", "c", "d"), 0.5, "zero")
-    report = {name: metric.measure(data) for name, metric in metrics().items()}
+    reported = {name: metric for name, metric in metrics().items() if metric.fewest_classes <= 4}
+    report = {name: metric.measure(data) for name, metric in reported.items()}
     expected = average_precision(scores, truth)
     assert report == {
         "mAP": mean_average_precision(scores, truth, "zero"),

@@ -124,8 +124,11 @@ def test_recording_changes_nothing_else(features, run, tmp_path):
 
 
 def test_scores_of_the_validation_split_are_computed_once(features, tmp_path, monkeypatch):
-    real, predicted = Trainer._predict, []
+    real, real_val, predicted = Trainer._predict, Trainer._predict_val, []
     monkeypatch.setattr(Trainer, "_predict", lambda self, s: predicted.append(len(s)) or real(self, s))
+    monkeypatch.setattr(
+        Trainer, "_predict_val", lambda self: predicted.append(len(self.val)) or real_val(self)
+    )
     train(features, tmp_path / "val")
     assert predicted == [VAL] * (1 + EPOCHS)
     predicted.clear()

@@ -37,7 +37,7 @@ def test_examples_show_scores_as_predict_does_and_what_was_missed(monkeypatch, t
     logits = LOGITS if kind == models.LOGITS else LOGITS - np.log(np.exp(LOGITS).sum(1, keepdims=True))
     finished = SimpleNamespace(
         run=SimpleNamespace(data=data),
-        scores={"val": logits},
+        scores=SimpleNamespace(examples=logits),
         classifier=SimpleNamespace(top=SimpleNamespace(scores=kind)),
     )
     drawn = {}

@@ -21,12 +21,13 @@ from .. import models
 from ..config import Config
 from ..data import Dataset
 from ..data.draws import permutation
-from ..decisions import Judge
+from ..decisions import Judge, true_map
 from ..engine import Interrupted, Trainer, make_fabric
 from ..engine.process_memory import give_back_freed_memory, peak_memory, reset_peak_memory
 from ..errors import InputError, SpmlError, unexpected
 from ..files import sha256_file
-from ..metrics import bootstrap_map, mean_average_precision
+from ..metrics import ScoreBlocks, bootstrap_map, mean_average_precision
+from ..metrics.top_scores import MOST_SCORES, fits
 from ..runs.build import Build, frozen_features, make_backbone, start_objective
 from ..runs.init_from import Start, fingerprint
 from ..runs.resolve import Resolved, check_mean_labels, open_for_backbone, resolve
@@ -207,6 +208,14 @@ class Runner:
                 f"{config.data.path}: selection by {', '.join(by_truth)} needs fully labelled validation "
                 "samples. If every true label is listed, set `unlisted: negative`; else `modes: [observed]`."
             )
+        for name in ("val", "test"):
+            if not fits(len(data.splits[name]), len(data.classes)):
+                raise InputError(
+                    f"{config.data.path}: a comparison keeps all scores of the {name} samples in memory, and "
+                    f"{len(data.splits[name])} samples x {len(data.classes)} classes are too many (the limit "
+                    f"is {MOST_SCORES}). Take fewer samples, or compare runs of `spml train` with `spml "
+                    "evaluate`."
+                )
         facts = {
             "name": data.name,
             "kind": data.kind,
@@ -273,7 +282,7 @@ class _TestEverySolution:
     def __init__(self, watch: _Watch, predict: Callable[[], Scores]) -> None:
         self._watch, self._predict = watch, predict
 
-    def __call__(self, scores: Scores) -> dict[str, float]:
+    def __call__(self, scores: Scores | ScoreBlocks) -> dict[str, float]:
         metrics = self._watch(scores)
         self._watch.test(self._predict)
         return metrics
@@ -296,7 +305,7 @@ class _Watch:
         mean_labels = None if stated is None or factor is None else stated * factor
         self._empty = series.data.empty or data.empty
         self._judge = Judge(val, truth, "observed", mean_labels, self._empty)
-        self._val = None if truth is None else truth.to_ternary()
+        self._val = truth
         self._test = data.truth["test"].to_ternary()
         order = permutation(len(val), "audit", series.seed)
         self._audits = {mode: np.sort(order[: audit_size(mode)]) for mode in spec.audits}
@@ -305,14 +314,16 @@ class _Watch:
         self._improved: list[str] = []
         self._best_scores: dict[str, Scores] = {}
 
-    def __call__(self, scores: Scores) -> dict[str, float]:
+    def __call__(self, scores: Scores | ScoreBlocks) -> dict[str, float]:
         """Compute the validation metrics of an epoch."""
+        assert isinstance(scores, np.ndarray)  # checked when the data was opened
         metrics = self._judge(scores)
         for mode, rows in self._audits.items():
             assert self._val is not None  # checked when the data was opened
-            audited = self._val[rows]
+            audited = self._val.take(rows)
             # A sample without any label still says that its labels are absent, but ranks nothing alone.
-            metrics[mode] = mean_average_precision(scores[rows], audited) if (audited > 0).any() else 0.0
+            labelled = audited.positives_per_class().any()
+            metrics[mode] = true_map(scores[rows], audited) if labelled else 0.0
         for name, value in metrics.items():
             self.history.setdefault(name, []).append(value)
         self._improved = [

@@ -5,14 +5,19 @@ from __future__ import annotations
 import shutil
 import sys
 from collections.abc import Sequence
+from itertools import islice
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from ..data.phrases import first_few
 from ..metrics import FEWEST_SHOWN, metrics, shown_score
 from ..runs.evaluate import of_one
+
+_LISTED = 500
+"""Largest number of classes that are printed one by one."""
 
 _COLUMNS = {
     "mAP": "mAP",
@@ -59,12 +64,17 @@ def _print_metrics(result: dict[str, Any]) -> None:
     if "calibration" in result:
         print(f"calibration error {100 * result['calibration']['error']:.1f} % of the positives")
     for metric in metrics().values():
-        if metric.name not in ("mAP", "threshold") and isinstance(result[metric.name], int | float):
-            print(f"{metric.title} {result[metric.name]:.4f}")
+        value = result.get(metric.name)
+        if metric.name not in ("mAP", "threshold") and isinstance(value, int | float):
+            print(f"{metric.title} {value:.4f}")
+    for k, row in result.get("propensity_scored_top_k", {}).items():
+        print(f"PSP@{k} {100 * row['precision']:.2f}  PSR@{k} {100 * row['recall']:.2f}")
     never = set(result["never_predicted"])
-    for label, ap in result["AP"].items():
+    for label, ap in islice(result["AP"].items(), _LISTED):
         remark = "  (never predicted: had no training positive)" if label in never else ""
         print(f"  AP {100 * ap:6.2f}  {label}{remark}")
+    if len(result["AP"]) > _LISTED:
+        print(f"  and {len(result['AP']) - _LISTED} more classes, which the written file holds")
 
 
 def _print_table(result: dict[str, Any]) -> None:
@@ -95,7 +105,8 @@ def _print_table(result: dict[str, Any]) -> None:
             print(f"{name}: calibration error {100 * error:.1f} % of the positives")
     for name, run in runs:
         if run["never_predicted"]:
-            print(f"{name}: never predicted (no training positive): {', '.join(run['never_predicted'])}")
+            never = first_few(run["never_predicted"], _LISTED)
+            print(f"{name}: never predicted (no training positive): {never}")
 
 
 def _with_margin(score: dict[str, Any], value: str, margin: str) -> str:

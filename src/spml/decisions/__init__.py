@@ -19,7 +19,7 @@ from .policy import (
     read_target,
 )
 from .priors import Interval, Priors, Source, mean_labels_interval, priors_from_audit, priors_from_shares
-from .selection import Judge, default_mean_labels
+from .selection import Judge, default_mean_labels, true_map
 from .thresholds import global_threshold
 
 __all__ = [
@@ -60,4 +60,5 @@ __all__ = [
     "shown_probabilities",
     "threshold_at",
     "threshold_curve",
+    "true_map",
 ]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
 from ..errors import InputError
-from ..metrics.arrays import as_scores
+from ..metrics.top_scores import TopScores
+from .thresholds import pooled
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,11 @@ class Decision:
         if self.threshold is None and not self.top_k:
             raise InputError("a decision needs a threshold, or a number of labels per sample (top_k)")
 
+    @cached_property
+    def _cut(self) -> npt.NDArray[np.float64]:
+        """Threshold as an array: a million of them are not converted again for each block of samples."""
+        return np.asarray(self.threshold, np.float64)
+
     def __call__(self, scores: npt.NDArray[np.float32]) -> npt.NDArray[np.bool_]:
         """Predict labels.
 
@@ -53,7 +60,7 @@ class Decision:
         chosen: npt.NDArray[np.bool_] = np.broadcast_to(allowed, scores.shape).copy()
         if self.threshold is not None:
             # In the type of the scores, so that a float32 score of 0.7 reaches 0.7.
-            chosen &= scores >= np.asarray(self.threshold, scores.dtype)
+            chosen &= scores >= self._cut.astype(scores.dtype)
         if self.top_k and self.top_k < scores.shape[1]:
             order = np.argsort(-ranked, axis=1, kind="stable")[:, : self.top_k]
             highest = np.zeros(scores.shape, np.bool_)
@@ -69,21 +76,21 @@ _POINTS = 64
 _FEWEST = 0.05
 
 
-def threshold_curve(scores: npt.ArrayLike) -> list[tuple[float, float]]:
+def threshold_curve(scores: npt.ArrayLike | TopScores) -> list[tuple[float, float]]:
     """Thresholds at which given numbers of labels per sample are predicted, for `threshold_at`.
 
     Args:
         scores: Scores of shape (N, C), finite and comparable between classes.
 
     Returns:
-        Up to 128 pairs (labels per sample, threshold), from few labels to all C; the threshold falls.
+        Up to 128 pairs (labels per sample, threshold), from few labels to all C; the threshold falls. Of
+        `TopScores` it ends at the number of highest scores that were kept of a sample, and a sample has at
+        most as many labels.
     """
-    values = as_scores(scores)
-    samples, classes = values.shape
-    descending = -np.sort(-values, axis=None)
-    ends = max(1, _FEWEST * samples), samples * classes
+    ascending, samples, _ = pooled(scores)
+    ends = max(1, _FEWEST * samples), len(ascending)
     counts = np.unique(np.rint(np.concatenate([np.geomspace(*ends, _POINTS), np.linspace(*ends, _POINTS)])))
-    return [(n / samples, float(descending[int(n) - 1])) for n in counts.tolist()]
+    return [(n / samples, float(ascending[-int(n)])) for n in counts.tolist()]
 
 
 def threshold_at(curve: list[tuple[float, float]], mean_labels: float) -> float:

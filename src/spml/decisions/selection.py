@@ -12,13 +12,16 @@ from ..errors import InputError
 from ..labels import ObservedLabels
 from ..metrics import (
     Ranks,
-    mean_average_precision,
+    ScoreBlocks,
     mean_over_classes,
-    observed_ranks,
     precision_of_ranks,
+    ranks_of,
     sample_warnings,
     sp_of_ranks,
 )
+from ..metrics.arrays import Empty, as_scores
+
+Logits = npt.NDArray[np.float32]
 
 
 def default_mean_labels(classes: int) -> float:
@@ -55,7 +58,7 @@ class Judge:
         truth: ObservedLabels | None,
         select: Literal["auto", "observed", "oracle"],
         mean_labels: float | None,
-        empty: Literal["exclude", "zero"] = "exclude",
+        empty: Empty = "exclude",
     ) -> None:
         if not samples.observed.positives_per_class().any():
             raise InputError(
@@ -70,10 +73,9 @@ class Judge:
             )
         oracle = select == "oracle" or (select == "auto" and samples.observed.full)
         self.metric = "val/mAP" if oracle else "val/SP"
-        self._observed: npt.NDArray[Any] | None = samples.observed.index
-        if self._observed is None:
-            self._observed = samples.observed.to_ternary()
-        self._truth = None if truth is None else truth.to_ternary()
+        self._positives = samples.observed.entries(1)
+        self._truth = truth
+        self._sets = [self._positives] if truth is None else [self._positives, truth.entries(1)]
         self._mean_labels, self._empty = mean_labels, empty
         self._classes = samples.observed.num_classes
         self.known = int((samples.observed.positives_per_sample() > 0).sum())
@@ -97,23 +99,38 @@ class Judge:
             "warnings": list(self._warnings),
         }
 
-    def ranks(self, scores: npt.NDArray[np.float32]) -> Ranks:
+    def ranks(self, scores: Logits | ScoreBlocks) -> Ranks:
         """Ranks of the known positives by logits (N, C), from which the SP-score is computed."""
-        assert self._observed is not None
-        return observed_ranks(scores, self._observed)
+        (ranks,) = ranks_of(_checked(scores), self._positives)
+        return ranks
 
-    def true_map(self, scores: npt.NDArray[np.float32], rows: npt.NDArray[np.int64]) -> float:
+    def true_map(self, scores: Logits, rows: npt.NDArray[np.int64]) -> float:
         """mAP of logits (R, C) of some validation samples on full labels, where these select models."""
         assert self.metric == "val/mAP"
         assert self._truth is not None
-        return mean_average_precision(scores, self._truth[rows], self._empty)
+        return true_map(scores, self._truth.take(rows), self._empty)
 
-    def __call__(self, scores: npt.NDArray[np.float32]) -> dict[str, float]:
+    def __call__(self, scores: Logits | ScoreBlocks) -> dict[str, float]:
         """All validation metrics of logits (N, C) by name. Full labels are used for `val/mAP` only."""
-        ranks = self.ranks(scores)
+        ranks, *true_ranks = ranks_of(_checked(scores), *self._sets)
         sp = sp_of_ranks(ranks, len(scores), self.mean_labels)
         metrics = {"val/SP": sp.score, "val/P": sp.p, "val/A": sp.a}
         metrics["val/naive_mAP"] = mean_over_classes(precision_of_ranks(ranks))
-        if self._truth is not None:
-            metrics["val/mAP"] = mean_average_precision(scores, self._truth, self._empty)
+        for found in true_ranks:
+            metrics["val/mAP"] = mean_over_classes(precision_of_ranks(found), self._empty)
         return metrics
+
+
+def true_map(scores: Logits | ScoreBlocks, truth: ObservedLabels, empty: Empty = "exclude") -> float:
+    """mAP of scores (N, C) on full labels, as `mean_average_precision`, without a dense matrix of labels.
+
+    Raises:
+        ValueError: A score is NaN, or no class has a positive and `empty` is `exclude`.
+    """
+    (ranks,) = ranks_of(_checked(scores), truth.entries(1))
+    return mean_over_classes(precision_of_ranks(ranks), empty)
+
+
+def _checked(scores: Logits | ScoreBlocks) -> Any:
+    """Scores without NaN; blocks are checked where they are computed."""
+    return scores if isinstance(scores, ScoreBlocks) else as_scores(scores)

@@ -8,9 +8,10 @@ import torch
 
 from ..errors import InputError
 from ..metrics.arrays import Scores, as_scores
+from ..metrics.top_scores import TopScores
 
 
-def global_threshold(scores: npt.ArrayLike | torch.Tensor, labels_per_sample: float) -> float:
+def global_threshold(scores: npt.ArrayLike | torch.Tensor | TopScores, labels_per_sample: float) -> float:
     """Threshold t at which `score >= t` predicts K labels per sample on average.
 
     With tied scores, the nearest possible number; of two thresholds that are equally near, the one with more
@@ -19,25 +20,29 @@ def global_threshold(scores: npt.ArrayLike | torch.Tensor, labels_per_sample: fl
     is finite and lies at least 1 outside the scores.
 
     Args:
-        scores: Scores of shape (N, C), finite and comparable between classes.
+        scores: Scores of shape (N, C), finite and comparable between classes. Of `TopScores`, a sample has
+            only as many labels as highest scores of it were kept.
         labels_per_sample: Mean labels per sample K, in (0, C].
 
     Raises:
-        InputError: K lies outside (0, C].
+        InputError: K lies outside (0, C], or more labels per sample than scores were kept.
         ValueError: There are no scores, or one is NaN (the message gives row and column) or infinite.
 
     Example:
         >>> global_threshold([[2.0, -1.0], [0.5, 1.0]], labels_per_sample=1.0)
         0.75
     """
-    values = as_scores(scores)
-    samples, classes = values.shape
+    ascending, samples, classes = pooled(scores)
     if not 0 < labels_per_sample <= classes:
         raise InputError(
             f"labels per sample must be above 0 and at most {classes}, the number of classes, "
             f"got {labels_per_sample}"
         )
-    ascending = np.sort(values, axis=None)
+    if labels_per_sample * samples > len(ascending):
+        raise InputError(
+            f"labels per sample must be at most {len(ascending) / samples:g}, the highest scores that were "
+            f"kept of each sample, got {labels_per_sample}"
+        )
     if not np.isfinite(ascending[[0, -1]]).all():
         raise ValueError("scores must be finite to place a threshold between them")
     # The sorted scores can be cut before the first, between two that differ, and after the last.
@@ -45,6 +50,18 @@ def global_threshold(scores: npt.ArrayLike | torch.Tensor, labels_per_sample: fl
     cuts = np.concatenate([[0], between, [len(ascending)]])
     cut = int(cuts[np.argmin(np.abs(len(ascending) - cuts - labels_per_sample * samples))])
     return cut_between(ascending, cut)
+
+
+def pooled(scores: npt.ArrayLike | torch.Tensor | TopScores) -> tuple[Scores, int, int]:
+    """Scores of all samples and classes in ascending order, and the numbers of samples and of classes.
+
+    Of `TopScores` the highest of each sample, without those of known positives that are lower.
+    """
+    if not isinstance(scores, TopScores):
+        values = as_scores(scores)
+        return np.sort(values, axis=None), *values.shape
+    highest = scores.scores >= scores.floors[scores.rows]
+    return np.sort(scores.scores[highest]), len(scores), scores.classes
 
 
 def cut_between(ascending: Scores, cut: int) -> float:

@@ -2,6 +2,6 @@
 
 from .distributed import make_fabric
 from .loop import AFTER_LAST_EPOCH, Interrupted, Trainer
-from .predict import predict_logits
+from .predict import predict_logits, predict_scores
 
-__all__ = ["AFTER_LAST_EPOCH", "Interrupted", "Trainer", "make_fabric", "predict_logits"]
+__all__ = ["AFTER_LAST_EPOCH", "Interrupted", "Trainer", "make_fabric", "predict_logits", "predict_scores"]

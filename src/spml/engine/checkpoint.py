@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
 from torch import Tensor
 
 from ..errors import InputError
@@ -41,16 +40,10 @@ def save_checkpoint(folder: Path, state: dict[str, Any]) -> None:
     """
     tensors: dict[str, Tensor] = {}
     tree = _encode(state, "", tensors)
-    memories: set[int] = set()
-    for path, tensor in tensors.items():
-        memory = tensor.untyped_storage().data_ptr()
-        if memory in memories:  # tied weights, which safetensors refuses
-            tensors[path] = tensor.clone()
-        memories.add(memory)
     # The checksum comes before any text of a user.
     content = json.dumps({"checksum": BLANK, "content": tree})
     metadata = {"format": "spml checkpoint", "version": str(_VERSION), "state": content}
-    write_checked(folder / NEW, save(tensors, metadata))
+    write_checked(folder / NEW, tensors, metadata)
     if (folder / CURRENT).exists():
         os.replace(folder / CURRENT, folder / PREVIOUS)
     os.replace(folder / NEW, folder / CURRENT)

@@ -7,11 +7,16 @@ Without special instructions of the processor it is several times faster than SH
 
 from __future__ import annotations
 
+import json
 import re
 import zlib
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
+
+import torch
+from torch import Tensor
 
 from ..files import write_with
 
@@ -19,32 +24,73 @@ BLANK = "crc32:00000000"
 """Text in the metadata of a file that `write_checked` replaces by the checksum."""
 
 _CHECKSUM = re.compile(rb"crc32:([0-9a-f]{8})")
+_PIECE = 1 << 24
+"""Bytes that are written at a time."""
+
+_TYPES = {
+    torch.int64: "I64", torch.float64: "F64", torch.float32: "F32", torch.int32: "I32",
+    torch.bfloat16: "BF16", torch.float16: "F16", torch.int16: "I16", torch.int8: "I8",
+    torch.uint8: "U8", torch.bool: "BOOL",
+}  # fmt: skip
+"""Names of the types in a safetensors file, in the order in which it holds their tensors."""
+
 _LARGEST_HEADER = 100_000_000
 """Largest header of a safetensors file in bytes, as its library has it."""
 
 
-def write_checked(path: Path, data: bytes) -> None:
+def write_checked(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> None:
     """Write a safetensors file, completely or not at all, with its checksum in its own metadata.
 
-    The checksum is that of the content with `BLANK` in its place.
+    The checksum is that of the content with `BLANK` in its place. The bytes are those of
+    `safetensors.torch.save`, but they are written piece by piece: no second copy of the tensors is made,
+    which for the checkpoint of a head with a million classes would be gigabytes.
 
     Args:
         path: File to write.
-        data: Content of the file. Its metadata contains `BLANK` before any text of a user.
+        tensors: Contiguous tensors on the CPU; they may share their memory.
+        metadata: Texts of the file, which contain `BLANK` before any text of a user.
 
     Raises:
         SpmlError: The file could not be written; the message names it.
     """
-    start = data.index(BLANK.encode())
+    place = {dtype: number for number, dtype in enumerate(_TYPES)}
+    ordered = sorted(tensors.items(), key=lambda item: (place[item[1].dtype], item[0]))
+    header = _header(ordered, metadata)
+    start = header.index(BLANK.encode())
 
     def write(stream: BinaryIO) -> None:
-        with ThreadPoolExecutor(1) as pool:  # while the content is written
-            checksum = pool.submit(zlib.crc32, data)
-            stream.write(data)
-            stream.seek(start)
-            stream.write(f"crc32:{checksum.result():08x}".encode())
+        checksum = 0
+        with ThreadPoolExecutor(1) as pool:  # computes the checksum of a piece while it is written
+            for piece in _pieces(header, ordered):
+                updated = pool.submit(zlib.crc32, piece, checksum)
+                stream.write(piece)
+                checksum = updated.result()
+        stream.seek(start)
+        stream.write(f"crc32:{checksum:08x}".encode())
 
     write_with(path, write)
+
+
+def _header(tensors: Sequence[tuple[str, Tensor]], metadata: Mapping[str, str]) -> bytes:
+    """Start of a safetensors file: the length of a JSON text, and that text."""
+    content: dict[str, Any] = {"__metadata__": dict(metadata)} if metadata else {}
+    end = 0
+    for name, tensor in tensors:
+        first, end = end, end + tensor.numel() * tensor.element_size()
+        shape = list(tensor.shape)
+        content[name] = {"dtype": _TYPES[tensor.dtype], "shape": shape, "data_offsets": [first, end]}
+    text = json.dumps(content, separators=(",", ":"), ensure_ascii=False).encode()
+    text += b" " * (-len(text) % 8)
+    return len(text).to_bytes(8, "little") + text
+
+
+def _pieces(header: bytes, tensors: Sequence[tuple[str, Tensor]]) -> Iterator[Any]:
+    yield header
+    for _, tensor in tensors:
+        if tensor.numel():
+            content = tensor.reshape(-1).view(torch.uint8).numpy()
+            for first in range(0, len(content), _PIECE):
+                yield content[first : first + _PIECE]
 
 
 def has_checksum(path: Path) -> bool:

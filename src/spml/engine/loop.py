@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
@@ -22,9 +21,10 @@ from ..config import Config
 from ..data import Dataset, Samples
 from ..errors import SpmlError
 from ..methods.base import Batch, Objective, Progress
+from ..metrics import ScoreBlocks
 from .loader import EpochBatches, make_loader
 from .optimiser import WeightAverage, learning_rate, make_optimizer, set_learning_rate
-from .predict import predict_logits
+from .predict import Logits, predict_logits, predict_scores
 from .resume import resume_training, save_training
 from .signals import stop_on_signal
 from .state import LoopState
@@ -45,7 +45,7 @@ AFTER_LAST_EPOCH = (
 )
 """Message of a run that was stopped between its last epoch and its summary."""
 
-OnScores = Callable[[int, npt.NDArray[np.float32]], None]
+OnScores = Callable[[int, Logits], None]
 """Receives the number of finished epochs, and the logits (N, C) of the recorded samples."""
 
 
@@ -64,8 +64,8 @@ class Judging(Protocol):
 
     metric: str
 
-    def __call__(self, scores: npt.NDArray[np.float32]) -> dict[str, float]:
-        """Compute the validation metrics of logits (N, C)."""
+    def __call__(self, scores: Logits | ScoreBlocks) -> dict[str, float]:
+        """Compute the validation metrics of logits (N, C); blocks of them where they do not fit (`fits`)."""
         ...
 
 
@@ -162,10 +162,12 @@ class Trainer:
                 started = self._train_epoch()
                 train_pass = self._predict_train if self.objective.needs.train_pass else None
                 self.objective.on_epoch_end(progress, train_pass)
-                scores = self._predict(self.val)
-                self._check_scores(scores)
+                scores = self._predict_val()
+                if isinstance(scores, np.ndarray):  # blocks are checked when they are computed
+                    self._check_scores(bool(np.isfinite(scores).all()))
+                metrics = self.judge(scores)
                 self.state.seconds += time.perf_counter() - started
-                self._end_epoch(self.judge(scores))
+                self._end_epoch(metrics)
                 self._record(scores)
                 save_training(self)
                 if self.fabric.is_global_zero:
@@ -249,7 +251,7 @@ class Trainer:
         in_epoch = min(self.state.batch * self.config.batch_size, len(self.train))
         return self.state.epoch * len(self.train) + in_epoch
 
-    def _predict(self, samples: Samples) -> npt.NDArray[np.float32]:
+    def _predict(self, samples: Samples) -> Logits:
         return predict_logits(
             self.judged_model,
             samples,
@@ -258,12 +260,24 @@ class Trainer:
             workers=self.workers,
         )
 
-    def _record(self, val_scores: npt.NDArray[np.float32] | None = None) -> None:
+    def _predict_val(self) -> Logits | ScoreBlocks:
+        return predict_scores(
+            self.judged_model,
+            self.val,
+            len(self.classes),
+            self.fabric,
+            batch_size=4 * self.config.batch_size,
+            workers=self.workers,
+            check=self._check_scores,
+        )
+
+    def _record(self, val_scores: Logits | ScoreBlocks | None = None) -> None:
         """Hand the scores of the recorded samples over; those of the validation split may be known."""
         if not self.recorded:
             return
+        known = val_scores if isinstance(val_scores, np.ndarray) else None
         parts = [
-            val_scores if samples is self.val and val_scores is not None else self._predict(samples)
+            known if samples is self.val and known is not None else self._predict(samples)
             for samples in self.recorded
         ]
         if self.fabric.is_global_zero:
@@ -300,8 +314,8 @@ class Trainer:
             step, name = min(bad)
             raise self._diverged(f"the loss became NaN or infinite: term {name!r}", int(step))
 
-    def _check_scores(self, scores: npt.NDArray[np.float32]) -> None:
-        if not np.isfinite(scores).all():
+    def _check_scores(self, finite: bool) -> None:
+        if not finite:
             raise self._diverged("the model's scores became NaN or infinite: weights", self.state.step - 1)
 
     def _diverged(self, what: str, step: int) -> SpmlError:

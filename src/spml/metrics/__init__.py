@@ -11,6 +11,7 @@ from .average_precision import (
     naive_map,
     precision_of_ranks,
 )
+from .blocks import ScoreBlocks
 from .bootstrap import MIN_DRAWS, bootstrap_map, paired_resamples, resamples
 from .comparison import (
     FEWEST_SHOWN,
@@ -21,10 +22,13 @@ from .comparison import (
     sample_warnings,
     shown_score,
 )
+from .counted_ranks import ranks_of
+from .labelled_blocks import LabelledBlocks, count_blocks
 from .observed import SPScore, sp_of_ranks, sp_score, sp_scores
 from .paired import PairedScore, compare_paired, drawn_metrics
+from .propensity import PropensityScored, propensities, propensity_scored_top_k
 from .ranks import Ranks, observed_ranks
-from .registry import LabelledScores, Metric, metrics, register_metric
+from .registry import Labelled, LabelledScores, Metric, metrics, register_metric
 from .thresholded import PrecisionRecallF1, TopK, cost_sensitive_hamming, precision_recall_f1, top_k
 
 __all__ = [
@@ -32,12 +36,16 @@ __all__ = [
     "MIN_DRAWS",
     "Candidate",
     "Comparison",
+    "Labelled",
+    "LabelledBlocks",
     "LabelledScores",
     "Metric",
     "PairedScore",
     "PrecisionRecallF1",
+    "PropensityScored",
     "Ranks",
     "SPScore",
+    "ScoreBlocks",
     "TopK",
     "average_precision",
     "bootstrap_map",
@@ -45,6 +53,7 @@ __all__ = [
     "compare_paired",
     "compare_ranks",
     "cost_sensitive_hamming",
+    "count_blocks",
     "drawn_metrics",
     "mean_average_precision",
     "mean_over_classes",
@@ -54,6 +63,9 @@ __all__ = [
     "paired_resamples",
     "precision_of_ranks",
     "precision_recall_f1",
+    "propensities",
+    "propensity_scored_top_k",
+    "ranks_of",
     "register_metric",
     "resamples",
     "sample_warnings",

@@ -79,8 +79,10 @@ def as_truth(truth: npt.ArrayLike | torch.Tensor, shape: tuple[int, ...]) -> Tru
     return Truth(positive, known)
 
 
-def as_known_positives(observed: npt.ArrayLike | torch.Tensor, shape: tuple[int, ...]) -> BoolArray:
-    """Mask of the known positives, bool of shape (N, C).
+def as_known_positives(
+    observed: npt.ArrayLike | torch.Tensor, shape: tuple[int, ...]
+) -> tuple[IntArray, IntArray]:
+    """Rows and columns of the known positives, row by row, int64 (P,).
 
     Args:
         observed: Integers of shape (N,), the one known positive class of each sample, or a signed matrix of
@@ -101,9 +103,7 @@ def as_known_positives(observed: npt.ArrayLike | torch.Tensor, shape: tuple[int,
         if wrong.size:
             row = int(wrong[0])
             raise ValueError(f"row {row}: observed class {array[row]} is outside 0 ... {shape[1] - 1}")
-        positive: BoolArray = np.zeros(shape, np.bool_)
-        positive[np.arange(shape[0]), array] = True
-        return positive
+        return np.arange(shape[0]), array.astype(np.int64)
     array = _label_matrix(array, shape)
     if array.dtype.kind not in "if":
         raise ValueError(
@@ -111,10 +111,10 @@ def as_known_positives(observed: npt.ArrayLike | torch.Tensor, shape: tuple[int,
             f"{array.dtype}, in which unknown entries can't be marked"
         )
     _only(array, (-1, 0, 1))
-    positive = array == 1
-    if not positive.any():
+    rows, columns = np.nonzero(array == 1)
+    if not len(rows):
         raise ValueError("the observed labels contain no known positive, so nothing can be measured")
-    return positive
+    return rows, columns
 
 
 def _label_matrix(labels: npt.ArrayLike | torch.Tensor, shape: tuple[int, ...]) -> npt.NDArray[Any]:

@@ -8,7 +8,7 @@ import torch
 
 from .arrays import Empty, FloatArray, as_scores, as_truth
 from .ranks import Ranks, observed_ranks, rank_positives
-from .registry import LabelledScores, register_metric
+from .registry import Labelled, register_metric
 
 
 def average_precision(
@@ -111,17 +111,17 @@ def precision_of_ranks(ranks: Ranks) -> FloatArray:
     return result
 
 
-@register_metric("mAP", "mAP")
-def _mean(data: LabelledScores) -> float:
+@register_metric("mAP", "mAP", blocks=True)
+def _mean(data: Labelled) -> float:
     return mean_over_classes(precision_of_ranks(data.ranks), data.empty)
 
 
-@register_metric("AP", "Average precision of each class")
-def _per_class(data: LabelledScores) -> dict[str, float]:
+@register_metric("AP", "Average precision of each class", blocks=True)
+def _per_class(data: Labelled) -> dict[str, float]:
     values = zip(data.classes, precision_of_ranks(data.ranks).tolist(), data.ranks.counts, strict=True)
     return {name: value for name, value, positives in values if positives}
 
 
-@register_metric("classes_without_positives", "Classes without positives")
-def _without_positives(data: LabelledScores) -> list[str]:
+@register_metric("classes_without_positives", "Classes without positives", blocks=True)
+def _without_positives(data: Labelled) -> list[str]:
     return [name for name, positives in zip(data.classes, data.ranks.counts, strict=True) if not positives]

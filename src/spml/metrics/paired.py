@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from .arrays import BoolArray, FloatArray
 from .bootstrap import bootstrap_map
+from .highest import highest
 from .registry import LabelledScores
-from .thresholded import highest
 
 _BLOCK = 1 << 24  # multiplicities that are converted at a time
 _QUANTILE = 1.96

@@ -42,30 +42,50 @@ def rank_positives(scores: Scores, positive: BoolArray, known: BoolArray | None 
         known: Mask of the known entries, shape (N, C): a class is ranked among its known samples only.
             None = all are known.
     """
+    rows, columns = np.nonzero(positive)
+    return rank_entries(scores, (rows, columns), known)
+
+
+def rank_entries(
+    scores: Scores, positives: tuple[IntArray, IntArray], known: BoolArray | None = None
+) -> Ranks:
+    """Rank positives that are given by their rows and columns; otherwise as `rank_positives`.
+
+    Args:
+        scores: Scores of shape (N, C) without NaN. Only columns of classes with a positive are read.
+        positives: Rows and columns of the positives, int64 (P,), row by row, as `ObservedLabels.entries(1)`
+            gives them.
+        known: As in `rank_positives`.
+    """
     samples, classes = scores.shape
-    counts = positive.sum(axis=0, dtype=np.int64)
+    order = np.argsort(positives[1], kind="stable")
+    by_class = positives[0][order]
+    counts = np.bincount(positives[1], minlength=classes)
     ends = np.cumsum(counts)
-    rows, ge, gt, positives_ge = (np.empty(int(ends[-1]), np.int64) for _ in range(4))
+    rows, ge, gt, positives_ge = (np.empty(len(order), np.int64) for _ in range(4))
+    present = np.flatnonzero(counts)
     width = max(1, _BLOCK_BYTES // (samples * scores.itemsize))
-    for first in range(0, classes, width):
-        block = slice(first, first + width)
-        values = np.ascontiguousarray(scores[:, block].T)
-        marks = np.ascontiguousarray(positive[:, block].T)
-        for offset, (value, mark) in enumerate(zip(values, marks, strict=True)):
-            column = first + offset
-            if counts[column] == 0:
-                continue
+    for first in range(0, len(present), width):
+        columns = present[first : first + width]
+        values = np.ascontiguousarray(scores[:, _slice_of(columns)].T)
+        for column, value in zip(columns, values, strict=True):
             # Sorting values and looking the positives up in them is several times faster than an argsort.
             ascending = np.sort(value if known is None else value[known[:, column]])
-            positives = np.flatnonzero(mark)
-            positives = positives[np.argsort(value[positives])]
-            own = value[positives]
             part = slice(ends[column] - counts[column], ends[column])
-            rows[part] = positives[::-1]
+            own_rows = by_class[part]
+            own_rows = own_rows[np.argsort(value[own_rows])]
+            own = value[own_rows]
+            rows[part] = own_rows[::-1]
             ge[part] = (len(ascending) - np.searchsorted(ascending, own, side="left"))[::-1]
             gt[part] = (len(ascending) - np.searchsorted(ascending, own, side="right"))[::-1]
             positives_ge[part] = (len(own) - np.searchsorted(own, own, side="left"))[::-1]
     return Ranks(rows, np.repeat(np.arange(classes), counts), ge, gt, positives_ge, counts)
+
+
+def _slice_of(columns: IntArray) -> slice | IntArray:
+    """Ascending columns; a slice, which copies nothing, where no column is left out between them."""
+    first, last = int(columns[0]), int(columns[-1])
+    return slice(first, last + 1) if last - first + 1 == len(columns) else columns
 
 
 def observed_ranks(scores: npt.ArrayLike | torch.Tensor, observed: npt.ArrayLike | torch.Tensor) -> Ranks:
@@ -81,4 +101,4 @@ def observed_ranks(scores: npt.ArrayLike | torch.Tensor, observed: npt.ArrayLike
             gives its position), or there is no known positive.
     """
     values = as_scores(scores)
-    return rank_positives(values, as_known_positives(observed, values.shape))
+    return rank_entries(values, as_known_positives(observed, values.shape))

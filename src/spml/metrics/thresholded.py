@@ -9,10 +9,13 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from .arrays import BoolArray, FloatArray, Scores, as_array, as_scores, as_truth
-from .registry import LabelledScores, register_metric
+from .arrays import BoolArray, FloatArray, IntArray, Scores, as_array, as_scores, as_truth
+from .highest import highest
+from .registry import Labelled, register_metric
 
 Average = Literal["micro", "macro", "samples"]
+
+_AXES: dict[str, int | None] = {"micro": None, "macro": 0, "samples": 1}
 
 
 class PrecisionRecallF1(NamedTuple):
@@ -71,15 +74,18 @@ def precision_recall_f1(
 def _of_masks(
     predicted: BoolArray, positive: BoolArray, known: BoolArray | None, average: Average
 ) -> PrecisionRecallF1:
-    if average not in ("micro", "macro", "samples"):
+    if average not in _AXES:
         raise ValueError(f'average must be "micro", "macro" or "samples", got {average!r}')
     if known is not None:
         predicted = predicted & known
-    axis = {"micro": None, "macro": 0, "samples": 1}[average]
     hits, guessed, actual = (
-        np.asarray(np.count_nonzero(mask, axis=axis), np.float64)
+        np.asarray(np.count_nonzero(mask, axis=_AXES[average]), np.float64)
         for mask in (predicted & positive, predicted, positive)
     )
+    return _of_counts(hits, guessed, actual)
+
+
+def _of_counts(hits: FloatArray, guessed: FloatArray, actual: FloatArray) -> PrecisionRecallF1:
     return PrecisionRecallF1(
         _ratio(hits, guessed), _ratio(hits, actual), _ratio(2.0 * hits, guessed + actual)
     )
@@ -149,20 +155,13 @@ def top_k(scores: npt.ArrayLike | torch.Tensor, truth: npt.ArrayLike | torch.Ten
         values = np.where(known, values, -np.inf)
     if not 1 <= k <= values.shape[1]:
         raise ValueError(f"k must be in 1 ... {values.shape[1]} (the classes), got {k}")
-    hits = np.count_nonzero(highest(values, k) & positive, axis=1).astype(np.float64)
-    actual = np.count_nonzero(positive, axis=1).astype(np.float64)
-    return TopK(float(hits.mean() / k), _ratio(hits, actual), float((hits > 0).mean()))
+    hits = np.count_nonzero(highest(values, k) & positive, axis=1)
+    return _of_hits(hits, np.count_nonzero(positive, axis=1), k)
 
 
-def highest(values: Scores, k: int) -> BoolArray:
-    """Mask of the k highest entries of each row; of equal entries the earlier ones."""
-    position = values.shape[1] - k
-    kth = np.partition(values, position, axis=1)[:, position, None]
-    above = values > kth
-    tied = values == kth
-    room = k - np.count_nonzero(above, axis=1)[:, None]
-    chosen: BoolArray = above | (tied & (np.cumsum(tied, axis=1) <= room))
-    return chosen
+def _of_hits(hits: IntArray, actual: IntArray, k: int) -> TopK:
+    found = hits.astype(np.float64)
+    return TopK(float(found.mean() / k), _ratio(found, actual.astype(np.float64)), float((found > 0).mean()))
 
 
 def _thresholds(threshold: float | npt.ArrayLike, values: Scores) -> Scores:
@@ -177,8 +176,8 @@ def _ratio(part: FloatArray, whole: FloatArray) -> float:
     return float(np.divide(part, whole, out=np.zeros_like(part), where=whole > 0).mean())
 
 
-@register_metric("threshold", "Logit from which a label is predicted")
-def _threshold(data: LabelledScores) -> float | dict[str, float | None] | None:
+@register_metric("threshold", "Logit from which a label is predicted", blocks=True)
+def _threshold(data: Labelled) -> float | dict[str, float | None] | None:
     if not isinstance(data.threshold, tuple):
         return data.threshold
     # JSON has no infinity, which means never.
@@ -186,19 +185,19 @@ def _threshold(data: LabelledScores) -> float | dict[str, float | None] | None:
     return dict(zip(data.classes, cuts, strict=True))
 
 
-@register_metric("thresholded", "Precision, recall and F1 of the predicted labels")
-def _at_threshold(data: LabelledScores) -> dict[str, dict[str, Any]]:
-    return {
-        average: _of_masks(data.predicted, data.truth == 1, None, average)._asdict()
-        for average in get_args(Average)
-    }
+@register_metric("thresholded", "Precision, recall and F1 of the predicted labels", blocks=True)
+def _at_threshold(data: Labelled) -> dict[str, dict[str, Any]]:
+    return {average: _of_counts(*data.counts(_AXES[average]))._asdict() for average in get_args(Average)}
 
 
-@register_metric("top_k", "P@k, R@k and hit@k")
-def _top_k(data: LabelledScores) -> dict[str, dict[str, Any]]:
-    return {str(k): top_k(data.eligible, data.truth, k)._asdict() for k in data.ks}
+@register_metric("top_k", "P@k, R@k and hit@k", blocks=True)
+def _top_k(data: Labelled) -> dict[str, dict[str, Any]]:
+    actual = data.positives_per_sample
+    hits = {k: np.bincount(data.hits(k)[0], minlength=len(actual)) for k in data.ks}
+    return {str(k): _of_hits(hits[k], actual, k)._asdict() for k in data.ks}
 
 
-@register_metric("cost_sensitive_hamming", "Cost-sensitive Hamming loss")
-def _cost_sensitive_hamming(data: LabelledScores) -> float:
-    return _hamming_of_masks(data.predicted, data.truth == 1, None)
+@register_metric("cost_sensitive_hamming", "Cost-sensitive Hamming loss", blocks=True)
+def _cost_sensitive_hamming(data: Labelled) -> float:
+    hits, guessed, actual = data.counts(1)
+    return _ratio(actual - hits, actual) + _ratio(guessed - hits, len(data.classes) - actual)

@@ -19,13 +19,15 @@ from ..data import Dataset, Samples, cached_features
 from ..data.dataset import ImageInputs
 from ..data.matrix import FeatureMatrix
 from ..decisions import default_mean_labels
-from ..engine import Trainer, predict_logits
+from ..engine import Trainer, predict_logits, predict_scores
 from ..engine.checkpoint import has_checkpoint
 from ..engine.lbfgs_path import check_solvable
 from ..engine.loop import Judging, OnScores
-from ..errors import InputError
+from ..errors import InputError, SpmlError
 from ..methods.base import Facts, Objective
+from ..metrics import ScoreBlocks
 from .folder import features_of_neighbours
+from .method_memory import check_method_memory
 from .resolve import Resolved
 from .solve import Fitted, solve
 
@@ -40,7 +42,9 @@ def start_objective(run: Resolved, data: Dataset) -> Objective | None:
     if objective is None:
         return None
     torch.manual_seed(config.seed)  # an objective may start from random numbers
-    objective.on_fit_start(Facts(train.observed, train.ids, data.classes, config.mean_labels))
+    facts = Facts(train.observed, train.ids, data.classes, config.mean_labels)
+    check_method_memory(objective, config.method, facts)
+    objective.on_fit_start(facts)
     if config.optim.name == LBFGS:
         check_solvable(objective, config.method, train, config.epochs)
     return objective
@@ -185,12 +189,40 @@ class Build:
 
     def predict(self, split: str, model: nn.Module | None = None) -> npt.NDArray[np.float32]:
         """Compute the logits (N, C) of a split, with the trained module or another one."""
+        return self.logits(self.data.splits[split], model)
+
+    def logits(self, samples: Samples, model: nn.Module | None = None) -> npt.NDArray[np.float32]:
+        """Compute the logits (N, C) of samples, with the trained module or another one."""
         return predict_logits(
             self.trained if model is None else model,
-            self.data.splits[split],
+            samples,
             self.fabric,
             batch_size=4 * self.run.config.batch_size,
             workers=self._workers,
+        )
+
+    def scores(self, samples: Samples) -> npt.NDArray[np.float32] | ScoreBlocks:
+        """Logits (N, C) of samples by the trained module: an array where they fit, else blocks.
+
+        Raises:
+            SpmlError: A block has logits that are not finite; raised when it is computed.
+        """
+
+        def check(finite: bool) -> None:
+            if not finite:
+                raise SpmlError(
+                    f"{self.run.config.data.path}: some scores are NaN or infinite in float32. Scale the "
+                    "features (--model.scaling standard), or try a smaller learning rate."
+                )
+
+        return predict_scores(
+            self.trained,
+            samples,
+            len(self.data.classes),
+            self.fabric,
+            batch_size=4 * self.run.config.batch_size,
+            workers=self._workers,
+            check=check,
         )
 
 

@@ -34,7 +34,7 @@ class CommonClasses(NamedTuple):
         if not self.unknown:
             return labels
         chosen = labels if rows is None else labels.take(rows)
-        return ObservedLabels.from_ternary(chosen.to_ternary()[:, self.columns])
+        return chosen.take_classes(self.columns)
 
 
 class LeftOut(NamedTuple):

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from ..config import DataConfig
 from ..data import Dataset, Records, Samples, start_opening
+from ..data.phrases import first_few
 from ..decisions import Decision, Policy, default_mean_labels
 from ..errors import InputError
 from ..labels import ObservedLabels
@@ -19,13 +21,21 @@ from ..metrics import (
     MIN_DRAWS,
     Candidate,
     Comparison,
+    ScoreBlocks,
     compare_ranks,
-    observed_ranks,
+    ranks_of,
 )
+from ..metrics.top_scores import fits
 from ..models import BackboneSpec
 from .common_classes import UnknownClasses, columns_of, common_classes, left_out
-from .full_labels import Logits, Measured, measure_runs
+from .full_labels import Logits, Measured, measure_blocks, measure_runs
 from .resolve import check_mean_labels
+
+_BLOCK_SCORES = 1 << 24
+"""Number of scores that are computed and looked at together where not all fit."""
+
+_LISTED = 100
+"""Largest number of classes that a note names."""
 
 
 class Trained(Protocol):
@@ -154,18 +164,41 @@ def evaluate(
             "Name another --split, or other data."
         )
 
-    def logits(name: str) -> Logits:
+    whole = fits(len(labels), len(first.classes))
+    if full and intervals and not whole:
+        raise InputError(
+            f"{config.path}: {len(labels)} samples x {len(first.classes)} classes are too many scores to "
+            "keep for a comparison on full labels. Evaluate one run at a time, without a folder as --output, "
+            "or compare by observed labels (--observed)."
+        )
+
+    def logits(name: str) -> Logits | ScoreBlocks:
         """Logits of a run over its own classes."""
         run = runs[name]
         samples = finish(run.spec.size, run.spec.interpolation).splits[split]
         if len(rows) < len(samples):
             samples = samples.take(rows)
-        found = predict(run, samples)
-        if np.isnan(found).any():
-            raise InputError(
-                f"{config.path}: the scores of {name} are NaN for some samples, which can't be ranked."
-            )
-        return found
+
+        def compute(columns: npt.NDArray[np.int64] | None) -> Iterator[Logits]:
+            at_once = len(samples) if whole else max(1, _BLOCK_SCORES // len(run.classes))
+            for start in range(0, len(samples), at_once):
+                part = samples if whole else samples.take(range(start, min(start + at_once, len(samples))))
+                found = predict(run, part)
+                if np.isnan(found).any():
+                    raise InputError(
+                        f"{config.path}: the scores of {name} are NaN for some samples, which can't be "
+                        "ranked."
+                    )
+                yield found if columns is None else found[:, columns]
+
+        return next(compute(None)) if whole else ScoreBlocks(len(samples), len(run.classes), compute)
+
+    def in_order(name: str) -> Logits | ScoreBlocks:
+        """Logits of a run over the classes of the first one, in their order."""
+        found, order = logits(name), np.asarray(columns_of(first.classes, runs[name].classes))
+        if not isinstance(found, ScoreBlocks):
+            return found[:, order]
+        return ScoreBlocks(*found.shape, lambda columns: found.compute(order[columns]))
 
     labels = labels.with_classes(common.positions, len(first.classes))
     if full:
@@ -181,22 +214,29 @@ def evaluate(
             )
             for name, run in runs.items()
         }
-        matrix = labels.to_ternary()[:, known]
-        result = measure_runs(
-            measured, matrix, names, dataset.empty, draws=draws if intervals else 0, seed=seed
-        )
-        absent = [name for name in first.classes if name not in set(names)]
+        truth_of_known = labels.take_classes(known)
+        if whole:
+            matrix = truth_of_known.to_ternary()
+            result = measure_runs(
+                measured, matrix, names, dataset.empty, draws=draws if intervals else 0, seed=seed
+            )
+        else:
+            result = measure_blocks(measured, truth_of_known, names, dataset.empty)
+        in_data = set(names)
+        absent = [name for name in first.classes if name not in in_data]
         result["classes_not_in_data"] = absent
-        result["notes"] = [f"Not in the data, and left out: {', '.join(absent)}."] if absent else []
+        result["notes"] = [f"Not in the data, and left out: {first_few(absent, _LISTED)}."] if absent else []
+        if result.get("not_measured"):
+            result["notes"].append(
+                f"Not measured, because {len(labels)} samples x {len(names)} classes are too many scores to "
+                f"keep: {', '.join(result['not_measured'])}."
+            )
         stated = [mean_labels, *(decision.get(name) for name in ("threshold", "thresholds"))]
         if stated == [None] * 3 and not decision.get("top_k"):
             result["notes"] += _assumptions(runs)
     else:
-        target = labels.index if labels.index is not None else labels.to_ternary()
-        ranks = {
-            name: observed_ranks(logits(name)[:, columns_of(first.classes, run.classes)], target)
-            for name, run in runs.items()
-        }
+        positives = labels.entries(1)
+        ranks = {name: ranks_of(in_order(name), positives)[0] for name in runs}
         k = mean_labels or default_mean_labels(len(first.classes))
         result = _describe(compare_ranks(ranks, len(labels), k, draws, seed))
         result["mean_labels_source"] = "default" if mean_labels is None else "stated"

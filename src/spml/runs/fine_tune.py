@@ -13,7 +13,8 @@ from ..config import Config
 from ..engine.resume import check_classes
 from ..errors import InputError
 from ..files import write_checked_json, write_with
-from ..metrics import compare_ranks, observed_ranks
+from ..metrics import compare_ranks, ranks_of
+from ..metrics.top_scores import TopScores
 from . import folder as run_files
 from . import recipes
 from .console import Console
@@ -111,7 +112,7 @@ def fine_tune(
     chosen = TUNED if scores[TUNED] > scores[HEAD] else HEAD
     if chosen == TUNED and metric == "val/SP":
         z = _lead(folder, float(summaries[HEAD]["selected"]["mean_labels"]))
-        chosen = TUNED if z > TRUSTED else HEAD
+        chosen = TUNED if z is None or z > TRUSTED else HEAD
     for name in _KEPT:
         source = folder / chosen / name
         if source.is_file():
@@ -128,14 +129,21 @@ def fine_tune(
     return folder
 
 
-def _lead(folder: Path, mean_labels: float) -> float:
-    """How far the network is ahead of the head in SP-score, in standard deviations of the difference."""
+def _lead(folder: Path, mean_labels: float) -> float | None:
+    """How far the network is ahead of the head in SP-score, in standard deviations of the difference.
+
+    None where there were too many scores to keep, so that no samples can be ranked in every class.
+    """
     head, tuned = (read_held_out(folder / name) for name in (HEAD, TUNED))
+    if isinstance(head.scores, TopScores) or isinstance(tuned.scores, TopScores):
+        return None
     # The head may have scores of training samples, too.
     row = {name: number for number, name in enumerate(head.ids)}
     of_head = head.scores[[row[name] for name in tuned.ids]]
-    labels = tuned.labels.index if tuned.labels.index is not None else tuned.labels.to_ternary()
-    ranks = {HEAD: observed_ranks(of_head, labels), TUNED: observed_ranks(tuned.scores, labels)}
+    positives = tuned.labels.entries(1)
+    ranks = {
+        name: ranks_of(scores, positives)[0] for name, scores in ((HEAD, of_head), (TUNED, tuned.scores))
+    }
     compared = compare_ranks(ranks, len(tuned.ids), mean_labels)
     # JSON knows no infinity.
     return min(next(candidate.z for candidate in compared.candidates if candidate.name == HEAD), 1e6)

@@ -197,11 +197,9 @@ def write_state(folder: Path, state: dict[str, Tensor], train: Samples) -> None:
     Raises:
         SpmlError: The file could not be written.
     """
-    from safetensors.torch import save
-
     tensors = {name: tensor.contiguous() for name, tensor in state.items()}
     metadata = {"format": _FORMAT, "labels": fingerprint(train), "checksum": BLANK}
-    write_checked(folder / run_files.OBJECTIVE, save(tensors, metadata))
+    write_checked(folder / run_files.OBJECTIVE, tensors, metadata)
 
 
 def fingerprint(samples: Samples) -> str:

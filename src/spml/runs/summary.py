@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from .. import models, plots
@@ -23,17 +24,16 @@ from ..decisions import (
     threshold_curve,
 )
 from ..files import sha256_file, write_checked_json
-from ..metrics import FEWEST_SHOWN, mean_average_precision, shown_score
+from ..metrics import FEWEST_SHOWN, shown_score
 from ..version import __version__
 from . import folder as run_files
 from . import init_from
 from .divergence import fit_warnings
+from .final_scores import FinalScores, example_rows
 from .held_out import HeldOut, write_held_out
 from .resolve import Resolved
 from .solve import Fitted
 from .thresholds import decide_thresholds, evidence_from_shares, write_thresholds
-
-_EXAMPLES = 12
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Finished:
         judge: Chose the best epoch.
         classifier: Model with the weights of that epoch.
         fitted: Result of the training.
-        scores: Logits (N, C) of the splits other than `train`.
+        scores: Scores of the samples that were not trained on.
         held_out: Logits of samples that the scoring model was not fitted to, and their observed labels.
         head_bias: Start of the head's bias, for the summary.
         init_from: What was taken over from another run, for the summary.
@@ -57,7 +57,7 @@ class Finished:
     judge: Judge
     classifier: models.Classifier
     fitted: Fitted
-    scores: dict[str, Any]
+    scores: FinalScores
     held_out: HeldOut
     head_bias: dict[str, Any]
     init_from: dict[str, str] | None
@@ -82,7 +82,7 @@ def write_results(folder: Path, finished: Finished, *, pictures: bool = True) ->
     config, data, fitted = finished.run.config, finished.run.data, finished.fitted
     best = fitted.history[fitted.best]
     mean_labels, source = _mean_labels(finished)
-    threshold = global_threshold(finished.scores["val"], mean_labels)
+    threshold = global_threshold(finished.scores.val, mean_labels)
     card: dict[str, Any] = {
         "classes": list(data.classes),
         "method": {"name": finished.method, "hp": config.hp},
@@ -90,10 +90,10 @@ def write_results(folder: Path, finished: Finished, *, pictures: bool = True) ->
             "logit": threshold,
             "labels_per_sample": mean_labels,
             "source": source,
-            "curve": threshold_curve(finished.scores["val"]),
+            "curve": threshold_curve(finished.scores.val),
         },
         "thresholds": run_files.THRESHOLDS,
-        "without_positives": _without_positives(data),
+        "without_positives": [data.classes[column] for column in _without_positives(data)],
         "feature_names": list(getattr(data.splits["train"].inputs, "names", ())),
         "spml": __version__,
     }
@@ -109,7 +109,7 @@ def write_results(folder: Path, finished: Finished, *, pictures: bool = True) ->
         "selected": {**finished.judge.describe(), **_selected(fitted)},
         "members": list(fitted.members),
         "validation": {key: value for key, value in best.items() if key.startswith("val/")},
-        "test": _test(finished),
+        "test": None if finished.scores.test_map is None else {"mAP": finished.scores.test_map},
         "head_bias": finished.head_bias,
         "threshold": {key: value for key, value in card["threshold"].items() if key != "curve"},
         "data": _describe_data(finished),
@@ -129,7 +129,7 @@ def write_results(folder: Path, finished: Finished, *, pictures: bool = True) ->
     if pictures:
         _draw_curves(folder, finished)
     if pictures and data.kind == "image":
-        never = tuple(data.classes.index(name) for name in card["without_positives"])
+        never = tuple(_without_positives(data).tolist())
         _draw_examples(folder, finished, Decision(policy.thresholds, never=never))
     return _closing_lines(folder, summary, finished.judge.known)
 
@@ -171,10 +171,9 @@ def _decide(folder: Path, finished: Finished) -> Policy:
     return decide_thresholds(model, finished.run.data.classes, finished.held_out, evidence)
 
 
-def _without_positives(data: Dataset) -> list[str]:
-    """Names of the classes that no training sample is known to have, which are never predicted."""
-    counts = data.splits["train"].observed.positives_per_class()
-    return [data.classes[column] for column in np.flatnonzero(counts == 0)]
+def _without_positives(data: Dataset) -> npt.NDArray[np.int64]:
+    """Columns of the classes that no training sample is known to have, which are never predicted."""
+    return np.flatnonzero(data.splits["train"].observed.positives_per_class() == 0)
 
 
 def _selected(fitted: Fitted) -> dict[str, Any]:
@@ -187,14 +186,6 @@ def _selected(fitted: Fitted) -> dict[str, Any]:
         # A large tie set is not worth a warning here: neighbouring penalties are nearly the same model.
         selected["tie_set"] = fitted.tied
     return selected
-
-
-def _test(finished: Finished) -> dict[str, Any] | None:
-    data = finished.run.data
-    truth = data.truth.get("test")
-    if truth is None or "test" not in finished.scores:
-        return None
-    return {"mAP": mean_average_precision(finished.scores["test"], truth.to_ternary(), data.empty)}
 
 
 def _describe_data(finished: Finished) -> dict[str, Any]:
@@ -224,10 +215,9 @@ def _draw_curves(folder: Path, finished: Finished) -> None:
 
 def _draw_examples(folder: Path, finished: Finished, decision: Decision) -> None:
     data = finished.run.data
-    split = "test" if "test" in finished.scores else "val"
+    split = "test" if "test" in data.splits else "val"
     samples, classes, truth = data.splits[split], data.classes, data.truth.get(split)
-    rows = np.linspace(0, len(samples) - 1, min(_EXAMPLES, len(samples))).round().astype(int)
-    logits = finished.scores[split][rows]
+    rows, logits = example_rows(samples), finished.scores.examples
     scores = models.probabilities(logits, finished.classifier.top.scores)
     predicted = decision(logits)
     observed = samples.observed.take(rows).to_ternary() == 1

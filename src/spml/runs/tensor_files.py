@@ -10,7 +10,6 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
 
 from ..engine.checksum import BLANK, has_checksum, write_checked
 from ..errors import InputError
@@ -30,7 +29,7 @@ def write_tensors(path: Path, tensors: dict[str, torch.Tensor], **about: Any) ->
     """
     # The checksum comes before any text of a user.
     text = json.dumps({"checksum": BLANK, "version": _VERSION, **about})
-    write_checked(path, save(tensors, {_KEY: text}))
+    write_checked(path, tensors, {_KEY: text})
 
 
 @contextmanager

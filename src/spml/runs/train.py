@@ -11,7 +11,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 from .. import models
@@ -28,12 +27,14 @@ from . import folder as run_files
 from .build import Build, frozen_features, make_backbone, start_objective
 from .console import Console
 from .contents import read_summary
+from .final_scores import final_scores
 from .fine_tune import fine_tune
 from .held_out import gather_held_out
+from .method_memory import check_recording
 from .recording import Recorder, choose_samples
 from .resolve import Opener, Resolved, open_for_backbone, resolve, run_folder
 from .scaling import settle_scaling, some_rows
-from .solve import Fitted, HeldOutScores, describe_scores
+from .solve import Fitted, describe_scores
 from .summary import Finished, write_results
 
 
@@ -145,6 +146,7 @@ def _train(
         claim()
         return fine_tune(config, folder, data.classes, resume=resume, train=train, console=console)
     recorded = choose_samples(config.record_samples, data) if config.record == "scores" else {}
+    check_recording(data, recorded)
     for note in run.notes:
         console.line(f"note: {note}.")
     objective = start_objective(run, data)
@@ -191,12 +193,7 @@ def _train(
             on_scores=recorder.write,
         )
     with _after_training(run):
-        scores = {name: build.predict(name) for name in data.splits if name != "train"}
-        count = len(data.splits["train"])
-        held_out = fitted.held_out
-        if held_out is None:
-            held_out = HeldOutScores(scores["val"], count + np.arange(len(scores["val"])))
-        scores["val"] = held_out.of_validation(count)
+        scores = final_scores(build, fitted)
         if fabric.is_global_zero:
             # Of a network too: a run that was killed after its last checkpoint lacks the last epoch here.
             run_files.write_lines(folder / run_files.METRICS, [*fitted.tried, *fitted.history])
@@ -207,7 +204,7 @@ def _train(
                 classifier=build.classifier,
                 fitted=fitted,
                 scores=scores,
-                held_out=gather_held_out(data, *held_out, seed=config.seed),
+                held_out=gather_held_out(data, *scores.held_out, seed=config.seed),
                 head_bias=build.head_bias,
                 init_from=origin,
                 fingerprint=fingerprint,

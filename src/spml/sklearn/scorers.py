@@ -8,10 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import metrics
-from ..decisions import default_mean_labels
+from ..decisions import default_mean_labels, true_map
 from ..errors import InputError
 from ..labels import ObservedLabels
-from ..metrics.arrays import Empty
+from ..metrics.arrays import Empty, as_scores
 from .labels import read_labels
 
 
@@ -73,9 +73,9 @@ def sp_of(scores: npt.NDArray[Any], labels: ObservedLabels, mean_labels: float |
     """
     if not labels.positives_per_class().any():
         raise InputError("y: no sample has a known positive label, so nothing can be measured.")
-    target = labels.index if labels.index is not None else labels.to_ternary()
     k = default_mean_labels(labels.num_classes) if mean_labels is None else mean_labels
-    return metrics.sp_score(scores, target, k).score
+    (ranks,) = metrics.ranks_of(as_scores(scores), labels.entries(1))
+    return metrics.sp_of_ranks(ranks, len(scores), k).score
 
 
 def map_of(scores: npt.NDArray[Any], labels: ObservedLabels, empty: Empty = "exclude") -> float:
@@ -86,7 +86,7 @@ def map_of(scores: npt.NDArray[Any], labels: ObservedLabels, empty: Empty = "exc
     """
     if not labels.positives_per_class().any():
         raise InputError("y: no sample has a label, so nothing can be measured.")
-    return metrics.mean_average_precision(scores, labels.to_ternary(), empty)
+    return true_map(scores, labels, empty)
 
 
 def _scores(estimator: Any, X: Any) -> npt.NDArray[Any]:

@@ -99,10 +99,12 @@ def _class_names(classes: Sequence[str] | None) -> tuple[str, ...]:
     if classes is None:
         return ()
     names = list(classes) if not isinstance(classes, str) else [classes]
+    earlier: set[str] = set()
     for position, name in enumerate(names):
-        if not isinstance(name, str) or name in names[:position]:
+        if not isinstance(name, str) or name in earlier:
             wrong = "occurs twice" if isinstance(name, str) else "is not text"
             raise InputError(f"classes[{position}]: {quoted(name)} {wrong}: give distinct names as text.")
+        earlier.add(name)
     return tuple(class_name(name, f"classes[{position}]") for position, name in enumerate(names))
 
 

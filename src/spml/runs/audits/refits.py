@@ -19,6 +19,7 @@ from ...engine import make_fabric
 from ...engine.loop import Judging
 from ...errors import InputError
 from ...labels import ObservedLabels
+from ...metrics import ScoreBlocks
 from .. import folder as run_files
 from ..api import load
 from ..build import Build, frozen_features, make_backbone, start_objective
@@ -142,7 +143,7 @@ class _ChoosesPosition:
     def __init__(self, position: int) -> None:
         self._position, self._judged = position, 0
 
-    def __call__(self, scores: Scores) -> dict[str, float]:
+    def __call__(self, scores: Scores | ScoreBlocks) -> dict[str, float]:
         self._judged += 1
         return {self.metric: float(self._judged - 1 == self._position)}
 
