@@ -4,14 +4,18 @@
 
 Images: the JPEGs of each folder in IMAGE_FOLDER as they are, and some enlarged to 1280 pixels (as on the web)
 and 4000 pixels (as from a camera). Our pipeline decodes, resizes, mirrors half of the images and puts uint8
-batches on the device, where the model normalises them (one column includes that, on the same core). The plain
+batches on the device, where the model normalises them (one column includes that, on that core). One column
+has `data.decoder` torchvision; a further table says how far its pixels are from those of Pillow. The plain
 pipeline is that of tutorials: Pillow, `Resize((s, s))`, `RandomHorizontalFlip`, `ToTensor` and `Normalize` in
-the worker, and PyTorch's own collate. Both have one worker process and batches of 32. Speed is images per
+the worker, and PyTorch's own collate. All have one worker process and batches of 32. Speed is images per
 second of CPU time, of the worker (including its start) and the process it works for together, so that other
 load on the machine matters little. In each round every candidate loads everything once; a ratio is the median
 of the rounds' ratios.
 
 Views: the ordinary view, a weak and a strong one, decoded once, against three fetches.
+
+Features of images: a MobileNet with random weights, by `cached_features` and by a bare loop over a timm model
+with the plain pipeline, without workers and with one, in wall time; ours by decoder and precision.
 
 Features: an epoch of AN, of GR and of LASD (three views) with a linear head and one thread, on as many
 features and classes as COCO's training part has, from the memory-mapped file of the feature cache (in
@@ -33,10 +37,12 @@ import sys
 import tempfile
 import time
 from datetime import date
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import PIL
+import timm
 import torch
 from PIL import Image
 from torch.utils.data import DataLoader
@@ -45,9 +51,9 @@ from torchvision import transforms
 
 from losses import processor
 from spml.config import from_dict
-from spml.data import Augment, Dataset, Samples
+from spml.data import Augment, Dataset, Samples, cached_features
 from spml.data.feature_store import FeatureStore
-from spml.data.images import ImageFiles
+from spml.data.images import ImageFiles, check_images
 from spml.decisions.selection import Judge
 from spml.engine.distributed import make_fabric
 from spml.engine.loader import EpochBatches, make_loader
@@ -65,6 +71,7 @@ IMAGES, ENLARGED = 384, {1280: 96, 4000: 8}  # longer side in pixels: how many o
 SIZES, BATCH, ROUNDS = (224, 448), 32, 5
 FEATURES, WIDTH, CLASSES, FEATURE_BATCH = 65_665, 2048, 80, 256
 MEAN_LABELS = 2.94
+NETWORK = "mobilenetv3_large_100"
 METHODS = "an", "gr", "lasd"  # the last one with three views
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -149,6 +156,7 @@ def loading(paths, size, large):
         "plain": lambda: plain(paths, size),
         "ours": lambda: ours(paths, size),
         "ours, normalised": lambda: ours(paths, size, normalised=True),
+        "ours, torchvision": lambda: ours(paths, size, decoder="torchvision"),
     }
     if large:
         candidates["ours, data.draft"] = lambda: ours(paths, size, draft=True)
@@ -160,6 +168,21 @@ def loading(paths, size, large):
         }
         for name in candidates
     }
+
+
+def difference(paths, size):
+    """Largest and mean difference between the pixels of the two decoders, of 255."""
+    result = {}
+    for interpolation in ("bilinear", "bicubic"):
+        first = files(paths, size, interpolation=interpolation).inputs
+        second = first.with_decoder("torchvision", draft=False)
+        largest, means = 0, []
+        for row in range(len(paths)):
+            off = (first.fetch([row]).int() - second.fetch([row]).int()).abs()
+            largest = max(largest, int(off.max()))
+            means.append(float(off.float().mean()))
+        result[interpolation] = {"largest": largest, "mean": statistics.mean(means)}
+    return result
 
 
 def views(paths, size):
@@ -202,7 +225,10 @@ def compared(paths, large):
             sides.append(image.size)
     result = {"images": len(paths), "median size": [int(side) for side in np.median(sides, 0)]}
     for size in SIZES:
-        result[str(size)] = loading(paths, size, large) | {"views": views(paths[: 8 * BATCH], size)}
+        result[str(size)] = loading(paths, size, large) | {
+            "views": views(paths[: 8 * BATCH], size),
+            "difference": difference(paths, size),
+        }
     print(result, flush=True)
     return result
 
@@ -219,6 +245,52 @@ def images(source, work):
     for side, count in ENLARGED.items():
         with tempfile.TemporaryDirectory(dir=work) as folder:
             result[f"enlarged to {side} pixels"] = compared(enlarged(paths[:count], side, Path(folder)), True)
+    return result
+
+
+# -- features of images ----------------------------------------------------------------------------------
+
+
+def bare_features(paths, network, workers):
+    """Features by a bare loop over a timm model."""
+    with torch.inference_mode():
+        parts = [
+            network(batch[0].to(memory_format=torch.channels_last)).numpy()
+            for batch in DataLoader(Plain(paths, SIZES[0]), BATCH, num_workers=workers)
+        ]
+    return np.concatenate(parts)
+
+
+def our_features(paths, digests, backbone, workers, decoder, precision):
+    """Features as `spml train` computes and keeps them."""
+    inputs = ImageFiles(paths, digests, size=SIZES[0], decoder=decoder)
+    with tempfile.TemporaryDirectory() as folder:
+        options = {"batch_size": BATCH, "workers": workers, "precision": precision}
+        cached_features(backbone, inputs, Path(folder), key="", **options)
+
+
+def features_of_images(paths):
+    """Images per second of computing features, by number of workers."""
+    network = timm.create_model(NETWORK, num_classes=0).eval().to(memory_format=torch.channels_last)
+    backbone = create_backbone(BackboneSpec(NETWORK, {}, SIZES[0], MEAN, STD, "bilinear", "random"))
+    digests, _ = check_images(paths, max_pixels=10**8)
+    result = {}
+    for workers in (0, 1):
+        candidates = {"bare timm loop": partial(bare_features, paths, network, workers)}
+        for decoder, precision in itertools.product(("pillow", "torchvision"), ("32-true", "bf16-mixed")):
+            name = f"ours, {decoder}, {precision}"
+            candidates[name] = partial(our_features, paths, digests, backbone, workers, decoder, precision)
+        seconds = {name: [] for name in candidates}
+        for round_ in range(ROUNDS + 1):  # the first one warms up
+            for name, call in candidates.items():
+                spent = timed(call)
+                if round_:
+                    seconds[name].append(spent)
+        for name, each in seconds.items():
+            result.setdefault(name, {})[str(workers)] = {
+                "images per second": len(paths) / statistics.median(each),
+                "over bare": ratio(seconds, "bare timm loop", name),
+            }
     return result
 
 
@@ -322,17 +394,41 @@ def report(result):
         "Images per second of one core, decoded, resized, mirrored, collated and on the device; in brackets "
         "over the plain torchvision pipeline:",
         "",
-        "| images | size | plain | ours | ours, normalised on that core | ours, `data.draft` |",
-        "|---|---|---|---|---|---|",
+        "| images | size | plain | ours | ours, normalised on that core | ours, `torchvision` | "
+        "ours, `data.draft` |",
+        "|---|---|---|---|---|---|---|",
     ]
     for name, measured in result["images"].items():
         for size in map(str, SIZES):
             width, height = measured["median size"]
             cells = [f"{measured[size]['plain']['images per second']:.0f}"]
-            for key in ("ours", "ours, normalised", "ours, data.draft"):
+            for key in ("ours", "ours, normalised", "ours, torchvision", "ours, data.draft"):
                 cell = measured[size].get(key)  # none where no image is large enough for a draft
                 cells.append(f"{cell['images per second']:.0f} ({cell['over plain']:.2f})" if cell else "")
             lines.append(f"| {name}, {width} x {height} | {size} | {' | '.join(cells)} |")
+    lines += [
+        "",
+        "Pixels of `data.decoder` `torchvision` less those of Pillow, of 255, largest (mean):",
+        "",
+        "| images | size | bilinear | bicubic |",
+        "|---|---|---|---|",
+    ]
+    for name, measured in result["images"].items():
+        for size in map(str, SIZES):
+            off = measured[size]["difference"]
+            cells = [f"{off[kind]['largest']} ({off[kind]['mean']:.3f})" for kind in ("bilinear", "bicubic")]
+            lines.append(f"| {name} | {size} | {' | '.join(cells)} |")
+    lines += [
+        "",
+        f"Features of images by {NETWORK} at {SIZES[0]} pixels, images per second, in brackets over the bare "
+        "loop:",
+        "",
+        "| | no worker | one worker |",
+        "|---|---|---|",
+    ]
+    for name, cells in result["features of images"].items():
+        shares = [f"{cell['images per second']:.0f} ({cell['over bare']:.2f})" for cell in cells.values()]
+        lines.append(f"| {name} | {' | '.join(shares)} |")
     lines += [
         "",
         "An ordinary, a weak and a strong view, in milliseconds per image, and three fetches over that:",
@@ -370,6 +466,8 @@ def main():
     result["versions"]["pillow"] = PIL.__version__
     result["features"] = features(work)
     result["images"] = images(source, work)
+    photographs = sorted(source.rglob("*.jpg"))
+    result["features of images"] = features_of_images(random.Random(1).sample(photographs, 4 * BATCH))
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / "loading.json").write_text(json.dumps(result, indent=1) + "\n")
     (RESULTS / "loading.md").write_text(report(result))

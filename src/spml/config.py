@@ -241,7 +241,9 @@ class Config:
         patience: Stop after this many epochs without a better validation score; 0 = never.
         devices: Number of processes or accelerators to train on.
         accelerator: `auto`, `cpu`, `cuda`, `mps`.
-        precision: `32-true`, `bf16-mixed`, `16-mixed`.
+        precision: Precision of training and of the features of a frozen backbone: `32-true`, `bf16-mixed`,
+            `16-mixed`. On a processor with AVX-512 BF16, bf16 computes features 1.5 to 1.9 times as fast.
+            Predictions of a finished run are computed in full precision.
         checkpoint_steps: Also write a checkpoint every so many steps; 0 = after each epoch only.
         threads: Number of torch threads per process; 0 = as torch decides.
         init_from: Folder of a finished run to start from: its whole model, whose settings are taken over,

@@ -19,6 +19,13 @@ from spml.errors import SpmlError
 Picture = Callable[..., Path]
 
 
+class Float(nn.Module):
+    """Pixels as vectors of float32."""
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        return images.flatten(1).float()
+
+
 def test_features_equal_those_of_the_backbone_and_are_computed_once(tmp_path: Path) -> None:
     backbone, lines, steps = Counting(), list[str](), list[int]()
     folder = tmp_path / "new" / "features"
@@ -52,6 +59,22 @@ def test_another_key_is_another_store_and_another_sample_another_row(tmp_path: P
     np.testing.assert_array_equal(second.dense(range(11)), 2 * first.dense(range(11)))
     assert abs(third.dense(range(11)) - first.dense(range(11))).sum() == 1
     assert backbone.batches == 1
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_half_precision_computes_rounded_features_of_their_own(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    backbone, images = nn.Sequential(Float(), nn.Linear(16, 5)), ImageArray(PIXELS)
+    full = cached_features(backbone, images, tmp_path, key="k").dense(range(11))
+    half = cached_features(backbone, images, tmp_path, key="k", precision="bf16-mixed").dense(range(11))
+    with torch.autocast("cpu", torch.bfloat16), torch.no_grad():
+        expected = backbone(images.fetch(range(11), None)).float().numpy()
+    np.testing.assert_array_equal(half, expected)
+    assert half.dtype == np.float32
+    np.testing.assert_allclose(half, full, rtol=0, atol=0.01 * abs(full).max())
+    assert not np.array_equal(half, full)
+    again = cached_features(backbone, images, tmp_path, key="k").dense(range(11))
+    np.testing.assert_array_equal(again, full)
     assert len(list(tmp_path.iterdir())) == 2
 
 

@@ -187,7 +187,7 @@ class Runner:
 
     def _open(self, config: Config) -> Opened:
         """Open the data of a run, or take it as an earlier run opened it."""
-        key = repr((config.data, config.model.backbone, config.model.weights))
+        key = repr((config.data, config.model.backbone, config.model.weights, config.precision))
         if key not in self._opened:
             opened = self._open_new(config)
             while len(self._opened) >= _OPEN:

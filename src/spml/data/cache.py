@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,9 @@ from .dataset import ImageInputs, Inputs
 from .feature_store import FeatureStore, Positions
 from .matrix import FeatureMatrix
 
+FULL_PRECISION = "32-true"
+_HALF = {"bf16-mixed": torch.bfloat16, "16-mixed": torch.float16}
+
 
 def store_folder(folder: Path, key: str) -> Path:
     """Folder within the cache `folder` for the features of the backbone that `key` identifies."""
@@ -36,6 +40,7 @@ def cached_features(
     others: Sequence[Path] = (),
     batch_size: int = 64,
     workers: int = 0,
+    precision: str = FULL_PRECISION,
     report: Callable[[str], None] = lambda line: None,
     progress: Callable[[int], None] = lambda done: None,
 ) -> FeatureMatrix:
@@ -55,6 +60,7 @@ def cached_features(
         others: Further folders of caches, which are read only.
         batch_size: Samples per batch.
         workers: Worker processes that decode images; 0 = decode in this process.
+        precision: `32-true`, or `bf16-mixed` or `16-mixed`, whose features are rounded and kept apart.
         report: Callback for messages.
         progress: Callback for the number of samples that were completed since the last call; samples whose
             features are in the store are included.
@@ -65,6 +71,7 @@ def cached_features(
     Raises:
         SpmlError: An image can no longer be read, or the features can't be written.
     """
+    key = key if precision == FULL_PRECISION else f"{key} {precision}"
     identities, name = inputs.identities(), store_folder(folder, key)
     with FeatureStore(name, [store_folder(other, key) for other in others], report) as store:
         positions = store.locate(identities)
@@ -85,7 +92,8 @@ def cached_features(
                 if computed and stored:
                     progress(stored)
                     report(f"features of {len(inputs):,} samples: {stored:,} of them computed before")
-                for rows, features in _compute(backbone, inputs, missing, batch_size, workers):
+                half = _HALF.get(precision)
+                for rows, features in _compute(backbone, inputs, missing, batch_size, workers, half):
                     store.append(identities[rows], features)
                     progress(len(rows))
                 if computed:
@@ -108,8 +116,15 @@ def _first_of_each(identities: npt.NDArray[np.uint8], positions: Positions) -> l
     return list(first.values())
 
 
-def _compute(backbone: nn.Module, inputs: Inputs, rows: Sequence[int], batch_size: int, workers: int) -> Any:
-    """Yield rows, batch by batch, with their features."""
+def _compute(
+    backbone: nn.Module,
+    inputs: Inputs,
+    rows: Sequence[int],
+    batch_size: int,
+    workers: int,
+    half: torch.dtype | None,
+) -> Any:
+    """Yield rows, batch by batch, with their features, which are computed under autocast to `half`."""
     if not rows:
         return
     backbone.eval()
@@ -123,7 +138,8 @@ def _compute(backbone: nn.Module, inputs: Inputs, rows: Sequence[int], batch_siz
         collate_fn=_identity,
         generator=torch.Generator(),  # otherwise the loader draws from the global random state
     )
-    with torch.inference_mode():
+    autocast = torch.autocast(device.type, half) if half else nullcontext()
+    with torch.inference_mode(), autocast:
         for batch, images in zip(batches, loader, strict=True):
             if isinstance(images, SpmlError):
                 raise images

@@ -312,6 +312,7 @@ def frozen_features(
                         others=features_of_neighbours(folder),
                         batch_size=run.config.batch_size,
                         workers=run.config.data.workers,
+                        precision=run.config.precision,
                         report=report,
                         progress=advance,
                     )
