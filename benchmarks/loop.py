@@ -103,7 +103,7 @@ class AutoHead:
                 parts = [list(spaces.inputs(batch)) for batch in pool.batches(everything)]
                 for position, width in enumerate(widths):
                     inputs = torch.cat([part[position] for part in parts])
-                    self.axes[scaling, width, fold] = Axes(spaces.solvers[position], inputs, rows)
+                    self.axes[scaling, width, fold] = Axes(spaces.solve()[position], inputs, rows)
 
     def fit(self, targets, known):
         """Solve the head.
