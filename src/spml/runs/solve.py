@@ -238,10 +238,9 @@ def _judge_some_classes(judge: Judging, val: Samples) -> tuple[Judging, npt.NDAr
     Returns:
         The judge, and the classes whose logits it takes, ascending; None = all.
     """
-    few = val.observed.num_classes <= models.MANY_CLASSES
-    if few or not isinstance(judge, Judge) or judge.metric != "val/SP":
+    classes = models.Columns.of_samples(val).own
+    if classes is None or not isinstance(judge, Judge) or judge.metric != "val/SP":
         return judge, None
-    classes = np.flatnonzero(val.observed.positives_per_class())
     of_classes = replace(val, observed=val.observed.take_classes(classes))
     return Judge(of_classes, None, "observed", judge.mean_labels), classes
 

@@ -1,7 +1,7 @@
 """Heads that are solved instead of trained: ridge, LDA, class-mean difference, and the auto head."""
 
 from .auto import FEW, MOST_SCORES, AutoHead, HeldOutLogits, fit_auto
-from .columns import MANY_CLASSES
+from .columns import Columns
 from .ensemble import Ensemble, EnsembleSettings
 from .linear import CLOSED_FORM, FINITE_PENALTIES, LDA, MEAN_DIFFERENCE, PENALTIES, RIDGE, ClosedForm
 from .moments import check_width, moments
@@ -11,13 +11,13 @@ __all__ = [
     "FEW",
     "FINITE_PENALTIES",
     "LDA",
-    "MANY_CLASSES",
     "MEAN_DIFFERENCE",
     "MOST_SCORES",
     "PENALTIES",
     "RIDGE",
     "AutoHead",
     "ClosedForm",
+    "Columns",
     "Ensemble",
     "EnsembleSettings",
     "HeldOutLogits",

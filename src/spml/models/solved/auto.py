@@ -20,7 +20,7 @@ from ...data import Samples
 from ...data.draws import permutation
 from ..scaling import TFIDF, Scaling
 from .calibration import class_logits
-from .columns import IntArray
+from .columns import Columns, IntArray
 from .ensemble import Ensemble, EnsembleSettings, MemberSettings, SpaceSettings
 from .linear import LDA, RIDGE
 from .search import Candidate, Fold, HeldOut, Scores, is_sparse, search
@@ -130,9 +130,10 @@ def fit_auto(
     deciding = np.concatenate([fold.held for fold in folds])
     if classes is None:
         classes = _known_classes(pool, np.sort(deciding))
-    own = None if len(classes) == pool.columns.classes else torch.from_numpy(pool.columns.of_class[classes])
+    each_its_column = pool.columns.own is None and len(classes) == pool.columns.classes
+    columns = None if each_its_column else torch.from_numpy(pool.columns.of_class[classes])
     candidates, tried, fitted = search(
-        pool, folds, is_sparse(pool, training), partial(_call, score, classes), seed, report, own
+        pool, folds, is_sparse(pool, training), partial(_call, score, classes), seed, report, columns
     )
     members = _weigh(candidates)
     kept, weights = [candidate for candidate, _ in members], np.asarray([weight for _, weight in members])
@@ -147,7 +148,8 @@ def fit_auto(
     last = folds[-1].solved_on
     solved_on = np.sort(last[permutation(len(last), "level", seed)[: len(held[-1])]])
     of_last = {scaling: spaces[-1:] for scaling, spaces in fitted.items()}
-    gap = _level(scores[:, -len(held[-1]) :]) - _level(_score_members(of_last, kept, [solved_on]))
+    in_sample = _score_members(of_last, kept, [solved_on])
+    gap = _level(scores[:, -len(held[-1]) :], pool.columns) - _level(in_sample, pool.columns)
     if cross_validate:
         final = {}
         for scaling in dict.fromkeys(candidate.scaling for candidate in kept):
@@ -184,7 +186,8 @@ def fit_auto(
     head = _assemble(pool, members, final, start, sum_of)
     head.offset.copy_(torch.from_numpy(offset))
     head.scale.copy_(torch.from_numpy(scale))
-    _centre(head, pool, rows[order], unseen, _level(_member_scores(head, pool, solved_on)) + gap)
+    level = _level(_member_scores(head, pool, solved_on), pool.columns) + gap
+    _centre(head, pool, rows[order], unseen, level)
     return AutoHead(head, kept_logits, deciding if cross_validate else validation, tried)
 
 
@@ -359,9 +362,11 @@ def _member_scores(head: Ensemble, pool: Pool, rows: Rows) -> Scores:
     return scores
 
 
-def _level(scores: Scores) -> npt.NDArray[np.float64]:
-    """Mean score of each member, (M,)."""
+def _level(scores: Scores, columns: Columns) -> npt.NDArray[np.float64]:
+    """Mean score of each member over samples and classes, (M,)."""
     level: npt.NDArray[np.float64] = scores.mean((1, 2), dtype=np.float64)
+    if columns.own is not None:
+        level = scores.mean(1, dtype=np.float64) @ columns.sizes / columns.classes
     return level
 
 
@@ -381,9 +386,9 @@ def _centre(head: Ensemble, pool: Pool, rows: Rows, unseen: Tensor, level: npt.N
         level: Mean score of new samples, (M,): that of samples that members were solved on, and the gap that
             there was between them and held-out ones in the selection.
     """
-    scores = torch.from_numpy(_member_scores(head, pool, rows))
-    spread, centre = torch.std_mean(scores.double(), 1, correction=0)
+    scores = _member_scores(head, pool, rows)
+    spread, centre = torch.std_mean(torch.from_numpy(scores).double(), 1, correction=0)
     of_lda = torch.tensor([member.head == LDA for member in head.settings.members])
-    move = torch.from_numpy(level) - centre.mean(1)
+    move = torch.from_numpy(level - _level(scores, pool.columns))
     head.centre.copy_(centre + torch.where(of_lda, move, 0.0)[:, None])
     head.spread.copy_(torch.where(unseen, spread.clamp_min(_SMALLEST_SPREAD), head.spread))

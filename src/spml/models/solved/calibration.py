@@ -51,9 +51,10 @@ def class_logits(
     slope, size = torch.ones(()), max(1, _ENTRIES // len(scores))
     offset = ((counts + 0.5) / len(labels)).logit(eps=1e-6)
     scale = torch.ones_like(offset)
-    for _ in range(_ROUNDS):
-        for first in range(0, labels.shape[1], size):
-            own = slice(first, first + size)
+    # Columns without positives do not change the common slope, so that one round is enough for them.
+    with_positives, every = torch.nonzero(counts > 0)[:, 0], torch.arange(len(counts))
+    for columns in (*[with_positives] * (_ROUNDS - 1), every):
+        for own in torch.split(columns, size):
             offset[own], scale[own] = _regress(
                 scores[:, own], labels[:, own].double(), offset[own], scale[own], slope, typical
             )

@@ -62,9 +62,9 @@ class Columns:
 
     def expand(self, values: npt.NDArray[Any], classes: IntArray | None = None) -> npt.NDArray[Any]:
         """Values (B, K) of columns as values (B, C) of all classes, or (B, J) of some."""
-        if classes is None:
-            return values if self.own is None else values[:, self.of_class]
-        return values[:, self.of_class[classes]]
+        if classes is None and self.own is None:
+            return values
+        return values.take(self.of_class if classes is None else self.of_class[classes], axis=1)
 
     def positives(self, samples: Samples, rows: Rows) -> tuple[IntArray, IntArray]:
         """Known positives of some samples.

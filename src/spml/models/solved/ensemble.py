@@ -246,7 +246,7 @@ class Ensemble(nn.Module):
         standardised = (scores - self.centre[:, None]) / self.spread[:, None]
         total = torch.einsum("m,mbc->bc", self.weight, standardised)
         logits: Tensor = self.offset + self.scale * total
-        return logits if self.of_class is None else logits[:, self.of_class]
+        return logits if self.of_class is None else logits.index_select(1, self.of_class)
 
 
 def space_name(scaling: str, width: float) -> str:
