@@ -143,17 +143,12 @@ class _Solutions:
         self._started = time.perf_counter()
         self._ranks: dict[str, Any] = {}
         self._count = 0
-        self._history: list[dict[str, Any]] = []
+        self.history: list[dict[str, Any]] = []
         self.best = 0
-
-    @property
-    def history(self) -> list[dict[str, Any]]:
-        """Records of the solutions."""
-        return self._history
 
     def add(self, scores: npt.NDArray[np.float32], record: dict[str, Any]) -> bool:
         """Judge a solution. Returns whether it is the best so far."""
-        metric, number = self._judge.metric, len(self._history)
+        metric, number = self._judge.metric, len(self.history)
         self._count = len(scores)
         if not np.isfinite(scores).all():
             raise SpmlError(
@@ -162,8 +157,8 @@ class _Solutions:
             )
         seconds = round(time.perf_counter() - self._started, 3)
         record = {**record, **self._judge(scores), "seconds": seconds}
-        self._history.append(record)
-        if is_best := not number or record[metric] > self._history[self.best][metric]:
+        self.history.append(record)
+        if is_best := not number or record[metric] > self.history[self.best][metric]:
             self.best = number
         if "penalty" in record:
             if isinstance(self._judge, Judge) and metric == "val/SP":
@@ -175,7 +170,7 @@ class _Solutions:
     def fitted(self, passes: int, state: dict[str, Tensor]) -> Fitted:
         """Result, after these passes over the training set."""
         seconds = time.perf_counter() - self._started
-        return Fitted(self._history, self.best, seconds, passes, state, self._tie_set_size())
+        return Fitted(self.history, self.best, seconds, passes, state, self._tie_set_size())
 
     def _tie_set_size(self) -> int | None:
         """Number of solutions in the tie set of the best one; None where the SP-score did not choose."""

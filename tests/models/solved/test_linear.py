@@ -158,6 +158,19 @@ def test_memory_does_not_grow_with_samples_times_classes(monkeypatch):
     assert asked == [1, *[10] * 9]  # the first row tells the number of features
 
 
+def test_labels_of_a_million_classes_take_no_more_memory_than_the_known_ones():
+    """A dense matrix of a batch of these labels would take 104 MB."""
+    _, samples, positives = make_samples()
+    apart = np.array([7, 500_000, 999_999, 12, 3])
+    many = ObservedLabels.from_index(apart[positives.argmax(1)], 1_000_000)
+    stats = moments(Samples(samples.ids, samples.inputs, many), plain(), rows=13)
+    assert stats.columns.own.tolist() == [7, 12, 500_000, 999_999]
+    assert stats.cross.shape == (D, 5)
+    few = moments(samples, plain())
+    torch.testing.assert_close(stats.cross, few.cross[:, [0, 3, 1, 2, 4]], rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(stats.share, few.share[[0, 3, 1, 2, 4]], rtol=1e-12, atol=1e-12)
+
+
 def test_sparse_features_give_the_same_as_dense_ones():
     features, samples, _ = make_samples()
     features[np.abs(features) < 1] = 0
