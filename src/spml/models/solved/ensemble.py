@@ -238,15 +238,17 @@ class Ensemble(nn.Module):
         else:
             rows = max(1, _ENTRIES // self.centre.numel())
             logits = torch.cat([self._logits(part) for part in torch.split(flat, rows)])
+        if self.of_class is not None:
+            logits = logits.index_select(1, self.of_class)
         return logits.view(*features.shape[:-1], logits.shape[1])
 
     def _logits(self, features: Tensor) -> Tensor:
-        """Logits (B, C) of so few samples that the outputs of all members fit into memory."""
+        """Logits (B, K) of so few samples that the outputs of all members fit into memory."""
         scores = self.member_scores(features)
         standardised = (scores - self.centre[:, None]) / self.spread[:, None]
         total = torch.einsum("m,mbc->bc", self.weight, standardised)
         logits: Tensor = self.offset + self.scale * total
-        return logits if self.of_class is None else logits.index_select(1, self.of_class)
+        return logits
 
 
 def space_name(scaling: str, width: float) -> str:
