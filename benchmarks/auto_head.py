@@ -22,6 +22,7 @@ import sys
 import time
 from importlib import resources
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import timm
@@ -93,6 +94,17 @@ def open_set(settings, root, seed):
     )
 
 
+class Candidate(NamedTuple):
+    """The best penalty of one head on one space, with the scores (H, C) of held-out samples."""
+
+    scaling: str
+    width: float
+    head: str
+    penalty: float
+    score: float
+    scores: Any
+
+
 class Problem:
     """One data set with hidden labels: numbered samples, and the score that selects members.
 
@@ -143,27 +155,26 @@ def solve_members(problem, scheme, without_refit):
     rows = np.concatenate([held for _, held in folds])
     candidates, after, before = [], [], []
     for scaling in problem.scalings:
-        paths = [{} for _ in problem.widths]
-        for solved_on, held in folds:
-            spaces = Spaces(problem.pool, solved_on, scaling, problem.widths, problem.seed)
-            for path, part in zip(paths, search.score_paths(spaces, held), strict=True):
-                for key, scores in part.items():
-                    path.setdefault(key, []).append(scores)
+        of_folds = [
+            Spaces(problem.pool, solved_on, scaling, problem.widths, problem.seed) for solved_on, _ in folds
+        ]
         own = []
-        for width, path in zip(problem.widths, paths, strict=True):
-            own += search.best_of(path, scaling, width, rows, problem.score)[0]
+        for width in problem.widths:
+            held_out = search.HeldOut(of_folds, [held for _, held in folds], width)
+            for best in search.best_of(held_out.scores, scaling, width, rows, problem.score)[0]:
+                own.append(Candidate(*best, held_out.scores(best.head, best.penalty)))
         if scheme == "split":
-            fitted = spaces
+            fitted = of_folds[-1]
         else:
             fitted = Spaces(problem.pool, problem.labelled, scaling, problem.widths, problem.seed)
         if without_refit:
             alone = fitted
             if scheme != "split":
                 alone = Spaces(problem.pool, problem.training, scaling, problem.widths, problem.seed)
-            before.append(auto._score_members({scaling: alone}, own, problem.test))
+            before.append(auto._score_members({scaling: [alone]}, own, [problem.test]))
         if scheme == "split":
             fitted.add(problem.validation)
-        after.append(auto._score_members({scaling: fitted}, own, problem.test))
+        after.append(auto._score_members({scaling: [fitted]}, own, [problem.test]))
         candidates += own
     return rows, candidates, np.concatenate(after), np.concatenate(before) if before else None
 
@@ -205,7 +216,7 @@ def solve_neighbours(problem, scheme):
         scores = {key: np.concatenate(part) for key, part in parts.items()}
         by_key = {key: problem.score(value, rows) for key, value in scores.items()}
         best = max(by_key, key=by_key.__getitem__)
-        candidates.append(search.Candidate(scaling, 0.0, KNN, float(best[0]), by_key[best], scores[best]))
+        candidates.append(Candidate(scaling, 0.0, KNN, float(best[0]), by_key[best], scores[best]))
         features = scaled(problem, scaling, problem.labelled)
         tests.append(votes(features, labels, problem.labelled, problem.test)[best])
     return candidates, np.stack(tests)
@@ -270,7 +281,7 @@ def solve_networks(problem, scheme, scalings):
         scores = {epoch: np.concatenate(part) for epoch, part in parts.items()}
         by_epoch = {epoch: problem.score(value, rows) for epoch, value in scores.items()}
         best = max(by_epoch, key=by_epoch.__getitem__)
-        candidates.append(search.Candidate(scaling, 0.0, MLP, float(best), by_epoch[best], scores[best]))
+        candidates.append(Candidate(scaling, 0.0, MLP, float(best), by_epoch[best], scores[best]))
         features = inputs(scaling, problem.labelled)
         trained = train_networks(features, labels, problem.labelled, problem.test, EPOCHS, 99)
         tests.append(next(part for epoch, part in trained if epoch == best))
@@ -350,7 +361,7 @@ class Kept:
         self.held, self.after = (np.concatenate([part[k] for part in parts]) for k in ("held", "after"))
         self.before, self.seconds = parts[0].get("before"), [float(part["seconds"]) for part in parts]
         self.candidates = [
-            search.Candidate(name[0], float(name[1]), name[2], float(name[3]), float(score), held)
+            Candidate(name[0], float(name[1]), name[2], float(name[3]), float(score), held)
             for name, score, held in zip(
                 self.names, np.concatenate([part["sp"] for part in parts]), self.held, strict=True
             )

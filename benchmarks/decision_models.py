@@ -167,7 +167,7 @@ def solve_auto(problem, _):
     solved = auto.fit_auto(
         problem.train,
         problem.val,
-        lambda scores, rows: sp_score(scores, problem.observed[rows], problem.mean_labels).score,
+        lambda scores, rows, classes: sp_score(scores, problem.observed[rows], problem.mean_labels).score,
         cross_validate=len(pool) < auto.FEW,
         mean_labels=problem.mean_labels,
         seed=problem.config.seed,
@@ -193,14 +193,12 @@ def _members_again(problem, pool, head, rows, out):
     fitted = {}
     for scaling in dict.fromkeys(scaling for scaling, _ in names):
         widths = tuple(dict.fromkeys(width for own, width in names if own == scaling))
-        fitted[scaling] = Spaces(pool, rows, scaling, widths, problem.config.seed)
+        fitted[scaling] = [Spaces(pool, rows, scaling, widths, problem.config.seed)]
     chosen = [
-        Candidate(
-            *name, member.head, np.inf if member.penalty is None else member.penalty, member.score, None
-        )
+        Candidate(*name, member.head, np.inf if member.penalty is None else member.penalty, member.score)
         for name, member in zip(names, members, strict=True)
     ]
-    scores = auto._score_members(fitted, chosen, out)
+    scores = auto._score_members(fitted, chosen, [out])
     total = auto._Sum(np.asarray([member.weight for member in members]), scores)(scores)
     return head.offset.numpy() + head.scale.numpy() * total
 

@@ -23,6 +23,7 @@ import json
 import sys
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -45,7 +46,7 @@ from spml.models.scaling import SQRT_L2, STANDARD, TFIDF
 from spml.models.solved import auto, search
 from spml.models.solved.calibration import class_logits
 from spml.models.solved.ensemble import head_scores
-from spml.models.solved.linear import FINITE_PENALTIES, LDA, PENALTIES, RIDGE, LdaStart
+from spml.models.solved.linear import LdaStart
 from spml.models.solved.spaces import Pool, Spaces
 from spml.runs.build import Build, make_backbone, start_objective
 from spml.runs.resolve import open_for_backbone, resolve
@@ -103,7 +104,14 @@ class AutoHead:
                 parts = [list(spaces.inputs(batch)) for batch in pool.batches(everything)]
                 for position, width in enumerate(widths):
                     inputs = torch.cat([part[position] for part in parts])
-                    self.axes[scaling, width, fold] = Axes(spaces.solvers[position], inputs, rows)
+                    self.axes[scaling, width, fold] = Axes(spaces.solve()[position], inputs, rows)
+
+    def _held_out(self, scaling, width, head, penalty):
+        """Scores (H, C) of all labelled samples, each by a head that was not solved on it."""
+        parts = [
+            self.axes[scaling, width, fold].scores(head, penalty, held) for fold, held in enumerate(self.held)
+        ]
+        return np.concatenate(parts)
 
     def fit(self, targets, known):
         """Solve the head.
@@ -123,17 +131,10 @@ class AutoHead:
         score = lambda scores, rows: sp_score(scores, known[rows], self.mean_labels).score  # noqa: E731
         candidates = []
         for scaling, width in dict.fromkeys(key[:2] for key in self.axes):
-            path = {
-                (head, penalty): [
-                    self.axes[scaling, width, fold].scores(head, penalty, held)
-                    for fold, held in enumerate(self.held)
-                ]
-                for head, penalties in ((RIDGE, PENALTIES), (LDA, FINITE_PENALTIES))
-                for penalty in penalties
-            }
-            candidates += search.best_of(path, scaling, width, rows, score)[0]
+            scores_of = partial(self._held_out, scaling, width)
+            candidates += search.best_of(scores_of, scaling, width, rows, score)[0]
         members = auto._weigh(candidates)
-        held_out = np.stack([member.scores for member, _ in members])
+        held_out = np.stack([self._held_out(m.scaling, m.width, m.head, m.penalty) for m, _ in members])
         sum_of = auto._Sum(np.asarray([weight for _, weight in members]), held_out)
         total, order = sum_of(held_out), np.argsort(rows)
         final = [self.axes[m.scaling, m.width, auto.FOLDS] for m, _ in members]

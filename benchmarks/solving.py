@@ -89,8 +89,9 @@ def ridge(data, mean_labels):
     _, top = prepare(data, "an", mean_labels)
     started = time.process_time()
     moments = models.moments(data.splits["train"], top)
-    for weights in models.ridge(moments):
-        models.fill_head(top.head, weights, moments, mean_labels)
+    solver = models.ClosedForm(models.RIDGE, moments, mean_labels)
+    for penalty in solver.penalties:
+        solver.fill(top.head, penalty)
     return round(time.process_time() - started, 2)
 
 

@@ -13,6 +13,8 @@ from sklearn.linear_model import Ridge
 import spml
 from spml.cli.main import main
 from spml.config import read_yaml
+from spml.models import load_classifier
+from spml.models.solved import columns
 from tests.faults.test_bad_input import FAST, fails
 from tests.faults.test_kill import make_photos
 
@@ -207,6 +209,31 @@ def test_features_that_do_not_differ(capsys, tmp_path):
     np.savez(path, X=np.ones((20, 3), np.float32), Y=np.eye(2, dtype=np.uint8)[np.arange(20) % 2])
     said = fails(capsys, "train", path, "--head", "ridge", "--output", tmp_path / "run")
     assert "training samples have the same features" in said
+
+
+@pytest.mark.parametrize("head", ["ridge", "lda", "auto"])
+def test_classes_that_share_a_column_change_nothing(head, tmp_path, monkeypatch):
+    """Of many classes, penalties are judged on those that a validation sample shows."""
+    generator = np.random.default_rng(0)
+    index = generator.integers(0, 4, 300)
+    features = generator.normal(size=(8, 10))[index] + 2 * generator.normal(size=(300, 10))
+    labels = np.zeros((300, 30), np.int8)
+    labels[np.arange(300), [[3, 12, 13, 29][each] for each in index]] = 1
+    path = tmp_path / "features.npz"
+    np.savez(path, X=features.astype(np.float32), Y=labels, split=np.repeat(["train", "val"], [200, 100]))
+    found = []
+    for many in (4096, 10):
+        monkeypatch.setattr(columns, "MANY_CLASSES", many)
+        output = tmp_path / f"{head}-{many}"
+        main(["train", str(path), "--head", head, "--threads", "1", "--output", str(output)])
+        logits = load_classifier(output)[0](torch.from_numpy(features[:20].astype(np.float32))).logits
+        summary = json.loads((output / "summary.json").read_text())
+        found.append((logits, summary["validation"], [r.get("val/SP") for r in records(output)]))
+    torch.testing.assert_close(found[1][0], found[0][0], rtol=1e-3, atol=1e-3)
+    assert found[1][1] == pytest.approx(found[0][1], abs=2e-3)
+    assert [each for each in found[1][2] if each] == pytest.approx(
+        [each for each in found[0][2] if each], abs=2e-3
+    )
 
 
 @pytest.mark.shared

@@ -513,8 +513,9 @@ def test_the_summary_counts_the_penalties_in_the_tie_set(folder, tmp_path, capsy
     classifier, _ = models.load_classifier(output)
     found = models.moments(data.splits["train"], classifier.top)
     val, scores = data.splits["val"], []
-    for weights in models.ridge(found):
-        models.fill_head(classifier.top.head, weights, found, 2.0)
+    solver = models.ClosedForm("ridge", found, 2.0)
+    for penalty in solver.penalties:
+        solver.fill(classifier.top.head, penalty)
         scores.append(classifier.top(val.inputs.fetch(range(len(val)), None)).logits.detach())
     expected = compare_models(scores, val.observed.index)
     assert selected["tie_set"] == len(expected.tie_set)

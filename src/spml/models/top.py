@@ -155,7 +155,8 @@ class Top(nn.Module):
                 "name a run with a linear head (--model.head linear)."
             )
         top = Top(self.num_features, self.num_classes, scaling=ensemble.settings.start)
-        top.head.load_state_dict(ensemble.start.state_dict())
+        weight, bias = ensemble.linear_start()
+        top.head.load_state_dict({"weight": weight, "bias": bias})
         top.scaling.load_state_dict(ensemble.start_scaling.state_dict())
         return top
 

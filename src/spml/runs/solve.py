@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +22,8 @@ from ..engine.loop import Judging
 from ..errors import SpmlError
 from ..methods.base import Objective
 from ..metrics import FEWEST_SHOWN, compare_ranks, shown_score, sp_score
+
+Rows = npt.NDArray[np.int64]
 
 
 class HeldOutScores(NamedTuple):
@@ -116,67 +119,60 @@ def solve(
     """
     if config.method == AUTO:
         return _solve_ensemble(config, top, samples, val, judge, mean_labels, report)
-    solutions = _Solutions(config, top, judge, predict, report)
-    passes, state = 1, {}
     if objective is None:
-        for number, record in enumerate(_closed_form(config.model.head, top, samples, mean_labels)):
-            solutions.add(number, record)
-    else:
-        solve_path(objective, top, samples, on_solution=solutions.add, epochs=config.epochs)
-        passes = sum(record["evaluations"] for record in solutions.history)
-        state = {name: value.clone() for name, value in objective.state_dict().items()}
-    top.head.load_state_dict(solutions.best_head)
-    return Fitted(
-        solutions.history, solutions.best, solutions.seconds, passes, state, solutions.tie_set_size()
-    )
+        return _solve_closed_form(config, top, samples, val, judge, mean_labels, predict, report)
+    solutions = _Solutions(config, judge, report)
+    best_head: dict[str, Tensor] = {}
+
+    def add(number: int, record: dict[str, Any]) -> None:
+        nonlocal best_head
+        if solutions.add(predict(), record):
+            best_head = {name: value.clone() for name, value in top.head.state_dict().items()}
+
+    solve_path(objective, top, samples, on_solution=add, epochs=config.epochs)
+    top.head.load_state_dict(best_head)
+    passes = sum(record["evaluations"] for record in solutions.history)
+    return solutions.fitted(passes, {name: value.clone() for name, value in objective.state_dict().items()})
 
 
 class _Solutions:
-    """Judges each solution while the head holds it, and keeps the best one."""
+    """Judges solutions by the logits of the validation samples."""
 
-    def __init__(
-        self,
-        config: Config,
-        top: models.Top,
-        judge: Judging,
-        predict: Callable[[], npt.NDArray[np.float32]],
-        report: Callable[[str], None],
-    ) -> None:
-        self._config, self._top, self._judge = config, top, judge
-        self._predict, self._report = predict, report
+    def __init__(self, config: Config, judge: Judging, report: Callable[[str], None]) -> None:
+        self._config, self._judge, self._report = config, judge, report
         self._started = time.perf_counter()
         self._ranks: dict[str, Any] = {}
         self._count = 0
         self.history: list[dict[str, Any]] = []
         self.best = 0
-        self.best_head: dict[str, Tensor] = {}
 
-    @property
-    def seconds(self) -> float:
-        """Time since the start."""
-        return time.perf_counter() - self._started
-
-    def add(self, number: int, record: dict[str, Any]) -> None:
-        """Judge the solution that the head holds."""
-        scores, metric = self._predict(), self._judge.metric
+    def add(self, scores: npt.NDArray[np.float32], record: dict[str, Any]) -> bool:
+        """Judge a solution. Returns whether it is the best so far."""
+        metric, number = self._judge.metric, len(self.history)
         self._count = len(scores)
         if not np.isfinite(scores).all():
             raise SpmlError(
                 f"{self._config.data.path}: with these features, scores become NaN or infinite in float32: "
                 "scale them (--model.scaling standard)."
             )
-        record = {**record, **self._judge(scores), "seconds": round(self.seconds, 3)}
+        seconds = round(time.perf_counter() - self._started, 3)
+        record = {**record, **self._judge(scores), "seconds": seconds}
         self.history.append(record)
-        if not number or record[metric] > self.history[self.best][metric]:
+        if is_best := not number or record[metric] > self.history[self.best][metric]:
             self.best = number
-            self.best_head = {name: value.clone() for name, value in self._top.head.state_dict().items()}
         if "penalty" in record:
             if isinstance(self._judge, Judge) and metric == "val/SP":
                 self._ranks[str(number)] = self._judge.ranks(scores)
             unsolved = "" if record.get("converged", True) else "  not converged"
             self._report(f"penalty {record['penalty']:<10}  {describe_scores(record, self._judge)}{unsolved}")
+        return is_best
 
-    def tie_set_size(self) -> int | None:
+    def fitted(self, passes: int, state: dict[str, Tensor]) -> Fitted:
+        """Result, after these passes over the training set."""
+        seconds = time.perf_counter() - self._started
+        return Fitted(self.history, self.best, seconds, passes, state, self._tie_set_size())
+
+    def _tie_set_size(self) -> int | None:
         """Number of solutions in the tie set of the best one; None where the SP-score did not choose."""
         if not self._ranks:
             return None
@@ -184,26 +180,64 @@ class _Solutions:
         return len(compare_ranks(self._ranks, self._count, self._judge.mean_labels).tie_set)
 
 
-def _closed_form(
-    head: str, top: models.Top, samples: Samples, mean_labels: float
-) -> Iterator[dict[str, Any]]:
-    """Fill the head with each solution in turn, and yield its record."""
+def _solve_closed_form(
+    config: Config,
+    top: models.Top,
+    train: Samples,
+    val: Samples,
+    judge: Judging,
+    mean_labels: float,
+    predict: Callable[[], npt.NDArray[np.float32]],
+    report: Callable[[str], None],
+) -> Fitted:
+    """Solve the head that `config` names for each penalty, and fill it with the best solution.
+
+    Of many classes, a penalty is judged on those that are a known positive of a validation sample, and only
+    these are solved; all others are solved once, for the best penalty.
+    """
     assert isinstance(top.head, nn.Linear)
-    moments = models.moments(samples, top)
-    if head == models.LDA:
-        for penalty, (weights, bias) in zip(models.FINITE_PENALTIES, models.lda(moments), strict=True):
-            with torch.no_grad():
-                top.head.weight.copy_(weights.T)
-                top.head.bias.copy_(bias)
-            yield {"penalty": penalty}
-        return
-    if head != models.RIDGE:
-        models.fill_head(top.head, models.mean_difference(moments), moments, mean_labels)
-        yield {}
-        return
-    for penalty, weights in zip(models.PENALTIES, models.ridge(moments), strict=True):
-        models.fill_head(top.head, weights, moments, mean_labels)
-        yield {"penalty": "infinity" if math.isinf(penalty) else penalty}
+    judge, classes = _judge_some_classes(judge, val)
+    solutions = _Solutions(config, judge, report)
+    solver = models.ClosedForm(config.model.head, models.moments(train, top), mean_labels)
+    for penalty in solver.penalties:
+        if classes is None:
+            solver.fill(top.head, penalty)
+            scores = predict()
+        else:
+            scores = _score(top, val, solver.scorer(penalty, classes), 4 * config.batch_size)
+        name = "infinity" if penalty is not None and math.isinf(penalty) else penalty
+        solutions.add(scores, {} if penalty is None else {"penalty": name})
+    if classes is not None or solutions.best < len(solver.penalties) - 1:
+        solver.fill(top.head, solver.penalties[solutions.best])
+    return solutions.fitted(1, {})
+
+
+@torch.no_grad()
+def _score(
+    top: models.Top, samples: Samples, scorer: Callable[[Tensor], Tensor], rows: int
+) -> npt.NDArray[np.float32]:
+    """What a function of the head's inputs predicts of samples, a number of rows at a time."""
+    device, parts = next(top.parameters()).device, []
+    for first in range(0, len(samples), rows):
+        batch = range(first, min(first + rows, len(samples)))
+        features = samples.inputs.fetch(batch, None).to(device)
+        parts.append(scorer(top.scaling(features.float())).cpu())
+    return torch.cat(parts).numpy()
+
+
+def _judge_some_classes(judge: Judging, val: Samples) -> tuple[Judging, npt.NDArray[np.int64] | None]:
+    """A judge of fewer classes: of many, those that are a known positive of a validation sample.
+
+    Only these enter the scores by observed labels. All are judged where full labels select.
+
+    Returns:
+        The judge, and the classes whose logits it takes, ascending; None = all.
+    """
+    classes = models.Columns.of_samples(val).own
+    if classes is None or not isinstance(judge, Judge) or judge.metric != "val/SP":
+        return judge, None
+    of_classes = replace(val, observed=val.observed.take_classes(classes))
+    return Judge(of_classes, None, "observed", judge.mean_labels), classes
 
 
 def _solve_ensemble(
@@ -222,11 +256,11 @@ def _solve_ensemble(
     few = labelled < models.FEW and (count + len(val)) * train.observed.num_classes <= models.MOST_SCORES
     known = KnownLabels(train, val)
 
-    def score(scores: npt.NDArray[np.float32], rows: npt.NDArray[np.int64]) -> float:
+    def score(scores: npt.NDArray[np.float32], rows: Rows, classes: Rows) -> float:
         if by_truth:
             assert isinstance(judge, Judge)
             return judge.true_map(scores, rows - count)
-        return sp_score(scores, known.of(rows), mean_labels).score
+        return sp_score(scores, known.of(rows, classes), mean_labels).score
 
     solved = models.fit_auto(
         train,
@@ -236,6 +270,7 @@ def _solve_ensemble(
         mean_labels=mean_labels,
         seed=config.seed,
         report=report,
+        classes=np.arange(train.observed.num_classes) if by_truth else None,
     )
     top.set_ensemble(solved.head)
     held_out = HeldOutScores(solved.held_out, solved.rows)
@@ -246,7 +281,10 @@ def _solve_ensemble(
     seconds, members = time.perf_counter() - started, solved.head.describe()
     for line in _members_table(members):
         report(line)
-    record = {"members": len(members), **judge(held_out.of_validation(count)), "seconds": round(seconds, 3)}
+    judge, classes = _judge_some_classes(judge, val)
+    scores = held_out.of_validation(count)
+    metrics = judge(scores if classes is None else scores[:, classes])
+    record = {"members": len(members), **metrics, "seconds": round(seconds, 3)}
     return Fitted([record], 0, seconds, 1, {}, members=members, held_out=held_out, tried=solved.tried)
 
 
@@ -258,14 +296,19 @@ class KnownLabels:
         self._rows: npt.NDArray[np.int64] | None = None
         self._labels: npt.NDArray[Any] | None = None
 
-    def of(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
-        """Labels of some samples. Those of the last ones are kept: all solutions have the same."""
+    def of(self, rows: Rows, classes: Rows | None = None) -> npt.NDArray[Any]:
+        """Labels (H, C) of some samples in {-1, 0, +1}, or (H, J) of some classes, ascending.
+
+        Those of the last samples are kept: all solutions have the same.
+        """
         if self._rows is not rows or self._labels is None:
             train, val = self._parts
             position = np.argsort(rows, kind="stable")
             in_val = rows[position] >= len(train)
             parts = [train.observed.take(rows[position][~in_val])]
             parts.append(val.observed.take(rows[position][in_val] - len(train)))
+            if classes is not None and len(classes) < train.observed.num_classes:
+                parts = [part.take_classes(classes) for part in parts]
             ternary = np.concatenate([part.to_ternary() for part in parts])
             self._rows, self._labels = rows, ternary[np.argsort(position)]
         return self._labels

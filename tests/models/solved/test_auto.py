@@ -41,7 +41,7 @@ def make_samples(count, seed=0, sparse=False, width=D):
 
 def by_sp(*parts):
     observed = np.concatenate([part.observed.to_ternary() for part in parts])
-    return lambda scores, rows: sp_score(scores, observed[rows], K).score
+    return lambda scores, rows, classes: sp_score(scores, observed[rows][:, classes], K).score
 
 
 def fit(train, val, **settings):
@@ -84,7 +84,7 @@ def test_a_member_equals_ridge_regression_of_scikit_learn():
     train, val = make_samples(90), make_samples(60, seed=1)
     fitted = Spaces(Pool(train, val), np.arange(90), "standard", [0.0], seed=0)
     layer = torch.nn.Linear(D, C)
-    fitted.solvers[0].fill(layer, "ridge", 2.0)
+    fitted.solver(0.0).fill(layer, "ridge", 2.0)
     scaled = fitted.scaling(features_of(train)).double().numpy()
     model = Ridge(alpha=2.0 * scaled.var(0).mean() * 90).fit(scaled, train.observed.to_multi_hot())
     np.testing.assert_allclose(layer.weight.detach(), model.coef_, atol=1e-5)
@@ -93,7 +93,7 @@ def test_a_member_equals_ridge_regression_of_scikit_learn():
     both = np.concatenate([scaled, fitted.scaling(features_of(val)).double().numpy()])
     labels = np.concatenate([part.observed.to_multi_hot() for part in (train, val)])
     model = Ridge(alpha=2.0 * both.var(0).mean() * 150).fit(both, labels)
-    fitted.solvers[0].fill(layer, "ridge", 2.0)
+    fitted.solver(0.0).fill(layer, "ridge", 2.0)
     np.testing.assert_allclose(layer.weight.detach(), model.coef_, atol=1e-5)
 
 
@@ -140,7 +140,7 @@ def test_held_out_scores_are_those_of_members_that_did_not_see_the_samples():
         fitted = Spaces(pool, np.arange(300), space.scaling, [space.width], seed=0)
         (inputs,) = fitted.inputs(np.arange(300, 400))
         layer = torch.nn.Linear(inputs.shape[1], C)
-        fitted.solvers[0].fill(layer.requires_grad_(False), member.head, member.penalty or np.inf)
+        fitted.solver(space.width).fill(layer.requires_grad_(False), member.head, member.penalty or np.inf)
         scores = head_scores(member.head, layer(inputs)).double()
         spread = scores.std(0, correction=0)
         parts.append(member.weight * (scores - scores.mean(0)) / spread)
@@ -155,7 +155,7 @@ def test_labels_of_a_fold_do_not_change_its_own_scores():
     seen = {}
 
     def remember(name):
-        def score(scores, rows):
+        def score(scores, rows, classes):
             seen.setdefault(name, []).append((scores[np.argsort(rows)], rows))
             return 0.5
 
@@ -179,7 +179,7 @@ def test_the_best_penalty_of_each_head_and_space_is_kept():
     train, val = make_samples(120), make_samples(60, seed=1)
     calls = []
 
-    def prefer_the_third(scores, rows):
+    def prefer_the_third(scores, rows, classes):
         calls.append(len(rows))
         return 1.0 if len(calls) % 25 == 3 else 0.5
 
@@ -211,7 +211,7 @@ def test_kernels_learn_what_no_linear_head_can():
 
 def test_sparse_features_have_a_tfidf_space_and_fewer_kernels():
     train, val = make_samples(150, sparse=True), make_samples(70, seed=1, sparse=True)
-    head = fit(train, val, score=lambda scores, rows: 0.5).head
+    head = fit(train, val, score=lambda scores, rows, classes: 0.5).head
     assert {(space.scaling, space.width) for space in head.settings.spaces} == {
         (scaling, width) for scaling in ("standard", "sqrtl2", "tfidf") for width in (0.0, 1.0, 0.3)
     }
@@ -221,7 +221,7 @@ def test_sparse_features_have_a_tfidf_space_and_fewer_kernels():
         Samples(part.ids, FeatureMatrix(csr_matrix(features_of(part).numpy())), part.observed)
         for part in (train, val)
     ]
-    other = fit(*stored, score=lambda scores, rows: 0.5).head
+    other = fit(*stored, score=lambda scores, rows, classes: 0.5).head
     features = features_of(make_samples(20, seed=2, sparse=True))
     torch.testing.assert_close(head(features), other(features), rtol=1e-4, atol=1e-4)
 
@@ -288,7 +288,7 @@ def test_more_validation_samples_than_are_needed_are_scored_all_the_same(monkeyp
     monkeypatch.setattr(auto, "MOST_SCORES", 40 * C + 1)
     train, val, used = make_samples(150), make_samples(90, seed=1), []
 
-    def score(scores, rows):
+    def score(scores, rows, classes):
         used.append(rows)
         return 0.5
 
@@ -298,7 +298,7 @@ def test_more_validation_samples_than_are_needed_are_scored_all_the_same(monkeyp
     assert result.rows.tolist() == list(range(150, 240))
     # All of them are scored alike: those that selected have the same scores when selected by all.
     monkeypatch.setattr(auto, "MOST_SCORES", 10_000)
-    whole = fit(train, val, score=lambda scores, rows: 0.5)
+    whole = fit(train, val, score=lambda scores, rows, classes: 0.5)
     for column in range(C):
         assert np.corrcoef(result.held_out[:, column], whole.held_out[:, column])[0, 1] > 0.999
 

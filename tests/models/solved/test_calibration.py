@@ -121,7 +121,7 @@ def test_held_out_logits_of_the_auto_head_are_calibrated(cross_validate):
         parts.append(Samples(names, FeatureMatrix(features[rows]), observed))
     result = fit_auto(
         *parts,
-        lambda scores, rows: sp_score(scores, index[rows], K).score,
+        lambda scores, rows, classes: sp_score(scores, index[rows], K).score,
         cross_validate=cross_validate,
         mean_labels=K,
     )
@@ -152,7 +152,7 @@ def test_members_are_centred_as_they_are_solved_in_the_end():
     parts = train_and_val(features, index)
     head = fit_auto(
         *parts,
-        lambda scores, rows: sp_score(scores, index[rows], K).score,
+        lambda scores, rows, classes: sp_score(scores, index[rows], K).score,
         cross_validate=False,
         mean_labels=K,
     ).head
@@ -182,7 +182,7 @@ def test_new_samples_have_as_many_labels_as_held_out_ones(cross_validate, width)
     parts = train_and_val(features, index)
     result = fit_auto(
         *parts,
-        lambda scores, rows: sp_score(scores, index[rows], K).score,
+        lambda scores, rows, classes: sp_score(scores, index[rows], K).score,
         cross_validate=cross_validate,
         mean_labels=K,
     )

@@ -17,7 +17,14 @@ from spml.data.matrix import FeatureMatrix
 from spml.errors import InputError
 from spml.labels import ObservedLabels
 from spml.models import Top
-from spml.models.solved.linear import FINITE_PENALTIES, PENALTIES, fill_head, lda, mean_difference, ridge
+from spml.models.solved.linear import (
+    FINITE_PENALTIES,
+    LDA,
+    MEAN_DIFFERENCE,
+    PENALTIES,
+    RIDGE,
+    ClosedForm,
+)
 from spml.models.solved.moments import MAX_FEATURES, check_width, moments
 
 N, D, C = 90, 7, 5
@@ -44,6 +51,20 @@ def make_samples(kind="single", shift=0.0):
 
 def plain(features=D):
     return Top(features, C, scaling="raw")
+
+
+def ridge(stats, penalties=PENALTIES):
+    solver = ClosedForm(RIDGE, stats, 1.0)
+    return [solver.estimate(penalty) for penalty in penalties]
+
+
+def mean_difference(stats):
+    return ClosedForm(MEAN_DIFFERENCE, stats, 1.0).estimate(None)
+
+
+def lda(stats, penalties=FINITE_PENALTIES):
+    solver = ClosedForm(LDA, stats, 1.0)
+    return [(weight.T, bias) for weight, bias in map(solver.layer, penalties)]
 
 
 @pytest.mark.parametrize("kind", ["single", "partial", "full"])
@@ -99,10 +120,9 @@ def test_the_logits_are_the_tangent_of_the_log_odds_of_k_times_the_share():
     features, samples, positives = make_samples("partial")
     top = plain()
     stats = moments(samples, top)
-    weights = next(iter(ridge(stats, (2.0,))))
     model = Ridge(alpha=2.0 * features.astype(np.float64).var(0).mean() * N).fit(features, positives)
     share = model.predict(features) / positives.sum(1).mean()
-    fill_head(top.head, weights, stats, 1.7)
+    ClosedForm(RIDGE, stats, 1.7).fill(top.head, 2.0)
     with torch.no_grad():
         logits = top(torch.from_numpy(features)).logits.numpy()
     assert np.abs(logits - 4 * (1.7 * share - 0.5)).max() < 1e-5
@@ -138,6 +158,19 @@ def test_memory_does_not_grow_with_samples_times_classes(monkeypatch):
     assert asked == [1, *[10] * 9]  # the first row tells the number of features
 
 
+def test_labels_of_a_million_classes_take_no_more_memory_than_the_known_ones():
+    """A dense matrix of a batch of these labels would take 104 MB."""
+    _, samples, positives = make_samples()
+    apart = np.array([7, 500_000, 999_999, 12, 3])
+    many = ObservedLabels.from_index(apart[positives.argmax(1)], 1_000_000)
+    stats = moments(Samples(samples.ids, samples.inputs, many), plain(), rows=13)
+    assert stats.columns.own.tolist() == [7, 12, 500_000, 999_999]
+    assert stats.cross.shape == (D, 5)
+    few = moments(samples, plain())
+    torch.testing.assert_close(stats.cross, few.cross[:, [0, 3, 1, 2, 4]], rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(stats.share, few.share[[0, 3, 1, 2, 4]], rtol=1e-12, atol=1e-12)
+
+
 def test_sparse_features_give_the_same_as_dense_ones():
     features, samples, _ = make_samples()
     features[np.abs(features) < 1] = 0
@@ -156,7 +189,7 @@ def test_moments_are_those_of_the_standardised_features():
     scaled = (features - features.mean(0, dtype=np.float64)) / features.std(0, dtype=np.float64)
     assert np.abs(stats.covariance.numpy() - np.cov(scaled.T, ddof=0)).max() < 1e-4
     model = Ridge(alpha=0.5 * N).fit(scaled, positives)
-    assert np.abs(next(iter(ridge(stats, (0.5,)))).numpy() - model.coef_.T).max() < 1e-5
+    assert np.abs(ridge(stats, (0.5,))[0].numpy() - model.coef_.T).max() < 1e-5
 
 
 def test_unsolvable_data_is_refused():
@@ -189,7 +222,7 @@ def test_lda_equals_numpy(kind):
     stats, wide = moments(samples, plain(), rows=32), features.astype(np.float64)
     centred = wide - wide.mean(0)
     sigma, counts = centred.T @ centred / N, positives.sum(0)
-    solutions = list(lda(stats))
+    solutions = lda(stats)
     assert len(solutions) == len(FINITE_PENALTIES) == 12
     for penalty, (weights, bias) in zip(FINITE_PENALTIES, solutions, strict=True):
         shrunk = sigma + penalty * np.trace(sigma) / D * np.eye(D)

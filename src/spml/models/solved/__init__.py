@@ -1,19 +1,9 @@
 """Heads that are solved instead of trained: ridge, LDA, class-mean difference, and the auto head."""
 
-from .auto import FEW, MOST_SCORES, AutoHead, fit_auto
+from .auto import FEW, MOST_SCORES, AutoHead, HeldOutLogits, fit_auto
+from .columns import Columns
 from .ensemble import Ensemble, EnsembleSettings
-from .linear import (
-    CLOSED_FORM,
-    FINITE_PENALTIES,
-    LDA,
-    MEAN_DIFFERENCE,
-    PENALTIES,
-    RIDGE,
-    fill_head,
-    lda,
-    mean_difference,
-    ridge,
-)
+from .linear import CLOSED_FORM, FINITE_PENALTIES, LDA, MEAN_DIFFERENCE, PENALTIES, RIDGE, ClosedForm
 from .moments import check_width, moments
 
 __all__ = [
@@ -26,13 +16,12 @@ __all__ = [
     "PENALTIES",
     "RIDGE",
     "AutoHead",
+    "ClosedForm",
+    "Columns",
     "Ensemble",
     "EnsembleSettings",
+    "HeldOutLogits",
     "check_width",
-    "fill_head",
     "fit_auto",
-    "lda",
-    "mean_difference",
     "moments",
-    "ridge",
 ]

@@ -7,8 +7,9 @@ that it was not solved on; afterwards it is solved again on all labelled samples
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -19,9 +20,10 @@ from ...data import Samples
 from ...data.draws import permutation
 from ..scaling import TFIDF, Scaling
 from .calibration import class_logits
-from .ensemble import Ensemble, EnsembleSettings, MemberSettings, SpaceSettings, head_scores
+from .columns import Columns, IntArray
+from .ensemble import Ensemble, EnsembleSettings, MemberSettings, SpaceSettings
 from .linear import LDA, RIDGE
-from .search import Candidate, Scores, is_sparse, search
+from .search import Candidate, Fold, HeldOut, Scores, is_sparse, search
 from .spaces import Pool, Rows, Spaces
 
 FEW = 2500
@@ -29,12 +31,13 @@ FEW = 2500
 
 FOLDS = 5
 MOST_SCORES = 5_000_000
-"""Largest number of scores (samples x classes) that a solution is selected on. A hundred solutions are kept
-at a time, in 2 GB."""
+"""Largest number of scores (samples x classes) that a solution is selected on."""
 
 TEMPERATURE = 0.03
 LEAST_WEIGHT = 0.05
 _SMALLEST_SPREAD = 1e-6
+_ENTRIES = 1 << 27  # scores of all members that are kept at a time: 512 MiB
+_BLOCK = 1 << 24  # logits that are written out at a time
 
 
 class AutoHead(NamedTuple):
@@ -42,27 +45,50 @@ class AutoHead(NamedTuple):
 
     Attributes:
         head: The head, solved on all labelled samples.
-        held_out: Scores of the held-out samples by members that were not solved on them, float32 (H, C).
+        held_out: Logits of the held-out samples by members that were not solved on them, as `keep` returned
+            them; by default float32 (H, C).
         rows: Those samples, in the order of `held_out`, counted over training, then validation samples.
         tried: Space, head, penalty and score of every solution.
     """
 
     head: Ensemble
-    held_out: Scores
+    held_out: Any
     rows: Rows
     tried: list[dict[str, Any]]
+
+
+class HeldOutLogits(Protocol):
+    """Logits of the held-out samples by members that were not solved on them."""
+
+    def __call__(self, classes: IntArray | None = None) -> Iterator[tuple[Rows, Scores]]:
+        """Compute them block after block.
+
+        Args:
+            classes: Classes to predict, ascending, int64 (J,); None = all.
+
+        Yields:
+            Samples (B,) and their logits, float32 (B, C) or (B, J).
+        """
+        ...
+
+
+def keep_all(logits: HeldOutLogits) -> Scores:
+    """Logits (H, C) of all held-out samples in one array."""
+    return np.concatenate([block for _, block in logits()])
 
 
 @torch.no_grad()
 def fit_auto(
     train: Samples,
     val: Samples,
-    score: Callable[[Scores, Rows], float],
+    score: Callable[[Scores, Rows, IntArray], float],
     *,
     cross_validate: bool,
     mean_labels: float,
     seed: int = 0,
     report: Callable[[str], None] = lambda line: None,
+    classes: IntArray | None = None,
+    keep: Callable[[HeldOutLogits], Any] = keep_all,
 ) -> AutoHead:
     """Solve the auto head.
 
@@ -74,60 +100,124 @@ def fit_auto(
     Args:
         train: Training samples.
         val: Validation samples. They are part of what the final members are solved on.
-        score: Score of predictions for some samples (numbered over training, then validation samples) by
-            which members are selected; higher is better.
+        score: Score by which members are selected, higher is better: takes predictions (H, J) of some samples
+            (numbered over training, then validation samples) for some classes, the samples (H,) and the
+            classes (J,).
         cross_validate: Select by 5-fold cross-validation over all samples instead of on `val` alone.
         mean_labels: Mean labels per sample K, for the scale of the logits.
         seed: Seed of folds and landmarks.
         report: Called with a line for each scaling.
+        classes: Classes whose predictions `score` takes, ascending; None = all or, of more than 4,096
+            classes, those that are a known positive of one of the samples that decide.
+        keep: Returns what is to be kept of the logits of the held-out samples. It may compute them several
+            times, of all classes or of some; they can't be computed later.
 
     Raises:
-        InputError: All samples have the same features, or no label is a known positive.
+        InputError: All samples have the same features, no label is a known positive, or the heads of so many
+            classes do not fit into memory.
     """
     pool = Pool(train, val)
     everything = np.arange(len(pool))
     training, validation = everything[: len(train)], everything[len(train) :]
+    decisive = np.arange(0)
     if cross_validate:
         order = permutation(len(pool), "folds", seed)
         held_out = [np.sort(order[first::FOLDS]) for first in range(min(FOLDS, len(pool)))]
-        folds = [(np.setdiff1d(everything, held), held) for held in held_out]
+        folds = [Fold(np.setdiff1d(everything, held), held) for held in held_out]
     else:
-        chosen = permutation(len(val), "held out", seed)[: max(1, MOST_SCORES // pool.classes)]
-        folds = [(training, np.sort(validation[chosen]))]
-    rows = np.concatenate([held for _, held in folds])
-    candidates, tried, fitted = search(pool, folds, is_sparse(pool, training), score, seed, report)
+        decisive = validation[_deciding(pool, val, classes, seed)]
+        folds = [Fold(training, np.sort(decisive))]
+    deciding = np.concatenate([fold.held for fold in folds])
+    if classes is None:
+        classes = _known_classes(pool, np.sort(deciding))
+    each_its_column = pool.columns.own is None and len(classes) == pool.columns.classes
+    columns = None if each_its_column else torch.from_numpy(pool.columns.of_class[classes])
+    candidates, tried, fitted = search(
+        pool, folds, is_sparse(pool, training), partial(_call, score, classes), seed, report, columns
+    )
     members = _weigh(candidates)
-    scores = np.stack([candidate.scores for candidate, _ in members])
-    sum_of = _Sum(np.asarray([weight for _, weight in members]), scores)
+    kept, weights = [candidate for candidate, _ in members], np.asarray([weight for _, weight in members])
+
+    rows, held = deciding, [fold.held for fold in folds]
+    if not cross_validate:  # as many of them as fit into memory
+        rows = np.sort(decisive[: max(1, _ENTRIES // (len(members) * len(pool.columns)))])
+        held = [rows]
+    scores = _score_members(fitted, kept, held)
+    sum_of = _Sum(weights, scores)
     total = sum_of(scores)
-    every_row, every_total = rows, total
-    kept = [candidate for candidate, _ in members]
-    solved_on, held = folds[-1]
-    solved_on = np.sort(solved_on[permutation(len(solved_on), "level", seed)[: len(held)]])
-    gap = _level(scores[:, -len(held) :]) - _level(_score_members(fitted, kept, solved_on))
+    last = folds[-1].solved_on
+    solved_on = np.sort(last[permutation(len(last), "level", seed)[: len(held[-1])]])
+    of_last = {scaling: spaces[-1:] for scaling, spaces in fitted.items()}
+    in_sample = _score_members(of_last, kept, [solved_on])
+    gap = _level(scores[:, -len(held[-1]) :], pool.columns) - _level(in_sample, pool.columns)
     if cross_validate:
-        fitted = {}
-        for scaling in dict.fromkeys(candidate.scaling for candidate, _ in members):
-            own = tuple(dict.fromkeys(c.width for c, _ in members if c.scaling == scaling))
-            fitted[scaling] = Spaces(pool, everything, scaling, own, seed)
-    elif len(rows) < len(validation):
-        every_row = validation
-        every_total = np.concatenate(
-            [sum_of(_score_members(fitted, kept, batch)) for batch in pool.batches(validation)]
-        )
-    start = _start(pool, candidates, fitted, training, cross_validate, mean_labels, seed)
-    unseen = next(iter(fitted.values())).solvers[0].share == 0
-    if not cross_validate:
-        for spaces in fitted.values():
-            spaces.add(validation)
-    head = _assemble(pool, members, fitted, start, sum_of)
+        final = {}
+        for scaling in dict.fromkeys(candidate.scaling for candidate in kept):
+            widths = tuple(dict.fromkeys(c.width for c in kept if c.scaling == scaling))
+            final[scaling] = Spaces(pool, everything, scaling, widths, seed)
+    else:
+        final = {scaling: spaces for scaling, (spaces,) in fitted.items()}
+    unseen = next(iter(final.values())).solve()[0].share == 0
     order = np.argsort(rows)
     labels = pool.labels(rows[order]) * ~unseen  # scores of unseen classes say nothing there
-    offset, scale = class_logits(torch.from_numpy(total[order]), labels, mean_labels)
-    head.offset.copy_(offset)
-    head.scale.copy_(scale)
-    _centre(head, pool, rows[order], unseen, _level(_member_scores(head, pool, solved_on)) + gap)
-    return AutoHead(head, head.offset.numpy() + head.scale.numpy() * every_total, every_row, tried)
+    sizes = None if pool.columns.own is None else torch.from_numpy(pool.columns.sizes)
+    offset, scale = (
+        part.float().numpy()
+        for part in class_logits(torch.from_numpy(total[order]), labels, mean_labels, sizes)
+    )
+
+    def held_out_logits(classes: IntArray | None = None) -> Iterator[tuple[Rows, Scores]]:
+        parts = iter([(rows, total)])
+        if len(rows) < len(validation) and not cross_validate:
+            size = max(1, _ENTRIES // (len(members) * len(pool.columns)))
+            batches = np.split(validation, range(size, len(validation), size))
+            parts = ((batch, sum_of(_score_members(fitted, kept, [batch]))) for batch in batches)
+        size = max(1, _BLOCK // (pool.columns.classes if classes is None else len(classes)))
+        for of_part, sums in parts:
+            for first in range(0, len(of_part), size):
+                logits = offset + scale * sums[first : first + size]
+                yield of_part[first : first + size], pool.columns.expand(logits, classes)
+
+    kept_logits = keep(held_out_logits)
+    start = _start(pool, candidates, final, training, cross_validate, mean_labels, seed)
+    if not cross_validate:
+        for spaces in final.values():
+            spaces.add(validation)
+    head = _assemble(pool, members, final, start, sum_of)
+    head.offset.copy_(torch.from_numpy(offset))
+    head.scale.copy_(torch.from_numpy(scale))
+    level = _level(_member_scores(head, pool, solved_on), pool.columns) + gap
+    _centre(head, pool, rows[order], unseen, level)
+    return AutoHead(head, kept_logits, deciding if cross_validate else validation, tried)
+
+
+def _call(
+    score: Callable[[Scores, Rows, IntArray], float], classes: IntArray, scores: Scores, rows: Rows
+) -> float:
+    return score(scores, rows, classes)
+
+
+def _deciding(pool: Pool, val: Samples, classes: IntArray | None, seed: int) -> Rows:
+    """Validation samples that decide, in random order: as many as have no more than `MOST_SCORES` scores."""
+    order = permutation(len(val), "held out", seed)
+    if classes is not None or pool.columns.own is None:
+        count = pool.columns.classes if classes is None else len(classes)
+        return order[: max(1, MOST_SCORES // count)]
+    # Number of classes that are a known positive of one of the first samples, for each number of these.
+    place = np.argsort(order)
+    samples, columns = val.observed.entries(1)
+    first = np.full(pool.columns.classes, len(val))
+    np.minimum.at(first, columns, place[samples])
+    known = np.cumsum(np.bincount(first, minlength=len(val))[: len(val)])
+    fit = np.arange(1, len(val) + 1) * known <= MOST_SCORES
+    return order[: max(1, int(fit.sum()))]
+
+
+def _known_classes(pool: Pool, rows: Rows) -> IntArray:
+    """All classes or, where many share a column, those that are a known positive of some samples."""
+    if pool.columns.own is None:
+        return np.arange(pool.columns.classes)
+    return pool.columns.own[np.unique(pool.positives(rows)[1])]
 
 
 class _Sum:
@@ -135,10 +225,10 @@ class _Sum:
 
     Args:
         weights: Weight of each member, of shape (M,).
-        scores: Scores (M, H, C) of held-out samples by members that were not solved on them.
+        scores: Scores (M, H, K) of held-out samples by members that were not solved on them.
 
     Attributes:
-        centre, spread: Mean and deviation of these scores, float32 of shape (M, C).
+        centre, spread: Mean and deviation of these scores, float32 of shape (M, K).
     """
 
     def __init__(self, weights: npt.NDArray[np.float64], scores: Scores) -> None:
@@ -148,7 +238,7 @@ class _Sum:
         self.spread = spread.astype(np.float32)
 
     def __call__(self, scores: Scores) -> Scores:
-        """Return the sum (B, C) for scores (M, B, C)."""
+        """Return the sum (B, K) for scores (M, B, K)."""
         standardised = (scores - self.centre[:, None]) / self.spread[:, None]
         total: Scores = np.einsum("m,mbc->bc", self._weights, standardised)
         return total
@@ -165,21 +255,15 @@ def _weigh(candidates: list[Candidate]) -> list[tuple[Candidate, float]]:
     return [(candidate, weight / total) for candidate, weight in kept]
 
 
-def _score_members(fitted: dict[str, Spaces], members: list[Candidate], rows: Rows) -> Scores:
-    """Scores (members, B, C) of samples by members as they are solved so far."""
-    parts: list[list[Tensor]] = [[] for _ in members]
-    for scaling, spaces in fitted.items():
-        for batch in spaces.pool.batches(rows):
-            for width, solver, inputs in zip(
-                spaces.widths, spaces.solvers, spaces.inputs(batch), strict=True
-            ):
-                along = solver.centred(inputs)
-                for member, own in zip(members, parts, strict=True):
-                    if (member.scaling, member.width) == (scaling, width):
-                        weights, bias = solver.along(member.head, member.penalty)
-                        outputs = torch.addmm(bias.float(), along, weights.float())
-                        own.append(head_scores(member.head, outputs))
-    return np.stack([torch.cat(own).numpy() for own in parts])
+def _score_members(fitted: dict[str, list[Spaces]], members: list[Candidate], held: list[Rows]) -> Scores:
+    """Scores (members, B, K) of samples, those of each fold by members as they are solved in its spaces."""
+    scores: dict[int, Scores] = {}
+    for scaling, width in dict.fromkeys((member.scaling, member.width) for member in members):
+        of_space = HeldOut(fitted[scaling], held, width)
+        for number, member in enumerate(members):
+            if (member.scaling, member.width) == (scaling, width):
+                scores[number] = of_space.scores(member.head, member.penalty)
+    return np.stack([scores[number] for number in range(len(members))])
 
 
 class _Start(NamedTuple):
@@ -205,8 +289,8 @@ def _start(
         return None
     best = max(linear, key=lambda candidate: candidate.score)
     spaces = Spaces(pool, training, best.scaling, [0.0], seed) if cross_validate else fitted[best.scaling]
-    layer = nn.Linear(pool.width, pool.classes)
-    solver = spaces.solvers[spaces.widths.index(0.0)]
+    layer = nn.Linear(pool.width, len(pool.columns))
+    solver = spaces.solver(0.0)
     solver.fill(layer, RIDGE, best.penalty)
     slope, intercept = _tangent(solver.share, mean_labels)
     layer.weight.mul_(slope)
@@ -246,8 +330,10 @@ def _assemble(
         ],
         landmarks=max(len(part.landmarks) for part in fitted.values()),
         start=start.scaling if start else "",
+        columns=0 if pool.columns.own is None else len(pool.columns),
     )
-    head = Ensemble(pool.width, pool.classes, settings)
+    head = Ensemble(pool.width, pool.columns.classes, settings)
+    head.set_columns(pool.columns)
     for name, scaling in head.scalings.items():
         scaling.load_state_dict(fitted[name].scaling.state_dict())
         if name in head.landmarks:
@@ -257,8 +343,7 @@ def _assemble(
         space.load_state_dict(own.maps[own.widths.index(width)].state_dict())
     for (member, _), layer in zip(members, head.heads, strict=True):
         assert isinstance(layer, nn.Linear)
-        own = fitted[member.scaling]
-        own.solvers[own.widths.index(member.width)].fill(layer, member.head, member.penalty)
+        fitted[member.scaling].solver(member.width).fill(layer, member.head, member.penalty)
     head.centre.copy_(torch.from_numpy(sum_of.centre))
     head.spread.copy_(torch.from_numpy(sum_of.spread))
     if start:
@@ -270,15 +355,18 @@ def _assemble(
 
 
 def _member_scores(head: Ensemble, pool: Pool, rows: Rows) -> Scores:
-    """Scores (M, B, C) of samples by members as they are solved in the end."""
-    parts = [head.member_scores(pool.features(batch)) for batch in pool.batches(rows)]
+    """Scores (M, B, K) of samples by members as they are solved in the end."""
+    batches = pool.batches(rows, len(pool.columns))
+    parts = [head.member_scores(pool.features(batch)) for batch in batches]
     scores: Scores = torch.cat(parts, 1).numpy()
     return scores
 
 
-def _level(scores: Scores) -> npt.NDArray[np.float64]:
-    """Mean score of each member, (M,)."""
+def _level(scores: Scores, columns: Columns) -> npt.NDArray[np.float64]:
+    """Mean score of each member over samples and classes, (M,)."""
     level: npt.NDArray[np.float64] = scores.mean((1, 2), dtype=np.float64)
+    if columns.own is not None:
+        level = scores.mean(1, dtype=np.float64) @ columns.sizes / columns.classes
     return level
 
 
@@ -293,14 +381,14 @@ def _centre(head: Ensemble, pool: Pool, rows: Rows, unseen: Tensor, level: npt.N
         head: The head.
         pool: Labelled samples.
         rows: Samples to centre on, ascending, which members were solved on in the end.
-        unseen: Classes without a positive among the samples of the selection, bool (C,), whose scores there
+        unseen: Columns without a positive among the samples of the selection, bool (K,), whose scores there
             say nothing about their deviation.
         level: Mean score of new samples, (M,): that of samples that members were solved on, and the gap that
             there was between them and held-out ones in the selection.
     """
-    scores = torch.from_numpy(_member_scores(head, pool, rows))
-    spread, centre = torch.std_mean(scores.double(), 1, correction=0)
+    scores = _member_scores(head, pool, rows)
+    spread, centre = torch.std_mean(torch.from_numpy(scores).double(), 1, correction=0)
     of_lda = torch.tensor([member.head == LDA for member in head.settings.members])
-    move = torch.from_numpy(level) - centre.mean(1)
+    move = torch.from_numpy(level - _level(scores, pool.columns))
     head.centre.copy_(centre + torch.where(of_lda, move, 0.0)[:, None])
     head.spread.copy_(torch.where(unseen, spread.clamp_min(_SMALLEST_SPREAD), head.spread))

@@ -19,19 +19,23 @@ _SMALLEST_COUNT = 1e-9  # a mean over no positives is defined
 _ENTRIES = 1 << 23  # elements of a batch of classes
 
 
-def class_logits(scores: Tensor, labels: Tensor, mean_labels: float) -> tuple[Tensor, Tensor]:
-    """Return the offset and scale (C,) that turn the scores of each class into logits, comparable between
+def class_logits(
+    scores: Tensor, labels: Tensor, mean_labels: float, sizes: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """Return the offset and scale (K,) that turn the scores of each column into logits, comparable between
     classes.
 
     Each class has a logistic regression of its label on its score, with a slope drawn to the common slope of
     all classes. Half a positive with the mean standardised score of all positives is added to each class, so
-    that one without positives has a finite bias; its score counts for little. Of the K labels of a sample
-    only one may be known, so one number is added to all logits such that their sigmoids sum to K per sample.
+    that one without positives has a finite bias; its score counts for little. Of the mean labels per sample
+    only one may be known, so one number is added to all logits such that their sigmoids sum to
+    `mean_labels` per sample.
 
     Args:
-        scores: Scores (H, C) of samples that the model was not fitted to.
-        labels: Labels (H, C), 1 for a known positive, else 0.
-        mean_labels: Mean labels per sample K.
+        scores: Scores (H, K) of samples that the model was not fitted to.
+        labels: Labels (H, K), 1 for a known positive, else 0.
+        mean_labels: Mean labels per sample.
+        sizes: Number of classes (K,) that each column stands for; None = one each.
 
     Returns:
         Offset and scale, float64. The scale is positive, but 0 for a class whose scores are all equal.
@@ -41,21 +45,22 @@ def class_logits(scores: Tensor, labels: Tensor, mean_labels: float) -> tuple[Te
     """
     deviation, centre = torch.std_mean(scores.double(), 0, correction=0)
     deviation = torch.where(deviation > _SMALLEST_DEVIATION, deviation, math.inf)
-    scores, counts = (scores - centre) / deviation, labels.sum(0).double()
+    scores, counts = (scores - centre).div_(deviation), labels.sum(0).double()
     importance = counts + _SMALLEST_COUNT
     typical = float((scores * labels).sum() / importance.sum())
     slope, size = torch.ones(()), max(1, _ENTRIES // len(scores))
     offset = ((counts + 0.5) / len(labels)).logit(eps=1e-6)
     scale = torch.ones_like(offset)
-    for _ in range(_ROUNDS):
-        for first in range(0, labels.shape[1], size):
-            own = slice(first, first + size)
+    # Columns without positives do not change the common slope, so that one round is enough for them.
+    with_positives, every = torch.nonzero(counts > 0)[:, 0], torch.arange(len(counts))
+    for columns in (*[with_positives] * (_ROUNDS - 1), every):
+        for own in torch.split(columns, size):
             offset[own], scale[own] = _regress(
                 scores[:, own], labels[:, own].double(), offset[own], scale[own], slope, typical
             )
         slope = (importance * scale).sum() / importance.sum()
     scale = torch.where(counts > 0, scale, _LEAST_SLOPE * slope)
-    shift, scale_of_scores = _shift(offset + scale * scores, mean_labels), scale / deviation
+    shift, scale_of_scores = _shift(offset + scale * scores, mean_labels, sizes), scale / deviation
     return offset + shift - scale_of_scores * centre, scale_of_scores
 
 
@@ -79,14 +84,17 @@ def _regress(
     return offset, scale
 
 
-def _shift(logits: Tensor, mean_labels: float) -> float:
-    """Number to add to logits (H, C) so that their sigmoids sum to K per sample."""
-    share = min(mean_labels / logits.shape[1], 0.999)
+def _shift(logits: Tensor, mean_labels: float, sizes: Tensor | None) -> float:
+    """Number to add to logits (H, K) so that the sigmoids of all classes sum to `mean_labels` per sample."""
+    classes = logits.shape[1] if sizes is None else int(sizes.sum())
+    share = min(mean_labels / classes, 0.999)
     target = math.log(share / (1 - share))
     low, high = target - float(logits.max()), target - float(logits.min())
     for _ in range(40):
         middle = (low + high) / 2
-        if float((logits + middle).sigmoid().mean()) < share:
+        sigmoids = (logits + middle).sigmoid_()
+        mean = sigmoids.mean() if sizes is None else (sigmoids.mean(0) * sizes).sum() / classes
+        if float(mean) < share:
             low = middle
         else:
             high = middle

@@ -11,9 +11,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from ..scaling import SCALINGS, make_scaling
-from .linear import LDA, RIDGE
+from .columns import Columns
+from .linear import LDA, RIDGE, log_total
 
 _Count = Annotated[int, msgspec.Meta(ge=1)]
+_ENTRIES = 1 << 26  # outputs of members (members x samples x columns) that are computed at a time
 
 
 class SpaceSettings(msgspec.Struct, forbid_unknown_fields=True):
@@ -56,7 +58,7 @@ class MemberSettings(msgspec.Struct, forbid_unknown_fields=True):
             raise ValueError(f"head must be {RIDGE} or {LDA}, got {self.head!r}")
 
 
-class EnsembleSettings(msgspec.Struct, forbid_unknown_fields=True):
+class EnsembleSettings(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     """Structure of an `Ensemble`, as in model.json.
 
     Attributes:
@@ -64,12 +66,15 @@ class EnsembleSettings(msgspec.Struct, forbid_unknown_fields=True):
         members: Linear heads.
         landmarks: Number of samples that kernels compare with.
         start: Scaling in front of the linear head from which training may go on; empty if there is none.
+        columns: Number of columns K of the linear heads, the last of which stands for all classes that share
+            a solution; 0 = one column per class.
     """
 
     spaces: Annotated[list[SpaceSettings], msgspec.Meta(min_length=1, max_length=100)]
     members: Annotated[list[MemberSettings], msgspec.Meta(min_length=1, max_length=100)]
     landmarks: Annotated[int, msgspec.Meta(ge=0)]
     start: str
+    columns: Annotated[int, msgspec.Meta(ge=0)] = 0
 
     def __post_init__(self) -> None:
         if max(member.space for member in self.members) >= len(self.spaces):
@@ -117,7 +122,8 @@ class Ensemble(nn.Module):
     logit_c = offset_c + scale_c sum_m weight_m (z_mc - centre_mc) / spread_mc.
 
     Offset and scale make the logits of different classes comparable; they change no ranking within a class.
-    Nothing in it is trained.
+    Of many classes, those without a known positive have the same solution and share one column of all this
+    (see `Columns`); their logits are written out last. Nothing in it is trained.
 
     Args:
         num_features: Number of features D.
@@ -127,7 +133,9 @@ class Ensemble(nn.Module):
     Attributes:
         heads: Linear layer of each member.
         start, start_scaling: Linear layer and the scaling in front of it, from which training may go on; None
-            if there are too many features.
+            if there are too many features. It has the columns of the heads.
+        of_class: Column of each class, int64 (C,); None where each class has its own column.
+        log_sizes: Logarithm of the number of classes of each column, float32 (K,); None likewise.
     """
 
     weight: Tensor
@@ -135,10 +143,13 @@ class Ensemble(nn.Module):
     spread: Tensor
     offset: Tensor
     scale: Tensor
+    of_class: Tensor | None
+    log_sizes: Tensor | None
 
     def __init__(self, num_features: int, num_classes: int, settings: EnsembleSettings) -> None:
         super().__init__()
         self.settings = settings
+        shared, columns = bool(settings.columns), settings.columns or num_classes
         used = dict.fromkeys(space.scaling for space in settings.spaces)
         self.scalings = nn.ModuleDict({name: make_scaling(name, num_features) for name in used})
         with_kernel = {space.scaling for space in settings.spaces if space.width}
@@ -150,15 +161,17 @@ class Ensemble(nn.Module):
             for space in settings.spaces
         )
         self.heads = nn.ModuleList(
-            nn.Linear(settings.spaces[member.space].features, num_classes) for member in settings.members
+            nn.Linear(settings.spaces[member.space].features, columns) for member in settings.members
         )
-        self.start = nn.Linear(num_features, num_classes) if settings.start else None
+        self.start = nn.Linear(num_features, columns) if settings.start else None
         self.start_scaling = make_scaling(settings.start, num_features) if settings.start else None
         self.register_buffer("weight", torch.tensor([member.weight for member in settings.members]))
         for name in ("centre", "spread"):
-            self.register_buffer(name, torch.ones(len(settings.members), num_classes))
+            self.register_buffer(name, torch.ones(len(settings.members), columns))
         for name in ("offset", "scale"):
-            self.register_buffer(name, torch.ones(num_classes))
+            self.register_buffer(name, torch.ones(columns))
+        self.register_buffer("of_class", torch.zeros(num_classes, dtype=torch.int64) if shared else None)
+        self.register_buffer("log_sizes", torch.zeros(columns) if shared else None)
         self.requires_grad_(False)
 
     def describe(self) -> list[dict[str, Any]]:
@@ -178,8 +191,29 @@ class Ensemble(nn.Module):
         space = self.settings.spaces[member.space]
         return space.scaling, space.width
 
+    def set_columns(self, columns: Columns) -> None:
+        """Set the column of each class."""
+        if self.of_class is not None:
+            assert self.log_sizes is not None
+            assert columns.log_sizes is not None
+            self.of_class.copy_(torch.from_numpy(columns.of_class))
+            self.log_sizes.copy_(columns.log_sizes)
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
+        stored = state_dict.get(f"{prefix}of_class")
+        if stored is not None and not 0 <= int(stored.min()) <= int(stored.max()) < len(self.offset):
+            raise ValueError(f"{prefix}of_class names a column that does not exist")
+        super()._load_from_state_dict(state_dict, prefix, *rest)
+
+    def linear_start(self) -> tuple[Tensor, Tensor]:
+        """Weight (C, D) and bias (C,) of the linear layer from which training may go on."""
+        assert self.start is not None
+        if self.of_class is None:
+            return self.start.weight, self.start.bias
+        return self.start.weight[self.of_class], self.start.bias[self.of_class]
+
     def member_scores(self, features: Tensor) -> Tensor:
-        """Outputs of the members, of shape (members, B, C), for features (B, D)."""
+        """Outputs of the members, of shape (members, B, K), for features (B, D)."""
         scores: list[Tensor] = [features] * len(self.settings.members)
         for name, scaling in self.scalings.items():
             scaled = scaling(features)
@@ -192,16 +226,29 @@ class Ensemble(nn.Module):
                 inputs = self.maps[position](distances if space.width else scaled)
                 for number, member in enumerate(self.settings.members):
                     if member.space == position:
-                        scores[number] = head_scores(member.head, self.heads[number](inputs))
+                        outputs = self.heads[number](inputs)
+                        scores[number] = head_scores(member.head, outputs, self.log_sizes)
         return torch.stack(scores)
 
     def forward(self, features: Tensor) -> Tensor:
         """Return the logits (..., C) of features (..., D)."""
-        scores = self.member_scores(features.flatten(0, -2))
+        flat = features.flatten(0, -2)
+        if self.of_class is None or torch.compiler.is_compiling():  # an exported batch has any size
+            logits = self._logits(flat)
+        else:
+            rows = max(1, _ENTRIES // self.centre.numel())
+            logits = torch.cat([self._logits(part) for part in torch.split(flat, rows)])
+        if self.of_class is not None:
+            logits = logits.index_select(1, self.of_class)
+        return logits.view(*features.shape[:-1], logits.shape[1])
+
+    def _logits(self, features: Tensor) -> Tensor:
+        """Logits (B, K) of so few samples that the outputs of all members fit into memory."""
+        scores = self.member_scores(features)
         standardised = (scores - self.centre[:, None]) / self.spread[:, None]
         total = torch.einsum("m,mbc->bc", self.weight, standardised)
         logits: Tensor = self.offset + self.scale * total
-        return logits.view(*features.shape[:-1], logits.shape[1])
+        return logits
 
 
 def space_name(scaling: str, width: float) -> str:
@@ -214,6 +261,16 @@ def penalty_name(penalty: float) -> float | str:
     return "infinity" if math.isinf(penalty) else penalty
 
 
-def head_scores(head: str, outputs: Tensor) -> Tensor:
-    """What a head predicts from the outputs (B, C) of its linear layer: LDA gives log-probabilities."""
-    return functional.log_softmax(outputs, 1) if head == LDA else outputs
+def head_scores(head: str, outputs: Tensor, log_sizes: Tensor | None = None) -> Tensor:
+    """What a head predicts from the outputs (B, K) of its linear layer: LDA gives log-probabilities.
+
+    Args:
+        head: `ridge` or `lda`.
+        outputs: Outputs of the layer.
+        log_sizes: Logarithm of the number of classes of each column (K,); None = one class each.
+    """
+    if head != LDA:
+        return outputs
+    if log_sizes is None:
+        return functional.log_softmax(outputs, 1)
+    return outputs - log_total(outputs, log_sizes)

@@ -1,8 +1,12 @@
-"""Search of the auto head: every head on every space, with the score of each penalty on held-out samples."""
+"""Search of the auto head: every head on every space, with the score of each penalty on held-out samples.
+
+One solution at a time is scored, and only its score is kept.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,9 +16,9 @@ from torch import Tensor
 
 from ...errors import InputError
 from ..scaling import SQRT_L2, STANDARD, TFIDF
-from .ensemble import head_scores, penalty_name, space_name
+from .ensemble import penalty_name, space_name
 from .linear import FINITE_PENALTIES, LDA, PENALTIES, RIDGE
-from .spaces import Pool, Rows, Spaces
+from .spaces import AXES, LANDMARKS, Pool, Rows, Spaces
 
 Scores = npt.NDArray[np.float32]
 
@@ -26,66 +30,79 @@ SPARSE_SHARE = 0.2
 """Share of values that are not 0 below which non-negative features are treated as counts."""
 
 
+MOST_WEIGHTS = 1 << 28
+"""Largest number of weights of all heads that are solved: 1 GiB of float32, and three times as much while
+they are solved."""
+
+_SPARSE_ROWS = 1 << 16  # samples that tell whether features look like counts
+
+
 class Candidate(NamedTuple):
-    """The best penalty of one head on one space, with the scores (H, C) of held-out samples."""
+    """The best penalty of one head on one space."""
 
     scaling: str
     width: float
     head: str
     penalty: float
     score: float
-    scores: Scores
+
+
+class Fold(NamedTuple):
+    """Samples to solve on, and samples to score."""
+
+    solved_on: Rows
+    held: Rows
 
 
 def search(
     pool: Pool,
-    folds: Sequence[tuple[Rows, Rows]],
+    folds: Sequence[Fold],
     sparse: bool,
     score: Callable[[Scores, Rows], float],
     seed: int,
     report: Callable[[str], None],
-) -> tuple[list[Candidate], list[dict[str, Any]], dict[str, Spaces]]:
+    columns: Tensor | None = None,
+) -> tuple[list[Candidate], list[dict[str, Any]], dict[str, list[Spaces]]]:
     """Solve and score every head on every space.
 
     Args:
         pool: Labelled samples.
         folds: Samples to solve on, and samples to score, once or several times.
         sparse: Whether features look like counts.
-        score: As in `fit_auto`; the scored samples of all folds are pooled.
+        score: Score of predictions (H, J) for the scored samples of all folds, which are pooled.
         seed: Seed of the landmarks.
         report: Called with a line for each scaling.
+        columns: Columns whose predictions `score` takes, int64 (J,); None = all of the pool.
 
     Returns:
         The best penalty of each head on each space; every solution with its score; and the spaces of each
-        scaling, as fitted on the last fold.
+        scaling, as fitted on each fold.
 
     Raises:
-        InputError: All samples have the same features after every scaling, or no label is a known positive.
+        InputError: All samples have the same features after every scaling, no label is a known positive, or
+            the heads of so many classes do not fit into memory.
     """
     candidates: list[Candidate] = []
     tried: list[dict[str, Any]] = []
-    fitted: dict[str, Spaces] = {}
+    fitted: dict[str, list[Spaces]] = {}
     problem: InputError | None = None
-    rows = np.concatenate([held for _, held in folds])
-    widths: tuple[float, ...] = SPARSE_WIDTHS if sparse else DENSE_WIDTHS
-    if pool.width <= LINEAR_LIMIT:
-        widths = (0.0, *widths)
-    for scaling in (STANDARD, SQRT_L2, *([TFIDF] if sparse else [])):
-        paths: list[dict[tuple[str, float], list[Scores]]] = [{} for _ in widths]
+    rows = np.concatenate([fold.held for fold in folds])
+    scalings = (STANDARD, SQRT_L2, *([TFIDF] if sparse else []))
+    widths = _affordable(pool, len(scalings), SPARSE_WIDTHS if sparse else DENSE_WIDTHS, report)
+    for scaling in scalings:
         try:
-            for solved_on, held in folds:
-                spaces = Spaces(pool, solved_on, scaling, widths, seed)
-                for path, part in zip(paths, score_paths(spaces, held), strict=True):
-                    for key, scores in part.items():
-                        path.setdefault(key, []).append(scores)
+            of_folds = [Spaces(pool, fold.solved_on, scaling, widths, seed) for fold in folds]
+            for spaces in of_folds:
+                spaces.solve()
         except InputError as error:
             # One scaling may make all samples equal, such as length 1 of a single feature.
             problem = error
             continue
-        fitted[scaling] = spaces
+        fitted[scaling] = of_folds
         found: list[Candidate] = []
-        for width, path in zip(widths, paths, strict=True):
-            best, scored = best_of(path, scaling, width, rows, score)
+        for width in widths:
+            held_out = HeldOut(of_folds, [fold.held for fold in folds], width)
+            best, scored = best_of(partial(held_out.scores, columns=columns), scaling, width, rows, score)
             found, tried = [*found, *best], [*tried, *scored]
         candidates += found
         highest = max(candidate.score for candidate in found)
@@ -95,8 +112,38 @@ def search(
     return candidates, tried, fitted
 
 
+def _affordable(
+    pool: Pool, scalings: int, kernels: tuple[float, ...], report: Callable[[str], None]
+) -> tuple[float, ...]:
+    """Widths of the spaces whose heads fit into memory: all, or those without kernels."""
+    linear = pool.width <= LINEAR_LIMIT
+    per_column = 2 * scalings * min(pool.width, AXES) * linear  # ridge and LDA
+    of_kernels = 2 * scalings * len(kernels) * min(LANDMARKS, len(pool))
+    count, limit = len(pool.columns), MOST_WEIGHTS * 4 / 2**30
+    if count * (per_column + of_kernels) <= MOST_WEIGHTS:
+        return (0.0, *kernels) if linear else kernels
+    size = count * (per_column + of_kernels) * 4 / 2**30
+    if linear and count * per_column <= MOST_WEIGHTS:
+        report(
+            f"auto head: without Gaussian kernels, because heads of {count:,} classes with known positives "
+            f"on all spaces would take {size:.1f} GiB, more than {limit:.1f} GiB"
+        )
+        return (0.0,)
+    smallest = count * (per_column or of_kernels) * 4 / 2**30
+    raise InputError(
+        f"the auto head of {count:,} classes with known positives on {pool.width:,} features would solve "
+        f"heads of {smallest:.1f} GiB, more than {limit:.1f} GiB, and several times as much memory: solve a "
+        "single head (--head ridge or --head lda), train one (--model.head linear), or reduce the number of "
+        "features."
+    )
+
+
 def is_sparse(pool: Pool, rows: Rows) -> bool:
-    """Whether features look like counts: none negative, and less than 20 % of the values not 0."""
+    """Whether features look like counts: none negative, and less than 20 % of the values not 0.
+
+    Of many samples, evenly spaced ones tell.
+    """
+    rows = rows[:: -(-len(rows) // _SPARSE_ROWS)]
     present = 0
     for batch in pool.batches(rows):
         features = pool.features(batch)
@@ -106,25 +153,34 @@ def is_sparse(pool: Pool, rows: Rows) -> bool:
     return present < SPARSE_SHARE * len(rows) * pool.width
 
 
-def score_paths(spaces: Spaces, held: Rows) -> list[dict[tuple[str, float], Scores]]:
-    """Scores (H, C) of samples by ridge and LDA for each penalty, in each space."""
-    paths: list[dict[tuple[str, float], list[Tensor]]] = [{} for _ in spaces.widths]
-    penalties = [(RIDGE, penalty) for penalty in PENALTIES] + [(LDA, penalty) for penalty in FINITE_PENALTIES]
-    solutions = [{key: solver.along(*key) for key in penalties} for solver in spaces.solvers]
-    for batch in spaces.pool.batches(held):
-        for path, solver, known, inputs in zip(
-            paths, spaces.solvers, solutions, spaces.inputs(batch), strict=True
-        ):
-            along = solver.centred(inputs)
-            for key, (weights, bias) in known.items():
-                path.setdefault(key, []).append(
-                    head_scores(key[0], torch.addmm(bias.float(), along, weights.float()))
-                )
-    return [{key: torch.cat(parts).numpy() for key, parts in path.items()} for path in paths]
+class HeldOut:
+    """Samples in the space of one width, as heads see them that were not solved on them.
+
+    Args:
+        fitted: Spaces fitted on each fold.
+        held: Samples to score by each of them.
+        width: Width of the kernel; 0 = the scaled features themselves.
+    """
+
+    def __init__(self, fitted: Sequence[Spaces], held: Sequence[Rows], width: float) -> None:
+        self._folds = []
+        for spaces, rows in zip(fitted, held, strict=True):
+            solver = spaces.solver(width)
+            inputs = (
+                next(spaces.inputs(batch, (width,)))
+                for batch in spaces.pool.batches(rows, len(spaces.pool.columns))
+            )
+            self._folds.append((solver, [solver.centred(part) for part in inputs]))
+
+    def scores(self, head: str, penalty: float, columns: Tensor | None = None) -> Scores:
+        """Scores (H, K) of the samples of all folds, or (H, J) of some columns."""
+        parts = [solver.scores(head, penalty, along, columns) for solver, along in self._folds]
+        scores: Scores = torch.cat(parts).numpy()
+        return scores
 
 
 def best_of(
-    path: dict[tuple[str, float], list[Scores]],
+    scores_of: Callable[[str, float], Scores],
     scaling: str,
     width: float,
     rows: Rows,
@@ -134,10 +190,10 @@ def best_of(
     best: dict[str, Candidate] = {}
     scored = []
     space = space_name(scaling, width)
-    for (head, penalty), parts in sorted(path.items(), key=lambda item: -item[0][1]):
-        scores = np.concatenate(parts)
-        value = score(scores, rows)
+    solutions = [(RIDGE, penalty) for penalty in PENALTIES] + [(LDA, penalty) for penalty in FINITE_PENALTIES]
+    for head, penalty in sorted(solutions, key=lambda solution: -solution[1]):
+        value = score(scores_of(head, penalty), rows)
         scored.append({"space": space, "head": head, "penalty": penalty_name(penalty), "score": value})
         if head not in best or value > best[head].score:
-            best[head] = Candidate(scaling, width, head, penalty, value, scores)
+            best[head] = Candidate(scaling, width, head, penalty, value)
     return list(best.values()), scored

@@ -12,9 +12,10 @@ from torch import Tensor, nn
 from ...data import Samples
 from ...data.draws import permutation
 from ..scaling import Scaling, make_scaling
-from .ensemble import KernelMap, squared_distances
-from .linear import LDA, lda_along, principal_axes, ridge_along, start_lda
-from .moments import Moments, MomentSum, batch_rows, known_positives
+from .columns import Columns, IntArray
+from .ensemble import KernelMap, head_scores, squared_distances
+from .linear import LDA, lda_along, log_total, principal_axes, ridge_along, start_lda
+from .moments import Moments, MomentSum, batch_rows
 
 Rows = npt.NDArray[np.int64]
 
@@ -23,6 +24,7 @@ AXES = 1500
 """Largest number of principal axes of a space that are kept."""
 
 _SMALLEST_EIGENVALUE = 1e-6  # of a kernel, as a share of the largest
+_BLOCK = 4096  # columns whose outputs are computed at a time, where those of all are not kept
 
 
 class Pool:
@@ -30,12 +32,16 @@ class Pool:
 
     Args:
         parts: Feature vectors and observed labels; at least one sample.
+
+    Attributes:
+        columns: Columns in which heads are solved on these samples.
+        width: Number of features D.
     """
 
     def __init__(self, *parts: Samples) -> None:
         self._parts = parts
         self._starts = np.cumsum([0, *(len(part) for part in parts)])
-        self.classes = parts[0].observed.num_classes
+        self.columns = Columns.of_samples(*parts)
         self.width = int(parts[0].inputs.fetch([0], None).shape[1])
 
     def __len__(self) -> int:
@@ -45,9 +51,22 @@ class Pool:
         """Features (B, D) of some samples, float32."""
         return torch.cat([part.inputs.fetch(local, None).float() for part, local in self._split(rows)])
 
+    def positives(self, rows: Rows) -> tuple[IntArray, IntArray]:
+        """Positions in `rows` and columns of the M known positives of some samples, int64 (M,)."""
+        parts, before = [], 0
+        for part, local in self._split(rows):
+            positions, columns = self.columns.positives(part, local)
+            parts.append((positions + before, columns))
+            before += len(local)
+        positions, columns = (np.concatenate(each) for each in zip(*parts, strict=True))
+        return positions, columns
+
     def labels(self, rows: Rows) -> Tensor:
-        """Labels (B, C) of some samples, 1 for a known positive, else 0."""
-        return torch.cat([known_positives(part, local) for part, local in self._split(rows)])
+        """Labels of some samples, bool of shape (B, K): whether a column is a known positive."""
+        labels = torch.zeros(len(rows), len(self.columns), dtype=torch.bool)
+        positions, columns = self.positives(rows)
+        labels[torch.from_numpy(positions), torch.from_numpy(columns)] = True
+        return labels
 
     def _split(self, rows: Rows) -> Iterator[tuple[Samples, Rows]]:
         """Parts and rows in them; `rows` must ascend."""
@@ -56,9 +75,9 @@ class Pool:
             if len(local):
                 yield part, local
 
-    def batches(self, rows: Rows) -> Iterator[Rows]:
-        """Rows in batches that fit into memory."""
-        size = batch_rows(max(self.width, self.classes, LANDMARKS))
+    def batches(self, rows: Rows, outputs: int = 0) -> Iterator[Rows]:
+        """Rows in batches that fit into memory, with this number of outputs for each row."""
+        size = batch_rows(max(self.width, outputs, LANDMARKS))
         for first in range(0, len(rows), size):
             yield rows[first : first + size]
 
@@ -84,7 +103,7 @@ class Spaces:
             self.landmarks = self.scaling(pool.features(chosen))
         between = squared_distances(self.landmarks, self.landmarks)
         self.maps = [kernel_map(between, width) if width else nn.Identity() for width in self.widths]
-        self._sums = [MomentSum(self.features(i), pool.classes) for i in range(len(self.widths))]
+        self._sums = [MomentSum(self.features(i), pool.columns) for i in range(len(self.widths))]
         self._solvers: list[Solver] | None = None
         self.add(rows)
 
@@ -97,40 +116,79 @@ class Spaces:
         """Add samples to the moments; scaling and kernels stay as they are."""
         self._solvers = None
         for batch in self.pool.batches(rows):
-            labels = self.pool.labels(batch)
+            positives = self.pool.positives(batch)
             for total, inputs in zip(self._sums, self.inputs(batch), strict=True):
-                total.add(inputs, labels)
+                total.add(inputs, positives)
 
-    def inputs(self, batch: Rows) -> Iterator[Tensor]:
-        """Yield the features (B, R) of samples in each space."""
+    def inputs(self, batch: Rows, widths: Sequence[float] | None = None) -> Iterator[Tensor]:
+        """Yield the features (B, R) of samples in each space, or in those of some widths."""
         scaled = self.scaling(self.pool.features(batch))
-        distances = squared_distances(scaled, self.landmarks) if any(self.widths) else None
-        for width, space in zip(self.widths, self.maps, strict=True):
-            yield space(distances if width else scaled)
+        widths = self.widths if widths is None else widths
+        distances = squared_distances(scaled, self.landmarks) if any(widths) else None
+        for width in widths:
+            yield self.maps[self.widths.index(width)](distances if width else scaled)
 
-    @property
-    def solvers(self) -> list[Solver]:
-        """Solver of each space."""
+    def solve(self) -> list[Solver]:
+        """Solver of each space, for the samples added so far.
+
+        Raises:
+            InputError: All samples have the same features, or no label is a known positive.
+        """
         if self._solvers is None:
             self._solvers = [Solver(total.moments()) for total in self._sums]
         return self._solvers
+
+    def solver(self, width: float) -> Solver:
+        """Solver of the space of a width."""
+        return self.solve()[self.widths.index(width)]
 
 
 class Solver:
     """Solves ridge and LDA on one space for any penalty, from one eigendecomposition."""
 
     def __init__(self, stats: Moments) -> None:
-        self.mean = stats.mean
+        self.mean, self.share, self._columns = stats.mean, stats.share, stats.columns
         self.axes = principal_axes(stats.covariance, AXES)
-        self._cross = self.axes.vectors.T @ stats.cross
-        self.share = stats.share
-        self._lda = start_lda(self.axes, stats)
+        along = stats._replace(cross=self.axes.vectors.T @ stats.cross)
+        self._cross, self._lda = along.cross, start_lda(along)
 
     def along(self, head: str, penalty: float) -> tuple[Tensor, Tensor]:
-        """Weights (R, C) and bias (C,) along the principal axes, for centred features."""
+        """Weights (R, K) and bias (K,) along the principal axes, for centred features."""
         if head == LDA:
             return lda_along(self.axes, self._lda, penalty)
         return ridge_along(self.axes, self._cross, penalty), self.share
+
+    def scores(
+        self, head: str, penalty: float, parts: Sequence[Tensor], columns: Tensor | None = None
+    ) -> Tensor:
+        """What a head predicts of samples.
+
+        Args:
+            head: `ridge`, or `lda`, which gives log-probabilities.
+            penalty: Penalty lambda.
+            parts: Features (B, R) of the samples along the principal axes, from `centred`.
+            columns: Columns to predict, int64 (J,); None = all. Outputs of others are not kept.
+
+        Returns:
+            Scores, float32 (H, K) or (H, J).
+        """
+        weights, bias = (each.float() for each in self.along(head, penalty))
+        log_sizes = self._columns.log_sizes
+        if columns is None:
+            return torch.cat(
+                [head_scores(head, torch.addmm(bias, part, weights), log_sizes) for part in parts]
+            )
+        own_weights, own_bias = weights[:, columns], bias[columns]
+        outputs = torch.cat([torch.addmm(own_bias, part, own_weights) for part in parts])
+        if head != LDA:
+            return outputs
+        total = torch.full((len(outputs), 1), -torch.inf)
+        for first in range(0, len(bias), _BLOCK):
+            block = slice(first, first + _BLOCK)
+            sizes = None if log_sizes is None else log_sizes[block]
+            of_block = [log_total(torch.addmm(bias[block], part, weights[:, block]), sizes) for part in parts]
+            total = torch.logaddexp(total, torch.cat(of_block))
+        return outputs - total
 
     def centred(self, inputs: Tensor) -> Tensor:
         """Features (B, D) along the principal axes, float32 of shape (B, R)."""
