@@ -171,7 +171,7 @@ def test_a_file_of_an_earlier_version_is_read_without_checksum(toy, tmp_path):
 
 def test_of_many_classes_the_highest_scores_are_kept(tmp_path, monkeypatch):
     monkeypatch.setattr("spml.runs.held_out.MOST_SCORES", 40)
-    monkeypatch.setattr("spml.runs.held_out.HIGHEST", 10)
+    monkeypatch.setattr("spml.runs.held_out.MOST_CLASSES", 5)
     labels = np.random.default_rng(0).choice([-1, 0, 1], (9, 6)).astype(np.int8)
     splits = {"train": make_samples("t", labels[:6]), "val": make_samples("v", labels[6:])}
     dataset, rows = Dataset("toy", tuple("abcdef"), splits, {}), np.array([7, 0, 8, 3, 1, 2, 4])

@@ -19,7 +19,7 @@ from ..data import Dataset
 from ..data.draws import permutation
 from ..errors import InputError
 from ..labels import ObservedLabels
-from ..metrics.top_scores import HIGHEST, TopScores, fits
+from ..metrics.top_scores import TopScores, fits
 from ..parsing import parse_json
 from . import folder as run_files
 from .row_names import RowNames, row_names
@@ -30,9 +30,11 @@ from .top_score_files import read_labels, read_top_scores, read_vector, write_la
 MOST_SCORES = 5_000_000
 """Largest number of scores (samples x classes) that are kept."""
 
+MOST_CLASSES = 5000
+"""Largest number of classes of which all scores are kept, if only of some samples."""
+
 MOST_ROWS = 5000
-"""Largest number of samples of which scores are kept where their classes are more than as many: the 1,000
-highest scores of each."""
+"""Largest number of samples of which scores are kept where there are more classes: the highest of each."""
 
 
 class HeldOut(NamedTuple):
@@ -83,10 +85,8 @@ def gather_held_out(
     """
     classes = len(data.classes)
     all_kept = not isinstance(scores, TopScores) or not np.isfinite(scores.floors).any()
-    if all_kept and len(rows) * classes <= MOST_SCORES:
-        most = len(rows)
-    else:
-        most = MOST_SCORES // classes if all_kept and classes <= MOST_SCORES // HIGHEST else MOST_ROWS
+    dense = all_kept and (classes <= MOST_CLASSES or len(rows) * classes <= MOST_SCORES)
+    most = max(1, MOST_SCORES // classes) if dense else MOST_ROWS
     if len(rows) > most:
         drawn = np.sort(permutation(len(rows), "kept scores", seed)[:most])
         scores = scores.take(drawn) if isinstance(scores, TopScores) else scores[drawn]
@@ -95,9 +95,9 @@ def gather_held_out(
     count = len(train)
     ids = tuple(train.ids[row] if row < count else val.ids[row - count] for row in rows.tolist())
     labels = _labels_of(rows, train.observed, val.observed)
-    if isinstance(scores, TopScores):
-        scores = scores.scores.reshape(len(rows), classes) if all_kept and classes <= most else scores
-    elif scores.size > MOST_SCORES:
+    if dense and isinstance(scores, TopScores):
+        scores = scores.scores.reshape(len(rows), classes)
+    elif not dense and not isinstance(scores, TopScores):
         scores = highest_scores(scores, labels)
     positives = train.observed.positives_per_class() + val.observed.positives_per_class()
     return HeldOut(
