@@ -201,6 +201,24 @@ class ObservedLabels:
         )
 
     @classmethod
+    def join(cls, parts: Sequence[ObservedLabels]) -> ObservedLabels:
+        """Labels of the samples of several parts, one after the other.
+
+        Raises:
+            LabelError: There are none, or they have different numbers of classes.
+        """
+        sizes = {part.num_classes for part in parts}
+        if len(sizes) != 1:
+            raise LabelError(f"parts must have one number of classes, got {sorted(sizes)}")
+        if len({part._unlisted for part in parts}) != 1:
+            return cls.from_ternary(np.concatenate([part.to_ternary() for part in parts]))
+        rows = [part._rows() for part in parts]
+        lengths = np.concatenate([np.diff(indptr) for indptr, _, _ in rows])
+        indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
+        columns, values = (np.concatenate([each[field] for each in rows]) for field in (1, 2))
+        return cls(indptr, columns, values, parts[0]._num_classes, parts[0]._unlisted)
+
+    @classmethod
     def _from_known(cls, ternary: npt.NDArray[Any]) -> ObservedLabels:
         """Labels from a valid {-1, 0, +1} matrix; without unknowns only the positives are stored."""
         if ternary.size and (ternary != 0).all():
@@ -280,6 +298,28 @@ class ObservedLabels:
         indptr, columns, values = self._rows()
         chosen = values == value
         return np.repeat(np.arange(len(self)), np.diff(indptr))[chosen], columns[chosen]
+
+    def at(self, rows: IntArray, columns: IntArray) -> Int8Array:
+        """Values of some entries, int8 of shape (M,).
+
+        Args:
+            rows: Sample of each entry, int64 (M,).
+            columns: Class of each entry, int64 (M,).
+        """
+        indptr, stored, values = self._rows()
+        found = np.full(len(rows), self._unlisted, np.int8)
+        if len(stored):
+            # Ascending, as the classes of a row are.
+            keys = np.repeat(np.arange(len(self)), np.diff(indptr)) * self._num_classes + stored
+            wanted = rows * self._num_classes + columns
+            entries = np.searchsorted(keys, wanted).clip(max=len(keys) - 1)
+            hit = keys[entries] == wanted
+            found[hit] = values[entries[hit]]
+        return found
+
+    def known_per_sample(self) -> IntArray:
+        """Number of known labels of each sample, positive or negative, int64 of shape (N,)."""
+        return self.positives_per_sample() + self.negatives_per_sample()
 
     def positive_rows(self, column: int) -> IntArray:
         """Samples of which class `column` is a known positive, ascending, int64."""

@@ -97,7 +97,7 @@ def test_the_list_is_that_of_a_plain_sort(data, monkeypatch, entries, top, per_c
     hidden = np.zeros(scores.shape)
     for block, part in HiddenLabels.from_mean_labels(data.labels, scores, 2.0).blocks():
         hidden[block] = part
-    monkeypatch.setattr(spml.audit.missing, "_ENTRIES", entries)
+    monkeypatch.setattr(spml.audit.hidden, "_ENTRIES", entries)
     listed = rank_missing_labels(
         data.labels, scores, mean_labels=2.0, top=top, per_class=per_class, min_probability=least
     )

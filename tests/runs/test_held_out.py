@@ -14,9 +14,11 @@ from spml.data import Dataset, Samples
 from spml.data.matrix import FeatureMatrix
 from spml.errors import InputError
 from spml.labels import ObservedLabels
+from spml.metrics.top_scores import TopScores
 from spml.models import load_classifier
 from spml.runs import held_out
 from spml.runs.held_out import HeldOut, gather_held_out, read_held_out, write_held_out
+from spml.runs.row_names import row_names
 from tests.runs.test_closed_form_runs import HIDE, make_features
 
 
@@ -165,3 +167,30 @@ def test_a_file_of_an_earlier_version_is_read_without_checksum(toy, tmp_path):
         save_file(tensors, path, {"spml scores": json.dumps(about)})
         with pytest.raises(InputError, match=words):
             read_held_out(tmp_path)
+
+
+def test_of_many_classes_the_highest_scores_are_kept(tmp_path, monkeypatch):
+    monkeypatch.setattr("spml.runs.held_out.MOST_SCORES", 40)
+    monkeypatch.setattr("spml.runs.held_out.MOST_CLASSES", 5)
+    labels = np.random.default_rng(0).choice([-1, 0, 1], (9, 6)).astype(np.int8)
+    splits = {"train": make_samples("t", labels[:6]), "val": make_samples("v", labels[6:])}
+    dataset, rows = Dataset("toy", tuple("abcdef"), splits, {}), np.array([7, 0, 8, 3, 1, 2, 4])
+    scores = np.random.default_rng(1).normal(size=(7, 6)).astype(np.float32)
+    gathered = gather_held_out(dataset, scores, rows, seed=0)
+    write_held_out(tmp_path, gathered, dataset.classes)
+    read = read_held_out(tmp_path, dataset.classes)
+    assert isinstance(read.scores, TopScores)
+    assert read.ids == gathered.ids
+    assert (read.labels.to_ternary() == labels[rows]).all()
+    assert (read.scores.scores == gathered.scores.scores).all()
+    assert (read.scores.columns == gathered.scores.columns).all()
+
+
+def test_names_of_rows_are_stored_as_bits(monkeypatch):
+    monkeypatch.setattr("spml.runs.row_names.MANY_NAMES", 3)
+    names = row_names((["0", "3", "12"], ["7"]), ["3"])
+    assert list(names) == ["0", "7", "12"]
+    assert ["0" in names, "3" in names, "00" in names, "99" in names, "a" in names] == [
+        True, False, False, False, False
+    ]  # fmt: skip
+    assert row_names((["0", "3", "12"], ["x"]), []) is None

@@ -6,9 +6,8 @@ Further functions say which samples to label in full, and what their labels tell
 `spml audit use`).
 """
 
+from .hidden import HiddenLabels, HiddenOfHighest, MissingLabels
 from .missing import (
-    HiddenLabels,
-    MissingLabels,
     Yield,
     expected_yield,
     find_missing_labels,
@@ -23,6 +22,7 @@ __all__ = [
     "ClassSummary",
     "Forecast",
     "HiddenLabels",
+    "HiddenOfHighest",
     "MissingLabels",
     "Selection",
     "WrongLabels",

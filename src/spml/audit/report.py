@@ -8,12 +8,10 @@ from typing import Any
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
-from ..decisions import caveats
+from ..decisions import AnyScores, caveats
 from ..decisions.caveats import FEW_POSITIVES
-from ..metrics.ranks import rank_positives
-from .missing import PROBABLE, Floats, HiddenLabels, Labels
+from .hidden import PROBABLE, HiddenLabels, Labels
 
 LEAST_SEPARATION = 0.6
 """Separation below which scores hardly tell a class from others."""
@@ -45,7 +43,7 @@ class ClassSummary(msgspec.Struct, frozen=True):
 
 def class_report(
     labels: Labels,
-    scores: npt.ArrayLike,
+    scores: AnyScores,
     *,
     mean_labels: float,
     class_names: Sequence[str] | None = None,
@@ -71,9 +69,9 @@ def class_report(
 
 def summarise_classes(hidden: HiddenLabels, class_names: Sequence[str] | None = None) -> list[ClassSummary]:
     """Report on every class, as `class_report` does."""
-    samples, classes = hidden.scores.shape
-    names = list(class_names) if class_names is not None else [str(column) for column in range(classes)]
-    known = (hidden.labels == 1).sum(0)
+    samples, known = hidden.samples, hidden.positives_per_class
+    names = list(class_names) if class_names is not None else [str(column) for column in range(len(known))]
+    shares, expected = hidden.priors.shares.tolist(), hidden.per_class.tolist()
     summaries = []
     columns = zip(names, known.tolist(), _separation(hidden), strict=True)
     for column, (name, count, separation) in enumerate(columns):
@@ -82,8 +80,8 @@ def summarise_classes(hidden: HiddenLabels, class_names: Sequence[str] | None = 
             ClassSummary(
                 label=name,
                 known=count,
-                prior=float(hidden.priors.shares[column]),
-                hidden=float(hidden.per_class[column]),
+                prior=shares[column],
+                hidden=expected[column],
                 separation=separation,
                 learnable=not reason,
                 reason=reason,
@@ -94,7 +92,7 @@ def summarise_classes(hidden: HiddenLabels, class_names: Sequence[str] | None = 
 
 def health_summary(
     labels: Labels,
-    scores: npt.ArrayLike,
+    scores: AnyScores,
     *,
     mean_labels: float,
     class_names: Sequence[str] | None = None,
@@ -125,7 +123,7 @@ def summarise_health(hidden: HiddenLabels, classes: Sequence[ClassSummary]) -> d
         hidden: Labels and calibrated scores.
         classes: Summary of each class.
     """
-    samples, known = len(hidden.scores), int((hidden.labels == 1).sum())
+    samples, known = hidden.samples, int(hidden.positives_per_class.sum())
     total = max(hidden.priors.mean_labels * samples, known)
     return {
         "samples": samples,
@@ -149,12 +147,9 @@ def summarise_health(hidden: HiddenLabels, classes: Sequence[ClassSummary]) -> d
 
 def _separation(hidden: HiddenLabels) -> list[float]:
     """Mann-Whitney statistic of known positives against the other samples, over its largest value."""
-    samples, classes = hidden.scores.shape
-    ranks = rank_positives(hidden.scores, hidden.labels == 1)
-    counts = ranks.counts.astype(np.float64)
-    # Place from below, 1 = lowest score; the mean place of equal scores.
-    places: Floats = samples + 0.5 - (ranks.ge + ranks.gt) / 2
-    sums = np.bincount(ranks.columns, places, minlength=classes)
+    columns, places = hidden.places()
+    counts = hidden.positives_per_class.astype(np.float64)
+    samples, sums = hidden.samples, np.bincount(columns, places, minlength=len(counts))
     with np.errstate(invalid="ignore", divide="ignore"):
         separation = (sums - counts * (counts + 1) / 2) / (counts * (samples - counts))
     return [value if math.isfinite(value) else math.nan for value in separation.tolist()]

@@ -7,10 +7,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..decisions import Calibration
+from ..decisions import AnyScores, Calibration
 from ..errors import InputError
 from ..metrics.arrays import Scores
-from .missing import Floats, HiddenLabels, Labels
+from .hidden import Floats, HiddenLabels, Labels
 
 DOUBTED = 0.5
 """Confidence below which a given label is listed: then another class looks more probable."""
@@ -34,9 +34,7 @@ class WrongLabels(NamedTuple):
     rank: npt.NDArray[np.int64]
 
 
-def rank_wrong_labels(
-    labels: Labels, scores: npt.ArrayLike, *, mean_labels: float, top: int = 0
-) -> WrongLabels:
+def rank_wrong_labels(labels: Labels, scores: AnyScores, *, mean_labels: float, top: int = 0) -> WrongLabels:
     """List known positives in which a model has little confidence.
 
     The confidence in a known positive is `p / (p + q)`: p is its calibrated probability, as if it were not
@@ -72,22 +70,11 @@ def doubtful_labels(hidden: HiddenLabels, *, top: int = 0) -> WrongLabels:
     """
     if top < 0:
         raise InputError(f"top must be at least 0, got {top}")
-    rows, columns = np.nonzero(hidden.labels == 1)
-    scores = hidden.scores[rows, columns]
-    confidence = _confidence(hidden.calibration, scores, _highest_unknown(hidden)[rows])
+    rows, columns, scores, _ = hidden.known
+    confidence = _confidence(hidden.calibration, scores, hidden.highest_unknown()[rows])
     order = np.lexsort((scores, confidence))
     order = order[confidence[order] < DOUBTED][: top or None]
     return WrongLabels(rows[order], columns[order], confidence[order], np.arange(1, len(order) + 1))
-
-
-def _highest_unknown(hidden: HiddenLabels) -> Scores:
-    """Highest score of each sample among its unknown classes that can be predicted, (N,); minus infinity
-    where there is none."""
-    highest = np.full(len(hidden.scores), -np.inf, hidden.scores.dtype)
-    for column in np.flatnonzero(hidden.priors.shares > 0):
-        unknown = hidden.labels[:, column] == 0
-        np.maximum(highest, hidden.scores[:, column], out=highest, where=unknown)
-    return highest
 
 
 def _confidence(calibration: Calibration, own: Scores, other: Scores) -> Floats:

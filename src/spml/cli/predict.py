@@ -15,6 +15,7 @@ from .evaluate import add_engine_arguments
 
 if TYPE_CHECKING:
     from ..data import Inputs
+    from ..decisions import Decision
     from ..runs.predict import Engine
     from ..runs.prediction_files import Format
     from ..runs.run import Run
@@ -120,11 +121,14 @@ def _to_standard_output(
     arguments: Namespace,
     form: Format,
 ) -> None:
+    from ..runs.prediction_files import scores_to_give
+
     decision = run.decision(**decision_settings(arguments))
+    sparse = scores_to_give(arguments.scores, len(run.classes)) != "all"
     skipped: dict[int, str] = {}
     _print(form.start())
     for batch in run.stream(inputs, engine):
-        _print(form.block(run.labelled(ids, batch, decision)))
+        _print(form.block(run.labelled(ids, batch, decision, sparse=sparse)))
         skipped |= batch.unreadable
     _note(run, ids, skipped, engine)
 
@@ -140,25 +144,39 @@ def _to_file(
 ) -> None:
     from ..data.phrases import counted
     from ..files import sha256_file
+    from ..runs.prediction_files import scores_to_give
     from ..runs.unfinished import Unfinished
 
     assert engine.console is not None
     decision = run.decision(**decision_settings(arguments))
+    sparse = scores_to_give(arguments.scores, len(run.classes)) != "all"
     identity = {
         "model": sha256_file(run.folder / "model.json"),  # which names the SHA-256 of the weights
         "samples": _digest(ids, inputs),
-        "decision": repr(decision),
+        "decision": _digest_of_decision(decision),
         "calibration": None if run.calibration is None else run.calibration.to_dict(),
         "format": [type(form).__name__, arguments.scores],
         "engine": [engine.batch_size, engine.device],
     }
     with Unfinished(output, identity, form.start(), engine.console.line) as unfinished:
         for batch in run.stream(inputs, engine, unfinished.samples):
-            content = form.block(run.labelled(ids, batch, decision))
+            content = form.block(run.labelled(ids, batch, decision, sparse=sparse))
             unfinished.add(content, batch.end, batch.unreadable)
         _note(run, ids, unfinished.skipped, engine)
         unfinished.finish(form.complete)
     engine.console.line(f"{output}: {counted(len(ids) - len(unfinished.skipped), 'sample')}")
+
+
+def _digest_of_decision(decision: Decision) -> str:
+    """SHA-256 of everything that a decision states, of which there may be a number per class."""
+    import numpy as np
+
+    rest = repr((decision.top_k, decision.top1_fallback, decision.threshold is None))
+    digest = hashlib.sha256(rest.encode())
+    if decision.threshold is not None:
+        digest.update(np.asarray(decision.threshold, np.float64).tobytes())
+    digest.update(np.asarray(decision.never, np.int64).tobytes())
+    return digest.hexdigest()
 
 
 def _note(run: Run, ids: tuple[str, ...], skipped: dict[int, str], engine: Engine) -> None:

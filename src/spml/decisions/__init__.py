@@ -1,12 +1,15 @@
 """From scores to decisions: which model to choose, where to cut, what is probably missing."""
 
+from .by_class import AnyLabels, AnyScores, KnownPositives, by_class
 from .calibration import Calibration, Reliability, calibration_error, fit_calibration, refine_calibration
 from .caveats import caveats
+from .choose import Chooser
 from .cuts import Cuts, RecallCurves, f1_cuts, label_cuts, precision_cuts, recall_cuts
 from .decide import Decision, threshold_at, threshold_curve
-from .hidden import hidden_probabilities, shown_probabilities
+from .hidden import hidden_of_highest, hidden_probabilities, shown_probabilities
 from .policy import (
     HOW_TO_KNOW_K,
+    MANY_CLASSES,
     ClassCut,
     Knots,
     MeanLabels,
@@ -24,13 +27,18 @@ from .thresholds import global_threshold
 
 __all__ = [
     "HOW_TO_KNOW_K",
+    "MANY_CLASSES",
+    "AnyLabels",
+    "AnyScores",
     "Calibration",
+    "Chooser",
     "ClassCut",
     "Cuts",
     "Decision",
     "Interval",
     "Judge",
     "Knots",
+    "KnownPositives",
     "MeanLabels",
     "Policy",
     "Priors",
@@ -39,6 +47,7 @@ __all__ = [
     "Rows",
     "Source",
     "Target",
+    "by_class",
     "calibration_error",
     "caveats",
     "decide_cuts",
@@ -48,6 +57,7 @@ __all__ = [
     "f1_cuts",
     "fit_calibration",
     "global_threshold",
+    "hidden_of_highest",
     "hidden_probabilities",
     "label_cuts",
     "mean_labels_interval",

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from ..metrics.arrays import Scores, as_scores
+from ..labels import ObservedLabels
+from ..metrics.arrays import as_scores
+from ..metrics.top_scores import TopScores
+from .by_class import AnyLabels, AnyScores
+from .pooled import AllPairs, HighestPairs, Pairs
 from .priors import Priors
 
 ROUNDS = 6
-_BINS_OF_ALL, _BINS_OF_KNOWN = 2000, 1000
 _FLOOR = 1e-6
 _LARGEST_SHIFT = 30.0
 _SLOPE_DEVIATION, _SHIFT_DEVIATION = 0.3, 1.0
@@ -70,7 +73,7 @@ class Reliability(NamedTuple):
     counts: npt.NDArray[np.int64]
 
 
-def fit_calibration(scores: npt.ArrayLike, labels: npt.NDArray[np.int8], priors: Priors) -> Calibration:
+def fit_calibration(scores: AnyScores, labels: AnyLabels, priors: Priors) -> Calibration:
     """Fit probabilities by isotonic regression with inverse probability weights.
 
     A known label stands for the labels of its sample that are not known, so its weight is the number of
@@ -80,8 +83,13 @@ def fit_calibration(scores: npt.ArrayLike, labels: npt.NDArray[np.int8], priors:
     unknown labels of sample i, scaled to the mean K and at least 1. `v` is
     `Priors.importance` of the known class. With several known labels in a sample each takes an equal part.
 
+    Where only the highest scores of each sample are kept, all others are one bin, the lowest, together with
+    the known positives among them. Its probability is that of the lowest score that was kept, and of all
+    below.
+
     Args:
-        scores: Scores of samples that the model was not fitted to, comparable between classes, (N, C).
+        scores: Scores of samples that the model was not fitted to, comparable between classes, (N, C), or the
+            highest of each.
         labels: Observed labels in {-1, 0, +1}, of shape (N, C), with a known positive.
         priors: Class priors, with K.
 
@@ -93,26 +101,26 @@ def fit_calibration(scores: npt.ArrayLike, labels: npt.NDArray[np.int8], priors:
     """
     from sklearn.isotonic import isotonic_regression
 
-    values = as_scores(scores)
-    samples, mean_labels = len(values), priors.mean_labels
-    rows, columns = np.nonzero(labels == 1)
-    per_sample = np.bincount(rows, minlength=samples).astype(np.float64)
-    v = priors.importance((labels == 1).sum(0))[columns]
-    edges = _edges(values, values[rows, columns])
-    bins = np.searchsorted(edges, values, side="right").astype(np.int32)
-    counts = np.bincount(bins.ravel(), minlength=len(edges) + 1)
+    if isinstance(scores, TopScores):
+        labels = labels if isinstance(labels, ObservedLabels) else ObservedLabels.from_ternary(labels)
+        pairs: Pairs = HighestPairs(scores, labels)
+    else:
+        labels = labels.to_ternary() if isinstance(labels, ObservedLabels) else labels
+        pairs = AllPairs(as_scores(scores), labels)
+    known = pairs.known
+    samples, mean_labels = pairs.samples, priors.mean_labels
+    per_sample = np.bincount(known.rows, minlength=samples).astype(np.float64)
+    v = priors.importance(np.bincount(known.columns, minlength=pairs.classes))[known.columns]
+    counts, own, centres = pairs.counts, pairs.own, pairs.centres
     used = np.flatnonzero(counts)
-    own = bins[rows, columns]
-    weights = mean_labels / per_sample[rows] * v
+    weights = mean_labels / per_sample[known.rows] * v
     p = np.zeros(len(counts))
     for _ in range(ROUNDS):
         target = np.bincount(own, weights, minlength=len(counts))[used] / counts[used]
         fitted = isotonic_regression(target, sample_weight=counts[used].astype(np.float64))
         p[used] = _shifted(np.clip(fitted, 0, 1 - _FLOOR), counts[used], mean_labels * samples)
-        hidden = np.where(labels == 0, p[bins], 0).sum(1)
-        weights = _weights(hidden, per_sample, rows, v, mean_labels)
-    centres = np.bincount(bins.ravel(), values.ravel(), minlength=len(counts))[used] / counts[used]
-    return _knots(centres, p[used])
+        weights = _weights(pairs.hidden(p), per_sample, known.rows, v, mean_labels)
+    return _knots(centres[used], p[used])
 
 
 def refine_calibration(calibration: Calibration, scores: npt.ArrayLike, truth: npt.ArrayLike) -> Calibration:
@@ -160,15 +168,6 @@ def calibration_error(probabilities: npt.ArrayLike, truth: npt.ArrayLike, bins: 
     with np.errstate(invalid="ignore"):
         error = float(np.abs(expected - found).sum() / positive.sum())
         return Reliability(error, expected / counts, found / counts, counts)
-
-
-def _edges(values: Scores, known: Scores) -> npt.NDArray[np.floating[Any]]:
-    """Edges of bins: quantiles of all scores, and of those of known positives, which are rare and high."""
-    quantiles = [
-        np.quantile(part, np.linspace(0, 1, count + 1)[1:-1], method="inverted_cdf")
-        for part, count in ((values.ravel(), _BINS_OF_ALL), (known, _BINS_OF_KNOWN))
-    ]
-    return np.unique(np.concatenate(quantiles))
 
 
 def _weights(

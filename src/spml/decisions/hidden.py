@@ -37,6 +37,46 @@ def shown_probabilities(probabilities: npt.ArrayLike) -> Floats:
     return shares
 
 
+def hidden_of_highest(
+    probabilities: npt.ArrayLike,
+    labels: npt.NDArray[np.int8],
+    rows: npt.NDArray[np.int64],
+    others: npt.NDArray[np.int64],
+    of_others: float,
+    labelled: npt.NDArray[np.bool_],
+) -> tuple[Floats, Floats]:
+    """Probabilities as in `hidden_probabilities` where only the highest scores of each sample are kept.
+
+    Args:
+        probabilities: Calibrated probabilities p of the pairs that were kept, (M,), in [0, 1].
+        labels: Their observed labels in {-1, 0, +1}, (M,).
+        rows: Sample of each, int64 (M,).
+        others: Number of classes of each sample that were left out, int64 (N,).
+        of_others: Probability p of each pair that was left out.
+        labelled: Whether a sample has a known positive, bool (N,).
+
+    Returns:
+        float64 (M,), 0 where a label is known; and that of each pair of a sample which was left out and whose
+        label is not known, float64 (N,).
+    """
+    p = np.clip(np.asarray(probabilities, np.float64), 0, _LARGEST)
+    q = np.clip(float(of_others), 0, _LARGEST)
+    samples = len(others)
+    nodes, weights = np.polynomial.legendre.leggauss(_NODES)
+    shown, other_shown = np.zeros_like(p), np.zeros(samples)
+    for node, weight in zip((nodes + 1) / 2, weights / 2, strict=True):
+        factors, factor = np.log1p(-p * (1 - node)), np.log1p(-q * (1 - node))
+        sums = np.bincount(rows, factors, minlength=samples) + others * factor
+        shown += weight * np.exp(sums[rows] - factors)
+        other_shown += weight * np.exp(sums - factor)
+    some = -np.expm1(np.bincount(rows, np.log1p(-p), minlength=samples) + others * np.log1p(-q))
+    some = np.maximum(some, _SMALLEST)
+    shown, other_shown = labelled[rows] * p * shown / some[rows], labelled * q * other_shown / some
+    hidden = (np.asarray(probabilities, np.float64) - shown) / np.maximum(1 - shown, _SMALLEST)
+    other = (of_others - other_shown) / np.maximum(1 - other_shown, _SMALLEST)
+    return np.where(labels == 0, np.clip(hidden, 0, 1), 0.0), np.clip(other, 0, 1)
+
+
 def hidden_probabilities(probabilities: npt.ArrayLike, labels: npt.NDArray[np.int8]) -> Floats:
     """Probability that a label which is not known is a positive that was not shown.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -12,6 +13,8 @@ import numpy.typing as npt
 
 from ..errors import InputError
 from ..files import check_json_sha256, json_sha256
+from ..metrics.top_scores import TopScores
+from .by_class import AnyLabels, AnyScores
 from .calibration import Calibration
 from .cuts import Cuts, f1_cuts, label_cuts, precision_cuts, recall_cuts
 from .priors import Priors, Source
@@ -23,8 +26,12 @@ HOW_TO_KNOW_K = (
 )
 """What to do where something needs K and it is not known."""
 
+MANY_CLASSES = 5000
+"""Number of classes above which only those with an expected positive are listed."""
+
 _SHARE = Annotated[float, msgspec.Meta(ge=0, le=1)]
 _COUNT = Annotated[int, msgspec.Meta(ge=0)]
+_COLUMN = Annotated[int, msgspec.Meta(ge=0, lt=1 << 31)]
 _POSITIVE = Annotated[float, msgspec.Meta(gt=0)]
 
 
@@ -150,6 +157,9 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         gamma: Exponent of the class priors, estimated from an audit; None = 1.
         rows: Samples that decided.
         classes: Threshold of each class, in the order of the scores.
+        columns: Column of each of `classes` where these are not all of them, ascending; a class that is not
+            listed has no expected positive and is never predicted. None = they are all.
+        num_classes: Number of classes C, where not all are listed.
         calibration: Map from scores to probabilities; None where K is only assumed.
         warnings: What the user should know, one line each.
     """
@@ -162,24 +172,52 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     gamma: float | None = None
     rows: Rows
     classes: tuple[ClassCut, ...]
+    columns: tuple[_COLUMN, ...] | None = None
+    num_classes: _COLUMN | None = None
     calibration: Knots | None = None
     warnings: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        if (self.columns is None) != (self.num_classes is None):
+            raise ValueError("columns and num_classes must be stated together")
+        if self.columns is not None:
+            columns = np.asarray(self.columns, np.int64)
+            ascending = (np.diff(columns) > 0).all() and not (columns >= (self.num_classes or 0)).any()
+            if len(columns) != len(self.classes) or not ascending:
+                raise ValueError("columns must ascend, one for each class that is listed")
+
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the classes."""
+        """Names of the classes that are listed."""
         return tuple(cut.name for cut in self.classes)
+
+    def is_of(self, classes: Sequence[str]) -> bool:
+        """Whether these are thresholds of some classes, in their order."""
+        if self.columns is None:
+            return self.names == tuple(classes)
+        return self.num_classes == len(classes) and all(
+            classes[column] == name for column, name in zip(self.columns, self.names, strict=True)
+        )
 
     @property
     def thresholds(self) -> tuple[float, ...]:
         """Logit at and above which each class is predicted; infinite = never."""
-        return tuple(math.inf if cut.threshold is None else cut.threshold for cut in self.classes)
+        listed = [math.inf if cut.threshold is None else cut.threshold for cut in self.classes]
+        return tuple(self._of_all(listed, math.inf).tolist())
 
     @property
     def priors(self) -> Priors:
         """Class priors that the thresholds stand on."""
-        shares = np.asarray([cut.share for cut in self.classes], np.float64)
+        shares = self._of_all([cut.share for cut in self.classes], 0.0)
         return Priors(shares, self.mean_labels.value, self.mean_labels.source, self.gamma)
+
+    def _of_all(self, listed: Sequence[float], rest: float) -> npt.NDArray[np.float64]:
+        """A number of each class, from those of the classes that are listed."""
+        if self.columns is None or self.num_classes is None:
+            return np.asarray(listed, np.float64)
+        values = np.full(self.num_classes, rest)
+        values[list(self.columns)] = listed
+        return values
 
     @property
     def calibrated(self) -> Calibration | None:
@@ -206,14 +244,16 @@ def decode_policy(content: bytes) -> Policy:
 def encode_policy(policy: Policy) -> bytes:
     """Content of thresholds.json."""
     fields = msgspec.to_builtins(policy)
+    if policy.columns is None:  # as in files of earlier versions, which had no such fields
+        del fields["columns"], fields["num_classes"]
     text = msgspec.json.encode({**fields, "sha256": json_sha256(fields)})
     return msgspec.json.format(text, indent=1) + b"\n"
 
 
 def decide_cuts(
     target: Target,
-    scores: npt.NDArray[np.float32],
-    labels: npt.NDArray[np.int8],
+    scores: AnyScores,
+    labels: AnyLabels,
     priors: Priors,
     calibration: Calibration | None,
 ) -> Cuts:
@@ -221,7 +261,7 @@ def decide_cuts(
 
     Args:
         target: Target.
-        scores: Scores of samples that the model was not fitted to, of shape (N, C).
+        scores: Scores of samples that the model was not fitted to, of shape (N, C), or the highest of each.
         labels: Observed labels in {-1, 0, +1}, of shape (N, C).
         priors: Class priors.
         calibration: Map from scores to probabilities, which a precision needs.
@@ -238,5 +278,5 @@ def decide_cuts(
         return recall_cuts(scores, labels, priors, target.value, per_class=target.per_class)
     if calibration is None:
         raise InputError(f"--target {target.describe()} needs probabilities. {HOW_TO_KNOW_K}")
-    probabilities = calibration(scores)
+    probabilities = calibration(scores.scores if isinstance(scores, TopScores) else scores)
     return precision_cuts(scores, labels, priors, probabilities, target.value, per_class=target.per_class)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -13,6 +13,9 @@ from .arrays import BoolArray, IntArray, Scores
 
 MOST_SCORES = 1 << 28
 """Largest number of scores (samples x classes) of which all are kept: 1 GiB of float32."""
+
+HIGHEST = 1000
+"""Number of scores of a sample that are kept where not all are."""
 
 
 def fits(samples: int, classes: int) -> bool:
@@ -47,6 +50,29 @@ class TopScores:
         """Sample of each entry, int64 (M,)."""
         return np.repeat(np.arange(len(self)), np.diff(self.starts))
 
+    @cached_property
+    def in_order(self) -> BoolArray:
+        """Entries (M,) that no score of their sample that was left out exceeds: all but known positives that
+        are not among the highest."""
+        return self.scores >= self.floors[self.rows]
+
+    @cached_property
+    def left_out(self) -> IntArray:
+        """Number of scores of each sample that were left out or are not in order, int64 (N,)."""
+        kept = np.bincount(self.rows[self.in_order], minlength=len(self))
+        return np.asarray(self.classes - kept, np.int64)
+
+    def at(self, rows: IntArray, columns: IntArray) -> npt.NDArray[np.float32]:
+        """Scores of some pairs of sample and class, float32 (P,); NaN for those that were left out."""
+        found = np.full(len(rows), np.nan, np.float32)
+        if len(self.columns):
+            wanted = rows * self.classes + columns
+            keys = self.rows * self.classes + self.columns
+            entries = np.searchsorted(keys, wanted).clip(max=len(keys) - 1)
+            hit = keys[entries] == wanted
+            found[hit] = self.scores[entries[hit]]
+        return found
+
     def take(self, rows: npt.NDArray[np.int64]) -> TopScores:
         """Scores of some samples, in that order."""
         lengths = np.diff(self.starts)[rows]
@@ -60,6 +86,28 @@ class TopScores:
         present, first = np.unique(self.columns[order], return_index=True)
         for column, entries in zip(present.tolist(), np.split(order, first[1:]), strict=True):
             yield column, self.rows[entries], self.scores[entries]
+
+    def take_classes(self, columns: IntArray) -> TopScores:
+        """Scores of the classes `columns` only, in that order; the number of scores of a sample falls."""
+        new = np.full(self.classes, -1)
+        new[columns] = np.arange(len(columns))
+        moved = new[self.columns]
+        order = np.lexsort((moved, self.rows))
+        order = order[moved[order] >= 0]
+        starts = np.searchsorted(self.rows[order], np.arange(len(self) + 1)).astype(np.int64)
+        return TopScores(starts, moved[order], self.scores[order], self.floors, len(columns))
+
+    @classmethod
+    def join(cls, parts: Sequence[TopScores]) -> TopScores:
+        """Scores of the samples of several parts of the same classes, one after the other."""
+        lengths = np.concatenate([np.diff(part.starts) for part in parts])
+        return cls(
+            np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)]),
+            np.concatenate([part.columns for part in parts]),
+            np.concatenate([part.scores for part in parts]),
+            np.concatenate([part.floors for part in parts]),
+            parts[0].classes,
+        )
 
 
 def top_scores(

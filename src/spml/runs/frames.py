@@ -26,6 +26,11 @@ def predictions_frame(predictions: Predictions) -> Any:
     Raises:
         InputError: pandas is not installed.
     """
+    if predictions.sparse:
+        names = ("scores", "probabilities")
+        lists = dict(zip(names, predictions.of_labels(), strict=False))
+        index = _pandas().Index(list(predictions.ids), name="file")
+        return _pandas().DataFrame({"labels": predictions.labels, **lists}, index=index)
     classes = list(predictions.classes)
     frame = _pandas().DataFrame(predictions.scores, index=list(predictions.ids), columns=classes)
     frame.index.name = "file"

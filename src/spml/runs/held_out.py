@@ -7,6 +7,7 @@ samples that it has learned from.
 from __future__ import annotations
 
 import json
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,13 +19,22 @@ from ..data import Dataset
 from ..data.draws import permutation
 from ..errors import InputError
 from ..labels import ObservedLabels
+from ..metrics.top_scores import TopScores, fits
 from ..parsing import parse_json
 from . import folder as run_files
-from .solve import KnownLabels
+from .row_names import RowNames, row_names
+from .score_table import highest_scores
 from .tensor_files import check_names, check_tensor, open_tensors, write_tensors
+from .top_score_files import read_labels, read_top_scores, read_vector, write_labels, write_top_scores
 
 MOST_SCORES = 5_000_000
 """Largest number of scores (samples x classes) that are kept."""
+
+MOST_CLASSES = 5000
+"""Largest number of classes of which all scores are kept, if only of some samples."""
+
+MOST_ROWS = 5000
+"""Largest number of samples of which scores are kept where there are more classes: the highest of each."""
 
 
 class HeldOut(NamedTuple):
@@ -32,16 +42,16 @@ class HeldOut(NamedTuple):
 
     Attributes:
         ids: Names of the H samples.
-        scores: Logits, float32 (H, C).
+        scores: Logits, float32 (H, C), or the highest of each sample.
         labels: Their observed labels.
         learned: Names of the other samples that the model has learned from.
         learned_positives: Number of known positives of each class among those, int64 (C,); None = none.
     """
 
     ids: tuple[str, ...]
-    scores: npt.NDArray[np.float32]
+    scores: npt.NDArray[np.float32] | TopScores
     labels: ObservedLabels
-    learned: frozenset[str] = frozenset()
+    learned: Collection[str] = frozenset()
     learned_positives: npt.NDArray[np.int64] | None = None
 
     @property
@@ -57,35 +67,77 @@ class HeldOut(NamedTuple):
 
 def gather_held_out(
     data: Dataset,
-    scores: npt.NDArray[np.float32],
+    scores: npt.NDArray[np.float32] | TopScores,
     rows: npt.NDArray[np.int64],
     *,
     seed: int,
 ) -> HeldOut:
     """Name scores and give them their labels; a random part of them where there are more than 5,000,000.
 
+    Of more than 5,000 classes, the 1,000 highest scores of up to 5,000 samples are kept, and those of their
+    known positives.
+
     Args:
         data: Data of the run.
-        scores: Logits (H, C).
+        scores: Logits (H, C), or the highest of each sample.
         rows: Their samples, numbered over training, then validation samples, int64 (H,).
         seed: Seed of the draw.
     """
-    most = max(1, MOST_SCORES // scores.shape[1])
+    classes = len(data.classes)
+    all_kept = not isinstance(scores, TopScores) or not np.isfinite(scores.floors).any()
+    dense = all_kept and (classes <= MOST_CLASSES or len(rows) * classes <= MOST_SCORES)
+    most = max(1, MOST_SCORES // classes) if dense else MOST_ROWS
     if len(rows) > most:
         drawn = np.sort(permutation(len(rows), "kept scores", seed)[:most])
-        scores, rows = scores[drawn], rows[drawn]
+        scores = scores.take(drawn) if isinstance(scores, TopScores) else scores[drawn]
+        rows = rows[drawn]
     train, val = data.splits["train"], data.splits["val"]
     count = len(train)
     ids = tuple(train.ids[row] if row < count else val.ids[row - count] for row in rows.tolist())
-    labels = ObservedLabels.from_ternary(KnownLabels(train, val).of(rows))
+    labels = _labels_of(rows, train.observed, val.observed)
+    if dense and isinstance(scores, TopScores):
+        scores = scores.scores.reshape(len(rows), classes)
+    elif not dense and not isinstance(scores, TopScores):
+        scores = highest_scores(scores, labels)
     positives = train.observed.positives_per_class() + val.observed.positives_per_class()
     return HeldOut(
         ids,
         scores,
         labels,
-        frozenset(train.ids).union(val.ids).difference(ids),
+        _others(train.ids, val.ids, ids),
         positives - labels.positives_per_class(),
     )
+
+
+def _labels_of(rows: npt.NDArray[np.int64], train: ObservedLabels, val: ObservedLabels) -> ObservedLabels:
+    """Labels of samples that are numbered over training, then validation samples."""
+    position = np.argsort(rows, kind="stable")
+    in_val = rows[position] >= len(train)
+    parts = [train.take(rows[position][~in_val]), val.take(rows[position][in_val] - len(train))]
+    return join_labels([part for part in parts if len(part)]).take(np.argsort(position))
+
+
+def join_labels(parts: Sequence[ObservedLabels]) -> ObservedLabels:
+    """Labels of several parts, one after the other.
+
+    Where more negatives are known than can be listed, but not of all parts, they count as unknown.
+    """
+    negatives = sum(int(part.negatives_per_sample().sum()) for part in parts)
+    if fits(negatives, 1) or all(part.full for part in parts):
+        return ObservedLabels.join(parts)
+    return ObservedLabels.join([_positives_of(part) for part in parts])
+
+
+def _positives_of(labels: ObservedLabels) -> ObservedLabels:
+    rows, columns = labels.entries(1)
+    starts = np.searchsorted(rows, np.arange(len(labels) + 1)).astype(np.int64)
+    return ObservedLabels(starts, columns, np.ones(len(rows), np.int8), labels.num_classes)
+
+
+def _others(train: Sequence[str], val: Sequence[str], ids: tuple[str, ...]) -> Collection[str]:
+    """Names of the samples that are not among `ids`."""
+    numbered = row_names((train, val), ids)
+    return frozenset(train).union(val).difference(ids) if numbered is None else numbered
 
 
 def write_held_out(folder: Path, held_out: HeldOut, classes: tuple[str, ...]) -> None:
@@ -94,17 +146,25 @@ def write_held_out(folder: Path, held_out: HeldOut, classes: tuple[str, ...]) ->
     Raises:
         SpmlError: The file could not be written.
     """
+    arrays: dict[str, npt.NDArray[Any]] = {}
+    if isinstance(held_out.scores, TopScores):
+        arrays |= write_top_scores(held_out.scores) | write_labels(held_out.labels)
+    else:
+        arrays |= {"scores": held_out.scores, "labels": held_out.labels.to_ternary()}
     # Names are tensors, since the header of a safetensors file has a largest size.
-    names = {"ids": held_out.ids, "learned": sorted(held_out.learned)}
-    arrays: dict[str, npt.NDArray[Any]] = {
-        "scores": held_out.scores,
-        "labels": held_out.labels.to_ternary(),
-        **{key: np.frombuffer(json.dumps(of_key).encode(), np.uint8) for key, of_key in names.items()},
-    }
+    arrays["ids"] = _as_bytes(held_out.ids)
+    if isinstance(held_out.learned, RowNames):
+        arrays["learned_rows"] = held_out.learned.bits
+    else:
+        arrays["learned"] = _as_bytes(sorted(held_out.learned))
     if held_out.learned_positives is not None:
         arrays["learned_positives"] = held_out.learned_positives
     tensors = {name: torch.from_numpy(np.array(array)) for name, array in arrays.items()}
     write_tensors(folder / run_files.HELD_OUT, tensors, classes=classes)
+
+
+def _as_bytes(names: Sequence[str]) -> npt.NDArray[np.uint8]:
+    return np.frombuffer(json.dumps(names).encode(), np.uint8)
 
 
 def read_held_out(folder: Path, classes: tuple[str, ...] | None = None) -> HeldOut:
@@ -126,24 +186,37 @@ def read_held_out(folder: Path, classes: tuple[str, ...] | None = None) -> HeldO
             "unfinished run, or one of an earlier version, has none: train it again."
         )
     with open_tensors(path, "Train the run again.") as (stored, about):
-        names = about["classes"]
-        ids, learned = (parse_json(stored.get_tensor(key).numpy().tobytes()) for key in ("ids", "learned"))
-        check_names(names, ids, learned)
+        names, keys = about["classes"], set(stored.keys())
+        ids = parse_json(stored.get_tensor("ids").numpy().tobytes())
+        learned: Collection[str]
+        if "learned_rows" in keys:
+            check_names(names, ids)
+            learned = RowNames(read_vector(stored, "learned_rows", "U8"))
+        else:
+            listed = parse_json(stored.get_tensor("learned").numpy().tobytes())
+            check_names(names, ids, listed)
+            learned = frozenset(listed)
         shape = len(ids), len(names)
-        check_tensor(stored, "scores", "F32", shape)
-        check_tensor(stored, "labels", "I8", shape)
-        scores, labels = (stored.get_tensor(name).numpy().copy() for name in ("scores", "labels"))
-        if not ids or not np.isfinite(scores).all():
-            raise ValueError("it holds no scores, or some that are not finite")
+        scores: npt.NDArray[np.float32] | TopScores
+        if "starts" in keys:
+            scores, labels = read_top_scores(stored, shape), read_labels(stored, shape)
+        else:
+            check_tensor(stored, "scores", "F32", shape)
+            check_tensor(stored, "labels", "I8", shape)
+            dense, ternary = (stored.get_tensor(name).numpy().copy() for name in ("scores", "labels"))
+            if not np.isfinite(dense).all():
+                raise ValueError("some of its scores are not finite")
+            scores = dense
+            labels = ObservedLabels.from_ternary(ternary)
+        if not ids:
+            raise ValueError("it holds no scores")
         positives = None
-        if "learned_positives" in set(stored.keys()):
+        if "learned_positives" in keys:
             check_tensor(stored, "learned_positives", "I64", (len(names),))
             positives = stored.get_tensor("learned_positives").numpy().copy()
             if positives.min() < 0:
                 raise ValueError("it counts a negative number of labels")
-        held_out = HeldOut(
-            tuple(ids), scores, ObservedLabels.from_ternary(labels), frozenset(learned), positives
-        )
+        held_out = HeldOut(tuple(ids), scores, labels, learned, positives)
     if classes is not None and tuple(names) != classes:
         raise InputError(f"{path}: has scores of other classes than the model of this run. Train it again.")
     return held_out

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,6 +28,7 @@ from .console import Console
 from .folder import FEATURES, features_of_neighbours
 from .frames import predictions_frame
 
+_SCORES = 1 << 26  # of a batch: 256 MiB of logits
 _MUCH = 1 << 30  # bytes of features from which a line says how many there will be
 
 
@@ -38,26 +40,53 @@ class Predictions:
         ids: Names of the samples.
         classes: Class names.
         scores: float32 (N, C), sigmoid of the logits, or the probabilities of a model that gives
-            log-probabilities. They rank, but are not calibrated.
+            log-probabilities. They rank, but are not calibrated. Where there are too many for the memory
+            (more than 2^28, 1 GiB), a sparse array of SciPy (CSR) of the same shape, which holds the scores
+            of the predicted labels only.
         labels: Names of the predicted classes of each sample, the highest score first.
         notes: Remarks on what was left out, one line each.
-        probabilities: Calibrated probabilities, float32 (N, C); None where K is not known.
+        probabilities: Calibrated probabilities, in the form of `scores`; None where K is not known.
+        label_columns: Columns of `labels`, sample by sample; None = to be looked up by their names.
     """
 
     ids: tuple[str, ...]
     classes: tuple[str, ...]
-    scores: npt.NDArray[np.float32]
+    scores: Any
     labels: list[list[str]]
     notes: tuple[str, ...] = ()
-    probabilities: npt.NDArray[np.float32] | None = None
+    probabilities: Any = None
+    label_columns: npt.NDArray[np.int64] | None = None
 
     @cached_property
     def columns(self) -> dict[str, int]:
         """Column of each class."""
         return {name: column for column, name in enumerate(self.classes)}
 
+    @property
+    def sparse(self) -> bool:
+        """Whether there are scores of the predicted labels only."""
+        return not isinstance(self.scores, np.ndarray)
+
+    def of_labels(self) -> list[list[list[float]]]:
+        """Scores of the predicted labels of each sample, in their order, and in the same way probabilities
+        where there are some."""
+        lengths = np.fromiter(map(len, self.labels), np.int64, len(self.labels))
+        rows, columns = np.repeat(np.arange(len(lengths)), lengths), self.label_columns
+        if columns is None:
+            columns = np.asarray([self.columns[name] for names in self.labels for name in names], np.int64)
+        ends = [0, *np.cumsum(lengths).tolist()]
+        values = [
+            _values_at(array, rows, columns).tolist()
+            for array in (self.scores, self.probabilities)
+            if array is not None
+        ]
+        return [[of[a:b] for a, b in pairwise(ends)] for of in values]
+
     def to_frame(self) -> Any:
         """A DataFrame of pandas with a row per sample: its labels, the scores by class, the probabilities.
+
+        Where there are scores of the predicted labels only, `scores` and `probabilities` are one column each,
+        with a list per sample.
 
         Columns are named as in the CSV files of `spml predict`, and rows by the samples.
 
@@ -65,6 +94,15 @@ class Predictions:
             InputError: pandas is not installed.
         """
         return predictions_frame(self)
+
+
+def _values_at(array: Any, rows: npt.NDArray[np.int64], columns: npt.NDArray[np.int64]) -> Any:
+    """Values of some pairs; of a sparse array, which stores all of them, by their places in it."""
+    if isinstance(array, np.ndarray):
+        return array[rows, columns]
+    array = array.sorted_indices()
+    stored = np.repeat(np.arange(array.shape[0]), np.diff(array.indptr)) * array.shape[1] + array.indices
+    return array.data[np.searchsorted(stored, rows * array.shape[1] + columns)]
 
 
 class Engine(NamedTuple):
@@ -225,10 +263,8 @@ def predict_batches(
     """
     _check_memory(model.spec, min(engine.batch_size, len(inputs)))
     model.eval()
-    batches = [
-        range(row, min(row + engine.batch_size, len(inputs)))
-        for row in range(start, len(inputs), engine.batch_size)
-    ]
+    size = min(engine.batch_size, max(1, _SCORES // model.top.num_classes))
+    batches = [range(row, min(row + size, len(inputs))) for row in range(start, len(inputs), size)]
     workers = min(os.cpu_count() or 1, 8) if engine.workers < 0 else engine.workers
     loader = DataLoader(
         _Loading(inputs, kept.store.keys if kept else np.empty(0, np.uint64)),

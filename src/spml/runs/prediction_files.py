@@ -8,6 +8,7 @@ import json
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import repeat
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
@@ -71,13 +72,11 @@ class Csv(Format):
     def block(self, predictions: Predictions) -> bytes:
         """A row per sample."""
         rows = []
-        for name, labels, numbers in _samples(predictions):
+        for name, labels, numbers in _samples(predictions, self._scores):
             cells = [name, ";".join(labels)]
             for row in numbers:
-                if self._scores == "all":
-                    cells += [f"{value:.6g}" for value in row]
-                elif self._scores == "predicted":
-                    cells.append(";".join(f"{row[column]:.6g}" for column in _columns(labels, predictions)))
+                texts = [f"{value:.6g}" for value in row]
+                cells += texts if self._scores == "all" else [";".join(texts)]
             rows.append(cells)
         return _csv(rows)
 
@@ -145,12 +144,11 @@ class Parquet(Format):
             return b""
         names = [name.encode(errors="backslashreplace").decode() for name in predictions.ids]
         columns: list[Any] = [names, predictions.labels]
-        for array in _arrays(predictions):
-            if self._scores == "all":
+        if self._scores == "all":
+            for array in _arrays(predictions):
                 columns += [*np.ascontiguousarray(array.T)]
-            elif self._scores == "predicted":
-                pairs = zip(predictions.labels, array.tolist(), strict=True)
-                columns.append([[row[k] for k in _columns(labels, predictions)] for labels, row in pairs])
+        elif self._scores == "predicted":
+            columns += predictions.of_labels()
         arrays = [
             pyarrow.array(column, field.type) for column, field in zip(columns, self._schema, strict=True)
         ]
@@ -216,14 +214,11 @@ def as_objects(predictions: Predictions, scores: str) -> Iterator[dict[str, Any]
         predictions: Predictions.
         scores: Classes whose scores and probabilities are given: `all`, `predicted` or `none`.
     """
-    for _, labels, numbers in _samples(predictions):
+    for _, labels, numbers in _samples(predictions, scores):
         values: dict[str, Any] = {"labels": labels}
-        if scores != "none":
-            columns: Iterable[int] = range(len(predictions.classes))
-            if scores == "predicted":
-                columns = _columns(labels, predictions)
-            for key, row in zip(("scores", "probabilities"), numbers, strict=False):
-                values[key] = {predictions.classes[k]: float(f"{row[k]:.6g}") for k in columns}
+        names = labels if scores == "predicted" else predictions.classes
+        for key, row in zip(("scores", "probabilities"), numbers, strict=False):
+            values[key] = {name: float(f"{value:.6g}") for name, value in zip(names, row, strict=True)}
         yield values
 
 
@@ -242,15 +237,17 @@ def _arrays(predictions: Predictions) -> list[npt.NDArray[np.float32]]:
     return [array for array in given if array is not None]
 
 
-def _samples(predictions: Predictions) -> Iterable[tuple[str, list[str], tuple[list[float], ...]]]:
-    """Name, labels, and one row of each of `_arrays`."""
-    rows = zip(*(array.tolist() for array in _arrays(predictions)), strict=True)
+def _samples(
+    predictions: Predictions, scores: str
+) -> Iterator[tuple[str, list[str], tuple[list[float], ...]]]:
+    """Name and labels of each sample, and its scores and probabilities of the classes that are wanted."""
+    parts: list[list[list[float]]] = []
+    if scores == "all":
+        parts = [array.tolist() for array in _arrays(predictions)]
+    elif scores == "predicted":
+        parts = predictions.of_labels()
+    rows = zip(*parts, strict=True) if parts else repeat((), len(predictions.ids))
     return zip(predictions.ids, predictions.labels, rows, strict=True)
-
-
-def _columns(labels: Sequence[str], predictions: Predictions) -> list[int]:
-    """Columns of predicted labels."""
-    return [predictions.columns[label] for label in labels]
 
 
 def _csv(rows: Iterable[Sequence[str]]) -> bytes:

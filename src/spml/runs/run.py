@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -10,7 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from ..decisions import Policy, read_target
+from ..data import Inputs
+from ..decisions import Decision, Policy, read_target
+from ..metrics.top_scores import fits
 from .common_classes import UnknownClasses
 from .console import Console
 from .contents import read_metrics, read_summary
@@ -108,6 +110,10 @@ class Run(TrainedModel):
                 keeps those of its training samples.
             decision: Arguments of `decision`, such as `top_k=3`.
 
+        Returns:
+            Predictions; for so many samples and classes that not all scores fit into the memory, with those
+            of the predicted labels, as a sparse array.
+
         Raises:
             InputError: A path is missing, nothing can be read, the samples are of a type that is not
                 understood, or features have another width.
@@ -116,6 +122,8 @@ class Run(TrainedModel):
         ids, inputs, in_memory = unlabelled(samples, self.spec)
         workers = 0 if in_memory and workers < 0 else workers
         engine = Engine(batch_size, workers, device, console, cache)
+        if not fits(len(ids), len(self.classes)):
+            return self._predict_many(ids, inputs, engine, decide)
         batches = list(self.stream(inputs, engine))
         skipped = {row: reason for batch in batches for row, reason in batch.unreadable.items()}
         everything = Batch(
@@ -125,6 +133,60 @@ class Run(TrainedModel):
             skipped,
         )
         return replace(self.labelled(ids, everything, decide), notes=self.notes(ids, skipped))
+
+    def _predict_many(
+        self, ids: Sequence[str], inputs: Inputs, engine: Engine, decide: Decision
+    ) -> Predictions:
+        """Predict samples of which only the scores of predicted labels fit into the memory."""
+        from scipy.sparse import vstack
+
+        parts: list[Predictions] = []
+        skipped: dict[int, str] = {}
+        for batch in self.stream(inputs, engine):
+            parts.append(self.labelled(ids, batch, decide, sparse=True))
+            skipped |= batch.unreadable
+        return Predictions(
+            tuple(name for part in parts for name in part.ids),
+            self.classes,
+            vstack([part.scores for part in parts], "csr"),
+            [labels for part in parts for labels in part.labels],
+            self.notes(tuple(ids), skipped),
+            None if self.calibration is None else vstack([part.probabilities for part in parts], "csr"),
+            np.concatenate([part.label_columns for part in parts if part.label_columns is not None]),
+        )
+
+    def predict_batches(
+        self,
+        samples: Any,
+        *,
+        sparse: bool = False,
+        batch_size: int = 64,
+        workers: int = -1,
+        device: str = "auto",
+        console: Console | None = None,
+        cache: str | None = None,
+        **decision: Any,
+    ) -> Iterator[Predictions]:
+        """Predict batch by batch, so that memory does not grow with the number of samples.
+
+        Args:
+            samples: As in `predict`.
+            sparse: Compute scores and probabilities of the predicted labels only, as in `Predictions.scores`.
+            batch_size, workers, device, console, cache: As in `predict`. A batch has fewer samples where it
+                would have more than 2^26 scores.
+            decision: Arguments of `decision`, such as `top_k=3`.
+
+        Yields:
+            Predictions of the next samples, without notes. Images that can't be read are left out.
+
+        Raises:
+            InputError: As for `predict`.
+        """
+        decide = self.decision(**decision)
+        ids, inputs, in_memory = unlabelled(samples, self.spec)
+        workers = 0 if in_memory and workers < 0 else workers
+        for batch in self.stream(inputs, Engine(batch_size, workers, device, console, cache)):
+            yield self.labelled(ids, batch, decide, sparse=sparse)
 
     def export(
         self,

@@ -6,21 +6,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from ..config import DataConfig
-from ..data import Records, start_opening
+from ..data import Records, Samples, start_opening
 from ..data.phrases import counted
 from ..decisions import HOW_TO_KNOW_K, Policy, Target
 from ..errors import InputError
 from ..labels import ObservedLabels
 from ..locks import check_no_writer, only_writer
+from ..metrics.top_scores import TopScores
 from . import folder as run_files
 from .audits.answers import audited_scores, read_audited
 from .audits.names import names_in_training
 from .common_classes import common_classes
 from .console import Console
-from .held_out import HeldOut, read_held_out
+from .held_out import HeldOut, join_labels, read_held_out
 from .resolve import check_mean_labels
+from .score_table import ScoreTable, take_scores
 from .thresholds import (
     HELD_OUT,
     Evidence,
@@ -115,24 +118,20 @@ def _score(run: Run, data: DataConfig, engine: Engine, content: Records | None) 
     kept = _kept(run)
     row_of = {name: row for row, name in enumerate(kept.ids)}
     ids: list[str] = []
-    scores, labels, learned = [], [], np.zeros(len(run.classes), np.int64)
+    labels, learned = [], np.zeros(len(run.classes), np.int64)
+    parts: list[tuple[Samples, npt.NDArray[np.int64], npt.NDArray[np.int64]]] = []
     left_out = 0
     records = opening.records
     known_as = dict(zip(records.ids, names_in_training(run.config, records.ids, records.inputs), strict=True))
     for samples in dataset.splits.values():
         names = [known_as[name] for name in samples.ids]
         found = np.asarray([next((row_of[n] for n in some if n in row_of), -1) for some in names], np.int64)
-        unknown = np.asarray([kept.learned.isdisjoint(some) for some in names])
+        unknown = np.asarray([not any(name in kept.learned for name in some) for some in names])
         used = np.flatnonzero((found >= 0) | unknown)
-        new = np.flatnonzero((found < 0) & unknown)
-        own = np.empty((len(samples), len(run.classes)), np.float32)
-        own[found >= 0] = kept.scores[found[found >= 0]]
-        if len(new):
-            own[new] = run.logits(samples.take(new), engine)
+        parts.append((samples, used, found[used]))
         observed = samples.observed.with_classes(common.positions, len(run.classes))
         ids += [samples.ids[row] for row in used.tolist()]
-        scores.append(own[used])
-        labels.append(observed.take(used).to_ternary())
+        labels.append(observed.take(used))
         learned += observed.positives_per_class() - observed.take(used).positives_per_class()
         left_out += len(samples) - len(used)
     if not ids:
@@ -142,8 +141,18 @@ def _score(run: Run, data: DataConfig, engine: Engine, content: Records | None) 
         )
     if left_out:
         report(f"{data.path}: {counted(left_out, 'sample')} left out, which the model has learned from")
-    observed_labels = ObservedLabels.from_ternary(np.concatenate(labels))
-    return HeldOut(tuple(ids), np.concatenate(scores), observed_labels, learned_positives=learned)
+    observed_labels = join_labels(labels)
+    some_kept = any((found >= 0).any() for _, _, found in parts)
+    highest = True if some_kept and isinstance(kept.scores, TopScores) else None
+    table, first = ScoreTable(observed_labels, highest=highest), 0
+    for samples, used, found in parts:
+        before, new = np.flatnonzero(found >= 0), np.flatnonzero(found < 0)
+        if len(before):
+            table.put(first + before, take_scores(kept.scores, found[before]))
+        if len(new):
+            table.put_blocks(first + new, run.logit_blocks(samples.take(used[new]), engine))
+        first += len(used)
+    return HeldOut(tuple(ids), table.finish(), observed_labels, learned_positives=learned)
 
 
 def _kept(run: Run) -> HeldOut:

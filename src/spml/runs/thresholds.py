@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from .. import plots
 from ..decisions import (
+    MANY_CLASSES,
     Calibration,
     ClassCut,
     Cuts,
@@ -77,7 +78,7 @@ def evidence_from_shares(held_out: HeldOut, mean_labels: float, source: Source) 
     priors = priors_from_shares(held_out.positives, mean_labels, source)
     if source == "default":
         return Evidence(priors, None)
-    return Evidence(priors, fit_calibration(held_out.scores, held_out.labels.to_ternary(), priors))
+    return Evidence(priors, fit_calibration(held_out.scores, held_out.labels, priors))
 
 
 def evidence_from_audit(
@@ -94,7 +95,7 @@ def evidence_from_audit(
         InputError: Fewer than 20 samples were audited, they have no label, or no label is a known positive.
     """
     priors = priors_from_audit(held_out.positives, truth)
-    calibration = fit_calibration(held_out.scores, held_out.labels.to_ternary(), priors)
+    calibration = fit_calibration(held_out.scores, held_out.labels, priors)
     refined = refine_calibration(calibration, scores, truth)
     return Evidence(priors, refined, mean_labels_interval(truth), len(truth))
 
@@ -130,12 +131,14 @@ def decide_thresholds(
     """
     priors, calibration, interval, audited = evidence
     scores, labels = held_out.scores, held_out.labels
-    cuts = decide_cuts(target, scores, labels.to_ternary(), priors, calibration)
+    cuts = decide_cuts(target, scores, labels, priors, calibration)
     positives = held_out.positives
     warnings = caveats(
         priors, classes, positives, len(scores), full=labels.full, calibrated=calibration is not None
     )
     low, high = (None, None) if interval is None else (interval.low, interval.high)
+    many = len(classes) > MANY_CLASSES
+    listed = np.flatnonzero(priors.shares > 0) if many else np.arange(len(classes))
     return Policy(
         spml=__version__,
         model=model,
@@ -143,7 +146,9 @@ def decide_thresholds(
         mean_labels=MeanLabels(priors.mean_labels, priors.source, low, high),
         gamma=priors.gamma,
         rows=Rows(len(scores), source, audited),
-        classes=_describe_cuts(classes, cuts, priors, positives),
+        classes=_describe_cuts(classes, cuts, priors, positives, listed),
+        columns=tuple(listed.tolist()) if many else None,
+        num_classes=len(classes) if many else None,
         calibration=Knots(**calibration.to_dict()) if calibration else None,
         warnings=tuple(warnings),
     )
@@ -168,14 +173,15 @@ def write_thresholds(folder: Path, policy: Policy, held_out: HeldOut, *, picture
 
 def _draw(path: Path, policy: Policy, held_out: HeldOut) -> None:
     support = np.asarray([cut.support for cut in policy.classes])
-    shown = [column for column in np.argsort(-support, kind="stable")[:_PANELS].tolist() if support[column]]
-    curves = RecallCurves(held_out.scores, held_out.labels.to_ternary(), policy.priors)
-    left_out = (
-        f"; the {len(shown)} most frequent of {len(support)} classes" if len(shown) < len(support) else ""
-    )
+    columns = np.arange(len(support)) if policy.columns is None else np.asarray(policy.columns, np.int64)
+    curves = RecallCurves(held_out.scores, held_out.labels, policy.priors)
+    drawable = (support > 0) & curves.scores.filled[columns]
+    shown = [row for row in np.argsort(-support, kind="stable").tolist() if drawable[row]][:_PANELS]
+    total = len(support) if policy.num_classes is None else policy.num_classes
+    left_out = f"; the {len(shown)} most frequent of {total} classes" if len(shown) < total else ""
     plots.threshold_curves(
         path,
-        [_curve(policy, curves, held_out, column) for column in shown],
+        [_curve(policy.classes[row], curves, int(columns[row])) for row in shown],
         title=f"Estimated precision and recall, target {policy.target.describe()}{left_out}",
     )
 
@@ -205,7 +211,7 @@ def read_thresholds(path: Path, classes: Sequence[str], model: str) -> Policy:
         raise InputError(
             f"{path}: damaged, or not written by this version of spml ({error}). {again}"
         ) from error
-    if policy.names != tuple(classes):
+    if not policy.is_of(classes):
         raise InputError(f"{path}: has thresholds of other classes than the model. {again}")
     if policy.model != model:
         raise InputError(f"{path}: was decided for another model, whose scores are on another scale. {again}")
@@ -213,12 +219,18 @@ def read_thresholds(path: Path, classes: Sequence[str], model: str) -> Policy:
 
 
 def _describe_cuts(
-    classes: Sequence[str], cuts: Cuts, priors: Priors, positives: npt.NDArray[np.int64]
+    classes: Sequence[str],
+    cuts: Cuts,
+    priors: Priors,
+    positives: npt.NDArray[np.int64],
+    listed: npt.NDArray[np.int64],
 ) -> tuple[ClassCut, ...]:
-    columns = (column.tolist() for column in (*cuts, priors.shares, positives))
+    columns = (column[listed].tolist() for column in (*cuts, priors.shares, positives))
     return tuple(
         ClassCut(name, _number(threshold), _number(precision), _number(recall), support, share, known)
-        for name, threshold, precision, recall, support, share, known in zip(classes, *columns, strict=True)
+        for name, threshold, precision, recall, support, share, known in zip(
+            (classes[column] for column in listed.tolist()), *columns, strict=True
+        )
     )
 
 
@@ -226,11 +238,10 @@ def _number(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _curve(policy: Policy, curves: RecallCurves, held_out: HeldOut, column: int) -> plots.ThresholdCurve:
+def _curve(cut: ClassCut, curves: RecallCurves, column: int) -> plots.ThresholdCurve:
     """Estimates for one class over all thresholds."""
-    cut = policy.classes[column]
-    thresholds = np.unique(held_out.scores[:, column].astype(np.float64))
-    ascending = np.sort(held_out.scores[:, column])
+    ascending = curves.scores.ascending(column)
+    thresholds = np.unique(ascending.astype(np.float64))
     predictions = len(ascending) - np.searchsorted(ascending, thresholds.astype(np.float32), side="left")
     recall = curves.recall(column, predictions)
     precision = np.minimum(cut.support * recall, predictions) / predictions

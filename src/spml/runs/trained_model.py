@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from ..config import Config, DataConfig
 from ..data import Inputs, Samples, list_inputs
 from ..data.images import ImageFiles
 from ..data.open import note_unreadable
-from ..decisions import Calibration, Decision, Policy
+from ..decisions import Calibration, Chooser, Decision, Policy
 from ..engine import make_fabric
 from ..errors import InputError, SpmlError, nearest
 from . import folder as runfolder
@@ -32,6 +32,9 @@ from .predict import (
     predict_batches,
 )
 from .thresholds import read_thresholds
+
+_SHOWN = 10
+"""Classes that a remark names."""
 
 
 class TrainedModel:
@@ -49,6 +52,7 @@ class TrainedModel:
         self.folder, self.card, self._classifier = folder, card, classifier
         self.classes: tuple[str, ...] = tuple(card["classes"])
         self.threshold = float(card["threshold"]["logit"])
+        self._chooser: tuple[Decision, Chooser] | None = None
 
     @property
     def weights_sha256(self) -> str:
@@ -135,14 +139,31 @@ class TrainedModel:
                 done = batch.end
                 yield batch
 
-    def labelled(self, ids: Sequence[str], batch: Batch, decision: Decision) -> Predictions:
-        """Predictions of a batch of `stream`; `ids` are the names of all samples."""
+    def labelled(
+        self, ids: Sequence[str], batch: Batch, decision: Decision, *, sparse: bool = False
+    ) -> Predictions:
+        """Predictions of a batch of `stream`.
+
+        Args:
+            ids: Names of all samples.
+            batch: Logits of some of them.
+            decision: How logits become labels.
+            sparse: Compute scores and probabilities of the predicted labels only.
+        """
+        logits = batch.logits
+        rows, columns = self._choose(decision)(logits)
+        starts = np.searchsorted(rows, np.arange(len(logits) + 1))
+        names = [self.classes[column] for column in columns.tolist()]
+        chosen = logits[rows, columns] if sparse else logits
+        scores, probabilities = self.probabilities(chosen), self.calibrated(chosen)
+        form = partial(_sparse, rows=rows, columns=columns, shape=logits.shape) if sparse else _as_is
         return Predictions(
             tuple(ids[row] for row in batch.rows.tolist()),
             self.classes,
-            self.probabilities(batch.logits),
-            self._labels(batch.logits, decision),
-            probabilities=self.calibrated(batch.logits),
+            form(scores),
+            [names[a:b] for a, b in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True)],
+            probabilities=None if probabilities is None else form(probabilities),
+            label_columns=columns,
         )
 
     def notes(self, ids: tuple[str, ...], skipped: dict[int, str]) -> tuple[str, ...]:
@@ -151,8 +172,10 @@ class TrainedModel:
         Raises:
             InputError: All images were left out.
         """
-        never = ", ".join(self.card.get("without_positives", ()))
-        unseen = (f"Never predicted, because no training sample had it: {never}.",) if never else ()
+        never = self.card.get("without_positives", ())
+        names = ", ".join(never[:_SHOWN])
+        more = f" and {len(never) - _SHOWN:,} more" if len(never) > _SHOWN else ""
+        unseen = (f"Never predicted, because no training sample had it: {names}{more}.",) if never else ()
         return (*note_unreadable(ids, skipped), *unseen)
 
     def decision(
@@ -187,9 +210,19 @@ class TrainedModel:
             thresholds=thresholds,
             top_k=top_k,
         )
+        return Decision(cut, top_k, top1_fallback, self._never)
+
+    @cached_property
+    def _never(self) -> tuple[int, ...]:
+        """Columns of the classes that are never predicted."""
         unseen = set(self.card.get("without_positives", ()))
-        never = tuple(column for column, name in enumerate(self.classes) if name in unseen)
-        return Decision(cut, top_k, top1_fallback, never)
+        return tuple(column for column, name in enumerate(self.classes) if name in unseen)
+
+    def _choose(self, decision: Decision) -> Chooser:
+        """How a decision chooses labels; that of the last one is kept."""
+        if self._chooser is None or self._chooser[0] is not decision:
+            self._chooser = decision, Chooser(decision, len(self.classes))
+        return self._chooser[1]
 
     @property
     def log_probabilities(self) -> bool:
@@ -217,15 +250,23 @@ class TrainedModel:
         Raises:
             InputError: The samples have another kind or width than the model takes, or a setting is wrong.
         """
-        parts = []
+        return np.concatenate([logits for _, logits in self.logit_blocks(samples, engine)])
+
+    def logit_blocks(
+        self, samples: Samples, engine: Engine
+    ) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]]:
+        """Yield the numbers (B,) of consecutive samples and their logits (B, C).
+
+        Raises:
+            InputError: As for `logits`.
+        """
         for batch in self.stream(samples.inputs, engine):
             for row, reason in batch.unreadable.items():
                 raise SpmlError(
                     f"{samples.ids[row]}: {reason}. It could be read when the data was opened; do not change "
                     "the data during a run."
                 )
-            parts.append(batch.logits)
-        return np.concatenate(parts)
+            yield batch.rows, batch.logits
 
     def probabilities(self, logits: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
         """Turn what `logits` returned into scores, float32 in [0, 1], as `Predictions` describes them."""
@@ -246,7 +287,20 @@ class TrainedModel:
         """Calibrated probabilities of logits of any shape; None where K is not known."""
         return None if self.calibration is None else self.calibration(logits).astype(np.float32)
 
-    def _labels(self, logits: npt.NDArray[np.float32], decision: Decision) -> list[list[str]]:
-        order = np.argsort(-logits, axis=1, kind="stable")
-        chosen = np.take_along_axis(decision(logits), order, axis=1)
-        return [[self.classes[c] for c in ranked[marks]] for ranked, marks in zip(order, chosen, strict=True)]
+
+def _as_is(values: npt.NDArray[np.float32]) -> Any:
+    return values
+
+
+def _sparse(
+    values: npt.NDArray[np.float32],
+    rows: npt.NDArray[np.int64],
+    columns: npt.NDArray[np.int64],
+    shape: tuple[int, int],
+) -> Any:
+    """Sparse array of some values, which may be 0."""
+    from scipy.sparse import csr_array
+
+    order = np.lexsort((columns, rows))
+    starts = np.searchsorted(rows, np.arange(shape[0] + 1))
+    return csr_array((values[order], columns[order], starts), shape=shape)

@@ -140,14 +140,14 @@ class Service:
         size = self.run.spec.size
         cut = np.broadcast_to(np.asarray(self.decision.threshold, np.float32), len(self.run.classes))
         scores = self.run.probabilities(cut[None])[0].tolist()
-        policy = self.run.thresholds
+        policy, never = self.run.thresholds, set(self.decision.never)
         return {
             "model": self.version,
             "input": {"kind": "images", "size": size} if size else {"kind": "features", "width": self.width},
             "classes": self.run.classes,
             # Scores at and above which a class is predicted; null = never.
             "thresholds": [
-                None if math.isinf(logit) or column in self.decision.never else score
+                None if math.isinf(logit) or column in never else score
                 for column, (logit, score) in enumerate(zip(cut.tolist(), scores, strict=True))
             ],
             "target": None if policy is None else policy.target.describe(),
@@ -267,8 +267,10 @@ class Service:
         objects: Iterator[dict[str, Any]] = iter(())
         if found:
             batch = Batch(len(found), np.arange(len(found)), np.stack(found), {})
-            predictions = self.run.labelled(("",) * len(found), batch, wanted.decision)
-            objects = as_objects(predictions, scores_to_give(wanted.scores, len(self.run.classes)))
+            scores = scores_to_give(wanted.scores, len(self.run.classes))
+            names_of_batch = ("",) * len(found)
+            predictions = self.run.labelled(names_of_batch, batch, wanted.decision, sparse=scores != "all")
+            objects = as_objects(predictions, scores)
         answers = [
             {"name": name, "error": result} if isinstance(result, str) else {"name": name, **next(objects)}
             for name, result in zip(names, results, strict=True)

@@ -21,6 +21,7 @@ from ...decisions.priors import FEWEST_AUDITED
 from ...errors import InputError, nearest
 from ...labels import ObservedLabels
 from ..held_out import HeldOut
+from ..score_table import all_scores, take_scores
 from .names import names_in_training
 
 if TYPE_CHECKING:
@@ -86,10 +87,10 @@ def audited_scores(run: Run, audited: Audited, held_out: HeldOut, engine: Engine
     """
     kept = {name: row for row, name in enumerate(held_out.ids)}
     scores = np.empty(audited.truth.shape, np.float32)
-    new = []
+    new, of_run = [], []
     for row, names in enumerate(names_in_training(run.config, audited.ids, audited.inputs)):
         if (name := next((name for name in names if name in kept), None)) is not None:
-            scores[row] = held_out.scores[kept[name]]
+            of_run.append((row, kept[name]))
         elif any(name in held_out.learned for name in names):
             raise InputError(
                 f"{audited.source}: the model in {run.folder} has learned from {quote(audited.ids[row])} and "
@@ -98,6 +99,9 @@ def audited_scores(run: Run, audited: Audited, held_out: HeldOut, engine: Engine
             )
         else:
             new.append(row)
+    if of_run:
+        rows, places = np.asarray(of_run, np.int64).T
+        scores[rows] = all_scores(take_scores(held_out.scores, places), "an audit")
     if new:
         scores[new] = _predict(run, audited, new, engine)
     return scores

@@ -13,6 +13,7 @@ from ..common_classes import columns_of
 from ..evaluate import check_classes
 from ..held_out import read_held_out
 from ..run import Run
+from ..score_table import all_scores
 
 
 class CommonScores(NamedTuple):
@@ -51,7 +52,8 @@ def read_common_scores(runs: Mapping[str, Run]) -> CommonScores:
     check_classes(runs)
     (first, run), *others = runs.items()
     held_out = read_held_out(run.folder, run.classes)
-    common = CommonScores(held_out.ids, run.classes, {first: held_out.scores}, held_out.labels.to_ternary())
+    scores = all_scores(held_out.scores, "the choice of samples")
+    common = CommonScores(held_out.ids, run.classes, {first: scores}, held_out.labels.to_ternary())
     for name, other in others:
         held_out = read_held_out(other.folder, other.classes)
         position = {sample: row for row, sample in enumerate(held_out.ids)}
@@ -63,6 +65,6 @@ def read_common_scores(runs: Mapping[str, Run]) -> CommonScores:
             )
         common = common.take(rows)
         columns = columns_of(common.classes, other.classes)
-        scores = held_out.scores[[position[sample] for sample in common.ids]][:, columns]
-        common.scores[name] = scores
+        scores = all_scores(held_out.scores, "the choice of samples")
+        common.scores[name] = scores[[position[sample] for sample in common.ids]][:, columns]
     return common

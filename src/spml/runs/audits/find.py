@@ -23,8 +23,8 @@ from ...audit.folder import (
     read_observed,
     write_audit,
 )
+from ...audit.hidden import HiddenLabels, MissingLabels, check_limits, hidden_labels
 from ...audit.lists import check_format, write_list
-from ...audit.missing import HiddenLabels, MissingLabels, check_limits
 from ...audit.report import ClassSummary, summarise_classes, summarise_health
 from ...audit.wrong import doubtful_labels
 from ...config import from_dict
@@ -146,7 +146,7 @@ def _audit(
             mean_labels=k.value,
             mean_labels_source=k.source,
             samples=len(scored.ids),
-            unknown=int((hidden.labels == 0).sum()),
+            unknown=hidden.unknown,
             listed=listed,
             expected=float(ranked.probability[:listed].sum()),
             warnings=warnings,
@@ -210,9 +210,9 @@ def _hidden_labels(
     policy = trained.run.thresholds
     if k.source == "audit" and policy is not None:
         priors = policy.priors._replace(shares=policy.priors.shares[columns])
-        return HiddenLabels(scored.labels, scored.scores, priors, policy.calibrated)
+        return hidden_labels(scored.labels, scored.scores, priors, policy.calibrated)
     priors = priors_from_shares(scored.labels.positives_per_class(), k.value, k.source)
-    return HiddenLabels(scored.labels, scored.scores, priors)
+    return hidden_labels(scored.labels, scored.scores, priors)
 
 
 def _console(engine: Engine) -> Any:

@@ -17,14 +17,16 @@ from ...data.dataset import ImageInputs
 from ...data.phrases import counted
 from ...errors import InputError, SpmlError
 from ...labels import ObservedLabels
+from ...metrics.top_scores import TopScores
 from .. import folder as run_files
 from ..console import Console
 from ..contents import load_model, read_summary
 from ..fine_tune import HEAD, TUNED
-from ..held_out import read_held_out
+from ..held_out import join_labels, read_held_out
 from ..predict import Engine, check_kind
 from ..resolve import Resolved, resolve
 from ..run import Run
+from ..score_table import ScoreTable, take_scores
 from .refits import SolvedHead, draw_folds, train_folds
 
 SOLVED_FOLDS = 5
@@ -40,14 +42,14 @@ class Scored(NamedTuple):
 
     Attributes:
         ids: Names of the N samples.
-        scores: Logits, float32 (N, C), comparable between classes and samples.
+        scores: Logits, float32 (N, C), comparable between classes and samples, or the highest of each sample.
         labels: Their observed labels.
         how: How the scores were made, for people.
         warnings: Why some scores can't be trusted as others can, one sentence each.
     """
 
     ids: tuple[str, ...]
-    scores: Scores
+    scores: Scores | TopScores
     labels: ObservedLabels
     how: str
     warnings: tuple[str, ...]
@@ -154,7 +156,9 @@ class _Scorer:
         assert engine.console is not None
         self._trained, self._data, self._config, self._engine = trained, data, config, engine
         self._console: Console = engine.console
-        self._scores: dict[str, Scores] = {}
+        self._labels = join_labels([samples.observed for samples in data.splits.values()])
+        self._table = ScoreTable(self._labels)
+        self._scored: set[str] = set()
         self._warnings: list[str] = []
         self._same = data.fingerprint() == trained.fingerprint
         self.unseen = not self._same and not self._overlaps()
@@ -168,7 +172,7 @@ class _Scorer:
     def solve(self, run: Resolved, folds: int) -> str:
         """Score training and validation samples by heads that are solved again; says how."""
         self._use_held_out()
-        missing = [name for name in ("train", "val") if name not in self._scores]
+        missing = [name for name in ("train", "val") if name not in self._scored]
         if not missing:
             return f"held-out scores of {self._trained.folder}"
         if not folds:
@@ -176,14 +180,15 @@ class _Scorer:
             return f"scores of the model in {self._trained.folder}"
         head = SolvedHead(run, self._trained.folder, self._trained.model.backbone, self._console)
         if "val" in missing:
-            self._scores |= head.score_others()
+            for name, scores in head.score_others().items():
+                self._put(name, scores)
         if "train" in missing:
             train = self._data.splits["train"]
             parts = _parts(train, folds, run.config)
-            self._scores["train"] = np.empty((len(train), len(self._data.classes)), np.float32)
             with self._console.progress(folds, "solving the head without each part") as advance:
                 for number in range(folds):
-                    self._scores["train"][parts == number] = head.score_part(parts == number)
+                    part = np.flatnonzero(parts == number)
+                    self._put("train", head.score_part(parts == number), part)
                     advance(1)
         name = run.config.method or run.config.model.head
         return f"{folds} solutions of {name}, each without a part of the training samples, which it scores"
@@ -191,7 +196,7 @@ class _Scorer:
     def train(self, run: Resolved, folds: int, folder: Path, overwrite: bool) -> str:
         """Score training samples by models that are trained again, or by the model itself; says how."""
         self._use_held_out()
-        if "train" in self._scores:
+        if "train" in self._scored:
             return f"held-out scores of {self._trained.folder}"
         if not folds:
             self._warn_in_sample(["train"] if self._same else list(self._data.splits))
@@ -206,7 +211,6 @@ class _Scorer:
             )
         cache = run.config.data.cache or str(self._trained.folder / run_files.FEATURES)
         config = replace(run.config, data=replace(run.config.data, cache=cache))
-        scores = np.empty((len(train), len(self._data.classes)), np.float32)
         for held, part in train_folds(
             config,
             self._data,
@@ -218,33 +222,49 @@ class _Scorer:
             overwrite=overwrite,
             console=self._console,
         ):
-            scores[held] = part
-        self._scores["train"] = scores
+            self._put("train", part, np.flatnonzero(held))
         return f"{folds} trainings, each without a part of the training samples, which it scores"
 
     def gather(self, how: str) -> Scored:
         """All samples, those without a score yet by the model of the run."""
         columns = self._trained.run.columns(self._config.path, self._data.classes)
         for name, samples in self._data.splits.items():
-            if name not in self._scores:
-                self._scores[name] = self._trained.run.logits(samples, self._engine)[:, columns]
-        scores = np.concatenate([self._scores[name] for name in self._data.splits])
-        if not np.isfinite(scores).all():
+            if name not in self._scored:
+                blocks = self._trained.run.logit_blocks(samples, self._engine)
+                in_order = ((rows, logits[:, columns]) for rows, logits in blocks)
+                self._table.put_blocks(self._rows_of(name), in_order)
+        scores = self._table.finish()
+        values = scores.scores if isinstance(scores, TopScores) else scores
+        if not np.isfinite(values).all():
             raise SpmlError(f"{self._config.path}: some scores are NaN or infinite. Scale the features.")
-        labels = np.concatenate([samples.observed.to_ternary() for samples in self._data.splits.values()])
         ids = tuple(name for samples in self._data.splits.values() for name in samples.ids)
-        return Scored(ids, scores, ObservedLabels.from_ternary(labels), how, tuple(self._warnings))
+        return Scored(ids, scores, self._labels, how, tuple(self._warnings))
+
+    def _rows_of(self, split: str) -> npt.NDArray[np.int64]:
+        """Numbers of the samples of a split among all samples."""
+        sizes = {name: len(samples) for name, samples in self._data.splits.items()}
+        names = list(sizes)
+        first = sum(sizes[name] for name in names[: names.index(split)])
+        return np.arange(first, first + sizes[split])
+
+    def _put(self, split: str, scores: Scores | TopScores, part: npt.NDArray[np.int64] | None = None) -> None:
+        """Fill in the scores of a split, or of some of its samples."""
+        rows = self._rows_of(split)
+        self._table.put(rows if part is None else rows[part], scores)
+        self._scored.add(split)
 
     def _use_held_out(self) -> None:
         """Take the scores that the run has kept, for splits of which all samples have one."""
         if not self._same or not (self._trained.folder / run_files.HELD_OUT).is_file():
             return
         held_out = read_held_out(self._trained.folder, self._data.classes)
+        if isinstance(held_out.scores, TopScores) and not self._table.highest:
+            return  # all scores are wanted
         row = {name: number for number, name in enumerate(held_out.ids)}
         for name in ("train", "val"):
             ids = self._data.splits[name].ids
             if row.keys() >= set(ids):
-                self._scores[name] = held_out.scores[[row[each] for each in ids]]
+                self._put(name, take_scores(held_out.scores, np.asarray([row[each] for each in ids])))
 
     def _overlaps(self) -> bool:
         """Whether the run may have seen a sample of the data, in training or validation."""
@@ -264,7 +284,7 @@ class _Scorer:
 
     def _warn_in_sample(self, splits: list[str]) -> None:
         """Warn of samples that are scored by a model which may have been fitted to them."""
-        count = sum(len(self._data.splits[name]) for name in splits if name not in self._scores)
+        count = sum(len(self._data.splits[name]) for name in splits if name not in self._scored)
         if count:
             self._warnings.append(
                 f"{counted(count, 'sample')} may be scored by a model that was fitted to them. It has "

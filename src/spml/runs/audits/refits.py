@@ -20,6 +20,7 @@ from ...engine.loop import Judging
 from ...errors import InputError
 from ...labels import ObservedLabels
 from ...metrics import ScoreBlocks
+from ...metrics.top_scores import TopScores
 from .. import folder as run_files
 from ..api import load
 from ..build import Build, frozen_features, make_backbone, start_objective
@@ -29,6 +30,7 @@ from ..held_out import read_held_out
 from ..init_from import Start
 from ..predict import Engine
 from ..resolve import Resolved
+from ..score_table import take_scores
 from ..train import run_training
 
 Rows = npt.NDArray[np.int64]
@@ -231,7 +233,9 @@ def _scores_of_part(folder: Path, part: Dataset) -> Scores:
     val, held_out = part.splits["val"], read_held_out(folder, part.classes)
     row = {name: number for number, name in enumerate(held_out.ids)}
     if row.keys() >= set(val.ids):
-        return held_out.scores[[row[name] for name in val.ids]]
+        own = take_scores(held_out.scores, np.asarray([row[name] for name in val.ids], np.int64))
+        if not isinstance(own, TopScores):
+            return own
     # More scores than a run keeps.
     return load(folder).logits(val, Engine())
 
