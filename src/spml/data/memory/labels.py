@@ -11,7 +11,7 @@ import torch
 from ...errors import InputError, nearest, quoted
 from ...labels import ObservedLabels, Unlisted
 from ..readers.documents import class_name
-from ..readers.features import read_labels
+from ..readers.label_arrays import read_labels
 from ..safe import quote
 from .frames import column_names, is_frame, is_series, numbers
 from .samples import as_numpy, described
