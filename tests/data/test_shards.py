@@ -17,7 +17,9 @@ def shards():
     return ShardedArray([WHOLE[:3], WHOLE[3:4], WHOLE[4:]], ["a", "b", "c"])
 
 
-def test_rows_are_those_of_the_joined_arrays(shards):
+@pytest.mark.parametrize("scattered", [0, 32])
+def test_rows_are_those_of_the_joined_arrays(shards, scattered, monkeypatch):
+    monkeypatch.setattr("spml.data.shards._SCATTERED", scattered)
     assert shards.shape == (10, 2)
     assert shards.dtype == np.float16
     for rows in ([0, 2, 3, 4, 9], [9, 3, 3, 0], [5, 4], [1]):

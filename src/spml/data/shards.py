@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+_SCATTERED = 32  # rows per part, below which it is quicker to copy them one by one
+
 
 class ShardedArray:
     """Arrays (n_i, D) of one type as one array (N, D), whose rows are copied when they are asked for.
@@ -31,13 +33,17 @@ class ShardedArray:
     def __getitem__(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
         """Rows (B, D), in the order of `rows`, int64 (B,)."""
         which = self._which(rows)
-        numbers = np.unique(which).tolist()
-        if len(numbers) == 1:
-            return np.asarray(self._parts[numbers[0]][rows - self._starts[numbers[0]]])
+        local = rows - self._starts[which]
+        if len(rows) and (which == which[0]).all():
+            return np.asarray(self._parts[which[0]][local])
         block = np.empty((len(rows), self.shape[1]), self.dtype)
-        for number in numbers:
+        if len(rows) < _SCATTERED * len(self._parts):
+            for row, (number, position) in enumerate(zip(which.tolist(), local.tolist(), strict=True)):
+                block[row] = self._parts[number][position]
+            return block
+        for number in np.unique(which).tolist():
             chosen = np.flatnonzero(which == number)
-            block[chosen] = self._parts[number][rows[chosen] - self._starts[number]]
+            block[chosen] = self._parts[number][local[chosen]]
         return block
 
     def where(self, row: int) -> str:

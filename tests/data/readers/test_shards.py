@@ -193,7 +193,7 @@ def test_prediction_needs_no_labels(write):
         (lambda f: (f / "classes.txt").write_text("\n"), "classes.txt: is empty"),
         (lambda f: (f / "classes.txt").write_text("a\nb\na"), "lines: entry 2 repeats 'a' of entry 0"),
         (lambda f: (f / "classes.txt").write_bytes(b"\xff"), "classes.txt: can't be read as UTF-8 text"),
-        (lambda f: np.save(f / "Y_1.npy", np.array([0, 3, 1])), "Y_1.npy: Y: row 1: class index 3 is outside"),
+        (lambda f: np.save(f / "Y_1.npy", np.array([0, 3, 1])), "Y_1.npy: Y: row 1: class index 3 is out"),
         (lambda f: np.save(f / "Y_1.npy", np.zeros(4, int)), "has the shape (4,), but X_1.npy has 3 rows"),
         (lambda f: np.save(f / "Y_1.npy", np.zeros((3, 3))), "the type float64 and the shape (3, 3), but"),
         (lambda f: np.save(f / "Y_0.npy", np.zeros((5, 2))), "Y has 2 columns; expected 3, one per"),

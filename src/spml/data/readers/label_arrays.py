@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from ...errors import InputError
 from ...labels import LabelError, ObservedLabels, Unlisted
+from .entries import Entries, joined, label_entries
 
 MAX_CLASSES = 1_000_000
 _BLOCK = 1 << 24  # labels of a matrix that are read at a time
@@ -90,11 +91,23 @@ def read_label_shards(
             )
     if array.ndim == 1:
         parts = [read_labels(of_shard, classes, unlisted, source)[0] for source, of_shard in shards]
-        return ObservedLabels.concatenate(parts), _SENTENCES["index"]
+        return _concatenated(parts), _SENTENCES["index"]
     convention, parts = _convention_of(shards), []
     for _, of_shard in shards:
         parts += [_dense(block, convention, unlisted) for _, block in _blocks(of_shard)]
-    return ObservedLabels.concatenate(parts), _sentence(convention, unlisted)
+    return _concatenated(parts), _sentence(convention, unlisted)
+
+
+def _concatenated(parts: Sequence[ObservedLabels]) -> ObservedLabels:
+    """Labels of the samples of all parts, one part after another."""
+    classes, index = parts[0].num_classes, [part.index for part in parts if part.index is not None]
+    if len(index) == len(parts):
+        return ObservedLabels.from_index(np.concatenate(index), classes)
+    *starts, count = np.cumsum([0, *map(len, parts)]).tolist()
+    full = all(part.full for part in parts)  # so that the positives say everything
+    positive = joined([Entries(*part.entries(1)) for part in parts], starts)
+    negative = None if full else joined([Entries(*part.entries(-1)) for part in parts], starts)
+    return label_entries(positive, (count, classes), "negative" if full else "unknown", negative=negative)
 
 
 def _convention_of(shards: Sequence[tuple[str, Any]]) -> Convention:
