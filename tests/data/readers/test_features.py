@@ -100,6 +100,15 @@ def test_label_conventions(array, unlisted, expected, meaning):
     assert labels.full == (0 not in np.array(expected))
 
 
+def test_what_does_not_fit_into_memory_is_refused_with_what_to_write(save, monkeypatch):
+    path = save(X=X, Y=Y)
+    monkeypatch.setattr("os.sysconf", lambda name: 10)
+    with pytest.raises(
+        InputError, match=r"data\.npz: its arrays take .* do not fit into memory.* X_00000\.npy"
+    ):
+        read_features(path, DataConfig())
+
+
 CSR_LABELS = [
     ([[1, 0], [0, 1], [1, 1]], np.uint8, "unknown", [[1, 0], [0, 1], [1, 1]], "0 (unknown)."),
     ([[1, 0], [0, 1], [1, 1]], bool, "negative", [[1, -1], [-1, 1], [1, 1]], "0 (negative)."),

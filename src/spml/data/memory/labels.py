@@ -68,6 +68,9 @@ def understand_labels(
     if is_series(labels):
         labels = labels.to_list() if hasattr(labels, "to_list") else list(labels)
     if isinstance(labels, np.ndarray) and labels.ndim == 1:
+        if labels.size and labels.dtype.kind == "i":
+            stated = stated or tuple(known) or _numbered(int(labels.max()))
+            return _from_array(labels.astype(np.int64), stated, unlisted, source)
         labels = labels.tolist()
     if not isinstance(labels, (list, tuple)):
         raise InputError(f"y is {described(labels)}; expected {ACCEPTED}.")

@@ -6,6 +6,7 @@ Nothing is unpickled.
 from __future__ import annotations
 
 import math
+import os
 import sys
 import zipfile
 from collections.abc import Collection, Sequence
@@ -136,7 +137,15 @@ def load_arrays(path: Path, keys: Collection[str]) -> tuple[Arrays, list[str]]:
             unpacked = sum(info.file_size for info in known.values())
             if unpacked > (limit := max(MAX_UNPACKED, MAX_RATIO * path.stat().st_size)):
                 raise ValueError(f"its arrays unpack to {unpacked:,} bytes, more than the limit of {limit:,}")
+            if unpacked > os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"):
+                raise MemoryError
             arrays = {key: _array(archive, info) for key, info in known.items()}
+    except MemoryError as error:
+        raise InputError(
+            f"{path}: its arrays take {unpacked / 1e9:.1f} GB, which do not fit into memory, and a .npz file "
+            "is read as a whole. Write a folder of .npy files instead, whose rows are read when they are "
+            "needed: X_00000.npy and Y_00000.npy, X_00001.npy and Y_00001.npy, and so on."
+        ) from error
     except Exception as error:  # damaged archives raise nearly anything, zlib.error and KeyError included
         # Of a header that is too long, NumPy continues with advice to allow Python objects.
         reason = str(error).strip().partition("\n")[0].rstrip(".")[:300] or type(error).__name__
