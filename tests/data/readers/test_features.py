@@ -103,9 +103,7 @@ def test_label_conventions(array, unlisted, expected, meaning):
 def test_what_does_not_fit_into_memory_is_refused_with_what_to_write(save, monkeypatch):
     path = save(X=X, Y=Y)
     monkeypatch.setattr("os.sysconf", lambda name: 10)
-    with pytest.raises(
-        InputError, match=r"data\.npz: its arrays take .* do not fit into memory.* X_00000\.npy"
-    ):
+    with pytest.raises(InputError, match=r"its arrays take .* do not fit into memory.* X_00000\.npy"):
         read_features(path, DataConfig())
 
 
