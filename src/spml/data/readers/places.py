@@ -115,7 +115,7 @@ def locate(
     """
     files: list[Path] = []
     absent: list[int] = []
-    present = _are_listed(root, [options[0] for options in names])
+    present = are_listed(root, [options[0] for options in names])
     for image, (options, is_present) in enumerate(zip(names, present, strict=True)):
         if is_present:
             files.append(root / options[0])
@@ -137,7 +137,7 @@ def locate(
     return files
 
 
-def _are_listed(root: Path, names: Sequence[str]) -> list[bool]:
+def are_listed(root: Path, names: Sequence[str]) -> list[bool]:
     """Whether each name is surely that of a file below `root`: of no link, and in a form that `inside` keeps.
 
     Folders that many names are in are listed, which takes a tenth of the time of looking for each file. What
