@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 
@@ -13,9 +14,11 @@ from safetensors.torch import load_file, save_file
 import spml
 from spml.cli.main import main
 from spml.config import from_dict, read_yaml
-from spml.data import open_dataset
+from spml.data import Samples, open_dataset
+from spml.data.matrix import FeatureMatrix
 from spml.engine.checkpoint import load_checkpoint
 from spml.errors import InputError
+from spml.labels import ObservedLabels
 from spml.runs.init_from import _read_state, fingerprint, write_state
 from tests.faults.test_bad_input import fails
 from tests.faults.test_kill import make_photos
@@ -234,6 +237,15 @@ def test_folders_that_hold_no_finished_run(first, features, tmp_path, capsys):
     shutil.copytree(first, copy)
     (copy / "model.safetensors").write_bytes(b"damaged")
     assert "model.safetensors" in fails(capsys, "train", features, *HIDE, "--init_from", copy, *output)
+
+
+@pytest.mark.parametrize("block", [1, 2, 4, 100])
+def test_names_are_hashed_piece_by_piece(block, monkeypatch):
+    names = ('a "b".jpg', "ü.jpg", "c", "d")
+    samples = Samples(names, FeatureMatrix(np.eye(4)), ObservedLabels.from_index([0, 1, 0, 1], 2))
+    expected = hashlib.sha256(json.dumps(names).encode() + samples.observed.fingerprint().encode())
+    monkeypatch.setattr("spml.runs.init_from._NAMES", block)
+    assert fingerprint(samples) == expected.hexdigest()
 
 
 def test_no_damaged_bit_of_a_state_is_carried(features, tmp_path):

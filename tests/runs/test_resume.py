@@ -105,6 +105,36 @@ def test_a_run_without_a_sound_checkpoint_is_refused(stopped):
     )
 
 
+def test_shards_are_resumed_in_mid_epoch_with_the_weights_of_one_file(settings, tmp_path, monkeypatch):
+    """What is trained on does not depend on how the features are stored, nor on where a run is killed."""
+    with np.load(settings["data"]["path"]) as arrays:
+        content = dict(arrays)
+    folder = tmp_path / "shards"
+    folder.mkdir()
+    for name in ("X", "Y", "split"):
+        for number, part in enumerate(np.split(content[name], (90, 200))):
+            np.save(folder / f"{name}_{number}.npy", part)
+    np.savetxt(folder / "classes.txt", content["classes"], fmt="%s")
+    whole = run_training(from_dict({**settings, "output": str(tmp_path / "whole")}))
+    settings["data"]["path"] = str(folder)
+    real = Trainer._train_step
+
+    def stop_in_the_second_epoch(self, *batch):
+        real(self, *batch)
+        if self.state.step == 4:
+            self._request_stop()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Trainer, "_train_step", stop_in_the_second_epoch)
+        with pytest.raises(Interrupted, match="stopped in epoch 2, step 4"):
+            run_training(from_dict({**settings, "output": str(tmp_path / "killed")}))
+    killed = run_training(from_dict({"output": str(tmp_path / "killed")}), resume=True)
+    assert weights_of(killed) == weights_of(whole)
+    np.save(folder / "X_1.npy", -np.load(folder / "X_1.npy"))
+    with pytest.raises(InputError, match="the data changed since this run was started"):
+        run_training(from_dict({"output": str(killed)}), resume=True)
+
+
 def rename_classes(settings, **names):
     path = settings["data"]["path"]
     with np.load(path) as arrays:

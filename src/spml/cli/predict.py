@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -115,7 +116,7 @@ def _format_name(stated: str, output: Path | None) -> str:
 
 def _to_standard_output(
     run: Run,
-    ids: tuple[str, ...],
+    ids: Sequence[str],
     inputs: Inputs,
     engine: Engine,
     arguments: Namespace,
@@ -135,7 +136,7 @@ def _to_standard_output(
 
 def _to_file(
     run: Run,
-    ids: tuple[str, ...],
+    ids: Sequence[str],
     inputs: Inputs,
     engine: Engine,
     arguments: Namespace,
@@ -179,7 +180,7 @@ def _digest_of_decision(decision: Decision) -> str:
     return digest.hexdigest()
 
 
-def _note(run: Run, ids: tuple[str, ...], skipped: dict[int, str], engine: Engine) -> None:
+def _note(run: Run, ids: Sequence[str], skipped: dict[int, str], engine: Engine) -> None:
     assert engine.console is not None
     for note in run.notes(ids, skipped):
         engine.console.line(note)
@@ -190,7 +191,7 @@ def _print(content: bytes) -> None:
     sys.stdout.flush()
 
 
-def _digest(ids: tuple[str, ...], inputs: Inputs) -> str:
+def _digest(ids: Sequence[str], inputs: Inputs) -> str:
     """SHA-256 by which samples that were changed are noticed without reading all of them."""
     from ..data.images import ImageFiles
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import numpy as np
@@ -15,6 +15,7 @@ from .dataset import Dataset, Inputs, Samples
 from .hiding import hide
 from .images import MISSING
 from .matrix import FeatureMatrix, check_finite
+from .names import take_names
 from .phrases import counted, first_few
 from .records import Records
 from .splits import SPLITS, hold_out
@@ -92,7 +93,7 @@ def check_share_skipped(records: Records, skipped: Mapping[int, str], config: Da
         )
 
 
-def name_skipped(ids: tuple[str, ...], skipped: Mapping[int, str]) -> str:
+def name_skipped(ids: Sequence[str], skipped: Mapping[int, str]) -> str:
     """The first three skipped files with their reasons, as one phrase."""
     return first_few([f"{ids[row]} ({reason})" for row, reason in skipped.items()], 3, "; ")
 
@@ -130,7 +131,9 @@ def _share_skipped(records: Records, skipped: Mapping[int, str]) -> str:
 
 def _given_split(records: Records, skipped: Mapping[int, str], purpose: Purpose) -> Split:
     default = "train" if purpose == "train" else "test"
-    split = np.array(records.split or [default] * len(records.ids), dtype="U5")
+    split: Split = np.full(len(records.ids), default, "U5")
+    if records.split is not None:
+        split[:] = records.split
     split[list(skipped)] = ""
     return split
 
@@ -248,9 +251,7 @@ def _select(
         name=records.name,
         classes=records.classes,
         splits={
-            name: Samples(
-                tuple(records.ids[row] for row in chosen), inputs.take(chosen), observed.take(chosen)
-            )
+            name: Samples(take_names(records.ids, chosen), inputs.take(chosen), observed.take(chosen))
             for name, chosen in rows.items()
         },
         truth={name: labels for name, labels in truth.items() if labels.full},

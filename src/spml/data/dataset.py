@@ -12,6 +12,7 @@ import numpy.typing as npt
 import torch
 
 from ..labels import ObservedLabels
+from .names import take_names
 
 Kind = Literal["image", "feature"]
 Rows = Sequence[int] | npt.NDArray[np.int64]
@@ -96,12 +97,12 @@ class Samples:
     """One split, as far as a method may see it.
 
     Attributes:
-        ids: Name of each sample: its file or its row.
+        ids: Name of each sample: its file or its row. A tuple, or a sequence that makes names when asked.
         inputs: The samples.
         observed: Observed labels of the samples.
     """
 
-    ids: tuple[str, ...]
+    ids: Sequence[str]
     inputs: Inputs
     observed: ObservedLabels
 
@@ -110,8 +111,8 @@ class Samples:
 
     def take(self, rows: Rows) -> Samples:
         """Select samples, in the order of `rows`."""
-        ids = tuple(self.ids[row] for row in rows)
-        return Samples(ids, self.inputs.take(rows), self.observed.take(np.asarray(rows, np.int64)))
+        taken = self.observed.take(np.asarray(rows, np.int64))
+        return Samples(take_names(self.ids, rows), self.inputs.take(rows), taken)
 
 
 @dataclass(frozen=True)

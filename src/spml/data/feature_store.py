@@ -9,7 +9,7 @@ import secrets
 import struct
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,7 @@ import numpy.typing as npt
 from ..errors import SpmlError
 from ..locks import try_lock
 from .matrix import FeatureMatrix
+from .shards import ShardedArray
 
 Identities = npt.NDArray[np.uint8]
 """SHA-256 of samples, uint8 of shape (N, 32)."""
@@ -119,11 +120,12 @@ class FeatureStore:
 
     def features(self, positions: Positions) -> FeatureMatrix:
         """Rows at some positions as samples, memory-mapped. All positions must be known."""
-        which = np.unique(positions >> _SEGMENT).tolist()
-        parts = {k: self._segments[k].map() for k in which}
+        which, segment = np.unique(positions >> _SEGMENT, return_inverse=True)
+        parts = [self._segments[k].map() for k in which.tolist()]
         if len(parts) == 1:
-            return FeatureMatrix(parts[which[0]], positions & _ROWS)
-        return FeatureMatrix(_Joined(parts), positions)
+            return FeatureMatrix(parts[0], positions & _ROWS)
+        starts = np.cumsum([0, *map(len, parts)])
+        return FeatureMatrix(ShardedArray(parts), starts[segment] + (positions & _ROWS))
 
     def origin(self, positions: Positions) -> Path:
         """Folder that the first of some rows is read from."""
@@ -293,23 +295,6 @@ class _Segment:
             mapped = np.memmap(self.file, "<f4", "r", shape=(self.count, self.width))
             self._map = np.asarray(mapped)  # rows of a memmap itself are slower to gather
         return self._map
-
-
-class _Joined:
-    """Rows of several segments as one matrix, whose rows are numbered by their positions."""
-
-    def __init__(self, parts: dict[int, npt.NDArray[np.float32]]) -> None:
-        self._parts = parts
-        width = next(iter(parts.values())).shape[1]
-        self.shape = sum(map(len, parts.values())), width
-
-    def __getitem__(self, positions: Positions) -> npt.NDArray[Any]:
-        rows = np.empty((len(positions), self.shape[1]), np.float32)
-        segments = positions >> _SEGMENT
-        for number in np.unique(segments).tolist():
-            chosen = segments == number
-            rows[chosen] = self._parts[number][positions[chosen] & _ROWS]
-        return rows
 
 
 def writable(folder: Path) -> bool:

@@ -12,13 +12,14 @@ import torch
 
 from ..errors import InputError
 from .dataset import Augment, Kind, Rows
+from .shards import ShardedArray
 from .views import feature_views, image_views, partners
 
 CHUNK = 1 << 22  # numbers processed at a time
 
 
 class FeatureMatrix:
-    """Feature vectors: rows of a dense array, a memory map or a SciPy CSR matrix of shape (N, D).
+    """Feature vectors: rows of a dense array, a memory map, shards or a SciPy CSR matrix of shape (N, D).
 
     The matrix is stored as it is; the rows of a batch are converted to dense float32.
 
@@ -54,6 +55,11 @@ class FeatureMatrix:
         # Values outside the range of float32 become inf, which `check_finite` reports.
         with np.errstate(over="ignore"):
             return np.ascontiguousarray(block, np.float32)
+
+    def where(self, row: int) -> str:
+        """Where a sample is stored, for messages: its row, and its file if there are several."""
+        matrix = self._matrix
+        return matrix.where(int(self._rows[row])) if isinstance(matrix, ShardedArray) else f"row {row}"
 
     @property
     def sparse(self) -> Any:
@@ -140,7 +146,8 @@ def check_finite(features: FeatureMatrix, source: str) -> None:
             entries = np.flatnonzero(~np.isfinite(matrix.data.astype(np.float32)))
         if len(entries):
             row = int(np.searchsorted(matrix.indptr, entries[0], side="right")) - 1
-            raise _not_finite(source, matrix.data[entries[0]], row, int(matrix.indices[entries[0]]))
+            column = int(matrix.indices[entries[0]])
+            raise _not_finite(source, matrix.data[entries[0]], features.where(row), column)
         return
     for rows in _chunks(len(features), features.width):
         block = features.dense(rows)
@@ -149,14 +156,14 @@ def check_finite(features: FeatureMatrix, source: str) -> None:
             suspicious = not np.isfinite(block.sum())
         if suspicious and len(wrong := np.argwhere(~np.isfinite(block))):
             row, column = wrong[0].tolist()
-            raise _not_finite(source, block[row, column], int(rows[row]), column)
+            raise _not_finite(source, block[row, column], features.where(int(rows[row])), column)
 
 
-def _not_finite(source: str, value: Any, row: int, column: int) -> InputError:
+def _not_finite(source: str, value: Any, where: str, column: int) -> InputError:
     with np.errstate(over="ignore"):
         number = np.float32(value)
     return InputError(
-        f"{source}: X holds {number} at row {row}, column {column} (counted from 0). Every feature must be a "
+        f"{source}: X holds {number} at {where}, column {column} (counted from 0). Every feature must be a "
         "finite float32 number: fill in or remove missing values."
     )
 

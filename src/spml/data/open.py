@@ -24,8 +24,9 @@ from .images import SUFFIXES, ImageFiles, ImageSource, check_images
 from .inspection.remarks import remarks
 from .memory import read_unlabelled
 from .phrases import counted
-from .readers import existing, features, file_list, read
+from .readers import Source, existing, features, file_list, read, shards
 from .readers.folder import list_images
+from .readers.shards import is_shards
 from .records import Records
 from .subset import select
 
@@ -186,7 +187,7 @@ def open_inputs(
     size: int = 224,
     interpolation: str = "bilinear",
     report: Report = _ignore,
-) -> tuple[tuple[str, ...], Inputs, tuple[str, ...]]:
+) -> tuple[Sequence[str], Inputs, tuple[str, ...]]:
     """Open unlabelled samples as `list_inputs` does, and check every image.
 
     Args:
@@ -217,13 +218,13 @@ def list_inputs(
     *,
     size: int = 224,
     interpolation: str = "bilinear",
-) -> tuple[tuple[str, ...], Inputs]:
+) -> tuple[Sequence[str], Inputs]:
     """Find unlabelled samples for prediction without reading any image.
 
     Args:
         paths: Images, folders with images at any depth, and CSV, TSV or Parquet files with a column of file
-            names; or one .npz file. Hidden files in folders are ignored, and a file that is named twice is
-            read once.
+            names; or one .npz file or folder of feature shards. Hidden files in folders are ignored, and a
+            file that is named twice is read once.
         config: `images` is the folder that names in tables are relative to; `max_pixels`, `draft` and
             `decoder`.
         size: Side in pixels to which image files are resized.
@@ -240,6 +241,8 @@ def list_inputs(
     if not sources:
         raise InputError("Nothing to predict: give images, folders of images or a .npz file.")
     _check_unlabelled(sources)
+    if is_shards(Source(sources[0])):
+        return shards.read_unlabelled(sources[0])
     if sources[0].suffix.lower() == ".npz":
         return features.read_unlabelled(sources[0])
     names = _list_files(sources, config.images)
@@ -249,7 +252,7 @@ def list_inputs(
 
 def list_samples(
     samples: Any, *, size: int = 224, interpolation: str = "bilinear"
-) -> tuple[tuple[str, ...], Inputs]:
+) -> tuple[Sequence[str], Inputs]:
     """Understand unlabelled samples in memory for prediction, without loading any image.
 
     Args:
@@ -270,7 +273,7 @@ def list_samples(
     return ids, inputs
 
 
-def note_unreadable(ids: tuple[str, ...], skipped: Mapping[int, str]) -> tuple[str, ...]:
+def note_unreadable(ids: Sequence[str], skipped: Mapping[int, str]) -> tuple[str, ...]:
     """Note on images that were left out; none if all can be used.
 
     Args:
@@ -288,16 +291,17 @@ def note_unreadable(ids: tuple[str, ...], skipped: Mapping[int, str]) -> tuple[s
 
 
 def _check_unlabelled(sources: Sequence[Path]) -> None:
-    """Refuse files that list labels but are no tables, and an .npz file next to other paths."""
+    """Refuse files that list labels but are no tables, and features next to other paths."""
     for path in sources:
         suffix = path.suffix.lower()
         if suffix in _LABEL_FILES and path.is_file():
             raise InputError(
-                f"{path}: images, folders of images, tables ({', '.join(file_list.SUFFIXES)}) or one "
-                f".npz file can be predicted, not {suffix} files."
+                f"{path}: images, folders of images, tables ({', '.join(file_list.SUFFIXES)}), feature "
+                f"shards or one .npz file can be predicted, not {suffix} files."
             )
-        if suffix == ".npz" and len(sources) > 1:
-            raise InputError(f"{path}: a .npz file must be given alone, but there are {len(sources)} paths.")
+        if len(sources) > 1 and (suffix == ".npz" or is_shards(Source(path))):
+            what = "a .npz file" if suffix == ".npz" else "a folder of feature shards"
+            raise InputError(f"{path}: {what} must be given alone, but there are {len(sources)} paths.")
 
 
 def _list_files(sources: Sequence[Path], images: str | None) -> dict[Path, str]:

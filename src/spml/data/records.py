@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -57,7 +58,7 @@ class Records:
 
     source: str
     name: str
-    ids: tuple[str, ...]
+    ids: Sequence[str]
     inputs: Inputs | tuple[ImageSource, ...]
     classes: tuple[str, ...]
     classes_given: bool

@@ -9,7 +9,7 @@ the user did not observe.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -96,7 +96,7 @@ class Facts:
     """
 
     observed: ObservedLabels
-    ids: tuple[str, ...]
+    ids: Sequence[str]
     classes: tuple[str, ...]
     mean_labels: float | None = None
     inferred_negatives: bool = False

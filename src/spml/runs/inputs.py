@@ -61,7 +61,7 @@ def data_config(path: str | Path, settings: Mapping[str, Any]) -> DataConfig:
     return from_dict({"data": {**settings, "path": str(path)}}).data
 
 
-def unlabelled(samples: Any, spec: BackboneSpec) -> tuple[tuple[str, ...], Inputs, bool]:
+def unlabelled(samples: Any, spec: BackboneSpec) -> tuple[Sequence[str], Inputs, bool]:
     """Find or understand samples to predict, without loading any image.
 
     Args:

@@ -97,7 +97,7 @@ class TrainedModel:
         """Backbone, and how images are prepared for it."""
         return self._classifier.spec
 
-    def list_inputs(self, paths: Sequence[str], images: str | None = None) -> tuple[tuple[str, ...], Inputs]:
+    def list_inputs(self, paths: Sequence[str], images: str | None = None) -> tuple[Sequence[str], Inputs]:
         """Find samples to predict, as `spml.data.list_inputs` does, and prepare them for the backbone.
 
         Raises:
@@ -166,7 +166,7 @@ class TrainedModel:
             label_columns=columns,
         )
 
-    def notes(self, ids: tuple[str, ...], skipped: dict[int, str]) -> tuple[str, ...]:
+    def notes(self, ids: Sequence[str], skipped: dict[int, str]) -> tuple[str, ...]:
         """Remarks on images that were left out, and on classes that are never predicted.
 
         Raises:

@@ -35,6 +35,8 @@ MATRIX = [[1, 0, 0], [0, 1, 1]]
         ([1, 0], ABC, (ABC, ONE_EACH)),
         (np.array([1, 0], np.uint8), ABC, (ABC, ONE_EACH)),
         (torch.tensor([1, 0]), ABC, (ABC, ONE_EACH)),
+        (np.array([1, 0], np.int16), None, (("0", "1"), [[0, 1], [1, 0]])),
+        (np.array([1, 0], np.int8), ABC, (ABC, ONE_EACH)),
         ([torch.tensor(1), np.int64(0)], ABC, (ABC, ONE_EACH)),
         ([1, 0], None, (("0", "1"), [[0, 1], [1, 0]])),
         ([["c", "a"], []], ABC, (ABC, SOME)),

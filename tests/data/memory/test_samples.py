@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from tests.helpers import write_image
 from torch.utils.data import Dataset, IterableDataset, TensorDataset
 
 from spml.config import DataConfig
+from spml.data import read_memory, start_opening
 from spml.data.images import ImageFiles, MemoryImage
 from spml.data.matrix import FeatureMatrix, check_finite
 from spml.data.memory.samples import read_samples
@@ -239,6 +241,26 @@ def test_every_mistake_has_one_sentence(samples, message):
     with pytest.raises(InputError) as error:
         read(samples)
     assert str(error.value) == message
+
+
+def test_a_memory_map_is_not_copied(tmp_path):
+    """8 MB are read in blocks, and nothing of their size is allocated, from the array to its splits."""
+    shape = 4000, 1000
+    mapped = np.lib.format.open_memmap(tmp_path / "x.npy", "w+", np.float16, shape)
+    mapped[:] = np.arange(1000) % 7
+    labels = np.arange(4000) % 5
+    for samples in (np.load(tmp_path / "x.npy", mmap_mode="r"), torch.from_numpy(mapped)):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("spml.data.matrix.CHUNK", 1 << 16)
+            tracemalloc.start()
+            data = start_opening(DataConfig(), records=read_memory(samples, labels, DataConfig())).finish()
+            data.fingerprint()
+            peak = tracemalloc.get_traced_memory()[1]
+            tracemalloc.stop()
+        inputs = data.splits["train"].inputs
+        assert np.shares_memory(inputs._matrix, np.asarray(samples))
+        assert inputs.fetch([5]).tolist() == [(np.arange(1000) % 7).tolist()]
+        assert peak < mapped.nbytes / 4
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), 1e39])

@@ -10,7 +10,8 @@ import torch
 from spml.config import DataConfig
 from spml.data import Augment, open_dataset
 from spml.data.matrix import FeatureMatrix, ImageArray, check_finite
-from spml.data.readers.features import read_features, read_labels, read_unlabelled
+from spml.data.readers.features import read_features, read_unlabelled
+from spml.data.readers.label_arrays import read_labels
 from spml.errors import InputError
 
 X = np.arange(12, dtype=np.float32).reshape(4, 3) % 5
@@ -97,6 +98,13 @@ def test_label_conventions(array, unlisted, expected, meaning):
     assert labels.to_ternary().tolist() == expected
     assert meaning in note
     assert labels.full == (0 not in np.array(expected))
+
+
+def test_what_does_not_fit_into_memory_is_refused_with_what_to_write(save, monkeypatch):
+    path = save(X=X, Y=Y)
+    monkeypatch.setattr("os.sysconf", lambda name: 10)
+    with pytest.raises(InputError, match=r"its arrays take .* do not fit into memory.* X_00000\.npy"):
+        read_features(path, DataConfig())
 
 
 CSR_LABELS = [

@@ -31,6 +31,20 @@ def test_a_column_of_file_names(tmp_path: Path, picture: Picture, name: str, tex
     assert read_file_list(tmp_path / name, None) == (("a.png", "sub/b.png"), files)
 
 
+def test_a_folder_of_many_files_is_listed(
+    tmp_path: Path, picture: Picture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("spml.data.readers.places._MANY", 1)
+    looked_for: list[str] = []
+    monkeypatch.setattr(
+        "spml.data.readers.file_list.is_file", lambda path: looked_for.append(path.name) or path.is_file()
+    )
+    files = picture("a.png"), picture("sub/b.png"), picture("c.png")
+    (tmp_path / "l.csv").write_text("file\na.png\nsub/b.png\nsub/../c.png\n")
+    assert read_file_list(tmp_path / "l.csv", None) == (("a.png", "sub/b.png", "sub/../c.png"), files)
+    assert looked_for == ["c.png"]
+
+
 def test_parquet(tmp_path: Path, picture: Picture) -> None:
     pyarrow = pytest.importorskip("pyarrow")
     from pyarrow import parquet

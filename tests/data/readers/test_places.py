@@ -9,8 +9,8 @@ import pytest
 
 from spml.config import DataConfig
 from spml.data import inspect, open_dataset
-from spml.data.readers import find_files, read
-from spml.data.readers.places import hint_at
+from spml.data.readers import find_files, places, read
+from spml.data.readers.places import hint_at, locate
 from spml.errors import InputError
 
 
@@ -150,3 +150,46 @@ def test_find_files_of_other_packages_stops(tmp_path):
         find_files(tmp_path, [["a.png"], ["b.png"]], lambda row: f"entry {row}")
     paths = find_files(tmp_path, [["a.png"], ["b.png", "b.jpg"]], str, "skip")
     assert [path.name for path in paths] == ["a.png", "b.png"]
+
+
+ODD_NAMES = [
+    "a.jpg", "sub/b.jpg", "./a.jpg", "sub//b.jpg", "sub/../a.jpg", "sub/b.jpg/", "sub", "missing.jpg",
+    "sub\\b.jpg", "/a.jpg", "..", "../outside.jpg", "out.jpg", "out/outside.jpg", "within/b.jpg",
+    "within.jpg", "C:a.jpg", "odd:name.jpg", "odd\\name.jpg", "", ".hidden.jpg", "sub\\..\\a.jpg", "a\n.jpg",
+    "{root}/a.jpg", "{root}/sub/b.jpg", "x" * 300,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ODD_NAMES)
+def test_listing_folders_finds_what_looking_for_each_file_finds(tmp_path, name, monkeypatch):
+    root = tmp_path / "root"
+    (root / "sub").mkdir(parents=True)
+    for file in ("a.jpg", "sub/b.jpg", "odd:name.jpg", "odd\\name.jpg", ".hidden.jpg", "C:a.jpg", "a\n.jpg"):
+        (root / file).touch()
+    (tmp_path / "outside.jpg").touch()
+    for link, target in {
+        "out.jpg": "../outside.jpg", "out": "..", "within": "sub", "within.jpg": "sub/b.jpg"
+    }.items():  # fmt: skip
+        (root / link).symlink_to(target)
+    monkeypatch.chdir(tmp_path)
+    found = []
+    for many in (1, 100):
+        monkeypatch.setattr("spml.data.readers.places._MANY", many)
+        try:
+            found.append(locate(root, [[name.format(root=root)], ["a.jpg"]], "row {}".format, "skip"))
+        except InputError as error:
+            found.append(str(error))
+    assert found[0] == found[1]
+
+
+def test_files_of_a_listed_folder_are_not_looked_for(tmp_path, monkeypatch):
+    names = [f"{number}.jpg" for number in range(100)]
+    for name in names:
+        (tmp_path / name).touch()
+    (tmp_path / "99.jpg").unlink()
+    looked_for = []
+    real = places.is_file
+    monkeypatch.setattr(places, "is_file", lambda path: looked_for.append(path.name) or real(path))
+    found = locate(tmp_path, [[name] for name in names], "row {}".format, "skip")
+    assert found == [tmp_path / name for name in names]
+    assert looked_for == ["99.jpg"]

@@ -185,7 +185,7 @@ def _from_files(files: Sequence[str], classes: int) -> Pictures:
     ids, inputs, _ = open_inputs(list(files))
     if inputs.kind != "image":
         raise InputError(f"{files[0]}: holds feature vectors, which can't be drawn. Name images.")
-    return Pictures(ids, np.zeros((len(ids), classes), np.int8), None, load)
+    return Pictures(tuple(ids), np.zeros((len(ids), classes), np.int8), None, load)
 
 
 def _from_data(opened: OpenedRun, data: str | None, split: str | None, images: int, seed: int) -> Pictures:

@@ -11,7 +11,7 @@ import torch
 from ...errors import InputError, nearest, quoted
 from ...labels import ObservedLabels, Unlisted
 from ..readers.documents import class_name
-from ..readers.features import read_labels
+from ..readers.label_arrays import read_labels
 from ..safe import quote
 from .frames import column_names, is_frame, is_series, numbers
 from .samples import as_numpy, described
@@ -68,6 +68,9 @@ def understand_labels(
     if is_series(labels):
         labels = labels.to_list() if hasattr(labels, "to_list") else list(labels)
     if isinstance(labels, np.ndarray) and labels.ndim == 1:
+        if labels.size and labels.dtype.kind == "i":
+            stated = stated or tuple(known) or _numbered(int(labels.max()))
+            return _from_array(labels.astype(np.int64), stated, unlisted, source)
         labels = labels.tolist()
     if not isinstance(labels, (list, tuple)):
         raise InputError(f"y is {described(labels)}; expected {ACCEPTED}.")

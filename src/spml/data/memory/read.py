@@ -77,7 +77,7 @@ def read_memory(
 
 def read_unlabelled(
     samples: Any, config: DataConfig
-) -> tuple[tuple[str, ...], FeatureMatrix | tuple[ImageSource, ...]]:
+) -> tuple[Sequence[str], FeatureMatrix | tuple[ImageSource, ...]]:
     """Names of samples for prediction, and the samples.
 
     Raises:

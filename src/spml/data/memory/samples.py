@@ -18,6 +18,7 @@ from ...config import DataConfig
 from ...errors import InputError, quoted
 from ..images import ImageSource, MemoryImage
 from ..matrix import FeatureMatrix
+from ..names import RowNames
 from ..phrases import first_few
 from ..readers.features import feature_matrix
 from ..readers.places import images_folder
@@ -44,7 +45,7 @@ class Content(NamedTuple):
         inputs: Features, or the sources of images.
     """
 
-    ids: tuple[str, ...]
+    ids: Sequence[str]
     inputs: FeatureMatrix | tuple[ImageSource, ...]
 
 
@@ -146,7 +147,7 @@ def length_of(dataset: Any) -> int:
 
 
 def _rows(features: FeatureMatrix) -> Content:
-    return Content(tuple(str(row) for row in range(len(features))), features)
+    return Content(RowNames(len(features)), features)
 
 
 def _array(array: npt.NDArray[Any], channels: tuple[int, int], config: DataConfig, source: str) -> Content:
@@ -174,7 +175,7 @@ def _content(items: Sequence[Any], config: DataConfig, source: str) -> Content:
     if isinstance(first, (str, Path)):
         return _paths([_loaded(item) for item in items], config)
     if isinstance(first, Image.Image) or getattr(first, "ndim", 0) == 3:
-        return Content(tuple(str(row) for row in range(len(items))), tuple(_images(items)))
+        return Content(RowNames(len(items)), tuple(_images(items)))
     if isinstance(first, (list, tuple)) or getattr(first, "ndim", 0) == 1:
         return _rows(feature_matrix(_stacked(items), source))
     raise InputError(f"X[0] is {described(first)}; expected {ACCEPTED}.")

@@ -6,9 +6,10 @@ Nothing is unpickled.
 from __future__ import annotations
 
 import math
+import os
 import sys
 import zipfile
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,18 +18,18 @@ import numpy.typing as npt
 
 from ...config import DataConfig
 from ...errors import InputError
-from ...labels import LabelError, ObservedLabels, Unlisted
 from ..matrix import FeatureMatrix, check_finite
+from ..names import RowNames
 from ..records import Records
 from ..safe import CONTROL, check_readable, quote
 from ..splits import SPELLINGS, split_name
 from .delimited import shorten
+from .label_arrays import read_labels
 from .places import find_files, images_folder
 from .registry import register_reader
 
 Arrays = dict[str, npt.NDArray[Any]]
 MAX_WIDTH = 10_000_000  # rows become dense in a batch
-MAX_CLASSES = 1_000_000
 MAX_UNPACKED = 1 << 31  # bytes of all arrays of a file; larger files may have MAX_RATIO times their size
 MAX_RATIO = 100
 _SPARSE = ("data", "indices", "indptr", "shape")
@@ -85,7 +86,7 @@ def read_features(path: Path, config: DataConfig) -> Records:
     )
 
 
-def read_unlabelled(path: Path) -> tuple[tuple[str, ...], FeatureMatrix]:
+def read_unlabelled(path: Path) -> tuple[Sequence[str], FeatureMatrix]:
     """Row names and features of a file for prediction; labels in it are ignored.
 
     Raises:
@@ -95,65 +96,6 @@ def read_unlabelled(path: Path) -> tuple[tuple[str, ...], FeatureMatrix]:
     features = _features(arrays, arrays, str(path))
     check_finite(features, str(path))
     return _ids(arrays, len(features), str(path)), features
-
-
-def read_labels(
-    array: Any, classes: tuple[str, ...], unlisted: Unlisted, source: str
-) -> tuple[ObservedLabels, str]:
-    """Interpret a label array; the convention is recognised by its values.
-
-    (N, C) with {0, 1}: a 0 means what `unlisted` says; {-1, 0, +1}: known negative, unknown, known positive;
-    {0, 1, NaN}: known negative, known positive, unknown. (N,) integers: the class of the one known positive.
-    Instead of a dense (N, C), a SciPy CSR matrix is also accepted; entries that it does not store are 0.
-
-    Returns:
-        The labels, and a sentence that describes the convention.
-
-    Raises:
-        InputError: The array has another shape or value (names row and column), or does not fit the class
-            names.
-    """
-    dimensions = len(array.shape)
-    if array.dtype.kind not in "biuf" or dimensions not in (1, 2) or (dimensions == 1 and not classes):
-        raise InputError(
-            f"{source}: Y must hold numbers, one row per sample; got {array.dtype} {array.shape}. Expected a "
-            "matrix with a column per class, or indices of the class names in `classes`."
-        )
-    columns = array.shape[1] if dimensions == 2 else len(classes)
-    if columns > MAX_CLASSES or (classes and columns != len(classes)):
-        expected = f"{len(classes):,}, one per class name" if classes else f"at most {MAX_CLASSES:,}"
-        raise InputError(f"{source}: Y has {columns:,} columns; expected {expected}.")
-    try:
-        return _interpreted(array, columns, unlisted)
-    except LabelError as error:
-        expected = (
-            "Labels are {0, 1}, {-1, 0, 1} with 0 for unknown, or {0, 1, NaN} with NaN for unknown."
-            if dimensions == 2
-            else "Class indices are integers, and the first class is 0: subtract 1 if yours begin with 1."
-        )
-        raise InputError(f"{source}: Y: {error} (rows and columns counted from 0). {expected}") from error
-
-
-def _interpreted(array: Any, columns: int, unlisted: Unlisted) -> tuple[ObservedLabels, str]:
-    no_effect = " (so data.unlisted=negative has no effect)" if unlisted == "negative" else ""
-    if len(array.shape) == 1:
-        labels = ObservedLabels.from_index(array, columns)
-        if unlisted == "negative":
-            labels = ObservedLabels.from_multi_hot(labels.to_multi_hot(), unlisted="negative")
-        return labels, "Y holds class indices, one label per sample."
-    sparse = hasattr(array, "tocsr")
-    stored = array.data if sparse else array
-    if array.dtype.kind == "f" and np.isnan(stored).any():
-        labels = _sparse_nan(array) if sparse else ObservedLabels.from_nan(array)
-        return labels, f"Y holds 1 (positive), 0 (negative) and NaN (unknown){no_effect}."
-    if array.dtype.kind in "if" and (stored == -1).any():
-        labels = ObservedLabels.from_csr(array) if sparse else ObservedLabels.from_ternary(array)
-        return labels, f"Y holds 1 (positive), -1 (negative) and 0 (unknown){no_effect}."
-    if sparse:
-        labels = ObservedLabels.from_csr(_without_zeros(array), unlisted=unlisted)
-    else:
-        labels = ObservedLabels.from_multi_hot(array, unlisted=unlisted)
-    return labels, f"Y holds 1 (positive) and 0 ({unlisted})."
 
 
 def _partner(path: Path, own: Arrays) -> Path | None:
@@ -195,7 +137,15 @@ def load_arrays(path: Path, keys: Collection[str]) -> tuple[Arrays, list[str]]:
             unpacked = sum(info.file_size for info in known.values())
             if unpacked > (limit := max(MAX_UNPACKED, MAX_RATIO * path.stat().st_size)):
                 raise ValueError(f"its arrays unpack to {unpacked:,} bytes, more than the limit of {limit:,}")
+            if unpacked > os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"):
+                raise MemoryError
             arrays = {key: _array(archive, info) for key, info in known.items()}
+    except MemoryError as error:
+        raise InputError(
+            f"{path}: its arrays take {unpacked / 1e9:.1f} GB, which do not fit into memory, and a .npz file "
+            "is read as a whole. Write a folder of .npy files instead, whose rows are read when they are "
+            "needed: X_00000.npy and Y_00000.npy, X_00001.npy and Y_00001.npy, and so on."
+        ) from error
     except Exception as error:  # damaged archives raise nearly anything, zlib.error and KeyError included
         # Of a header that is too long, NumPy continues with advice to allow Python objects.
         reason = str(error).strip().partition("\n")[0].rstrip(".")[:300] or type(error).__name__
@@ -219,12 +169,21 @@ def _array(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> npt.NDArray[Any]:
         raise ValueError(f"{info.filename} states {claimed:,} bytes, but has {info.file_size:,}")
     with archive.open(info) as stream:
         array = np.asarray(np.lib.format.read_array(stream, allow_pickle=False))
-    if dtype.kind == "U" and array.nbytes:
-        # NumPy would make strings of numbers that stand for no character, at which Python fails later.
-        codes = np.ascontiguousarray(array).view(np.dtype("u4").newbyteorder(dtype.byteorder))
-        if codes.max() > sys.maxunicode:
-            raise ValueError(f"{info.filename} holds text that is not Unicode")
+    check_text(array, info.filename)
     return array
+
+
+def check_text(array: npt.NDArray[Any], name: str) -> None:
+    """Check that an array, if it holds strings, holds Unicode.
+
+    Raises:
+        ValueError: It does not.
+    """
+    if array.dtype.kind == "U" and array.nbytes:
+        # NumPy would make strings of numbers that stand for no character, at which Python fails later.
+        codes = np.ascontiguousarray(array).view(np.dtype("u4").newbyteorder(array.dtype.byteorder))
+        if codes.max() > sys.maxunicode:
+            raise ValueError(f"{name} holds text that is not Unicode")
 
 
 def _check_agree(path: Path, own: Arrays, partner: Path, loaded: Arrays) -> None:
@@ -265,21 +224,6 @@ def _labels(outputs: Arrays, arrays: Arrays, source: str) -> Any:
     )
 
 
-def _without_zeros(matrix: Any) -> Any:
-    copy = matrix.astype(np.float64)
-    copy.eliminate_zeros()
-    return copy
-
-
-def _sparse_nan(matrix: Any) -> ObservedLabels:
-    """{0, 1, NaN} as CSR: entries that are not stored are known negatives, NaN is unknown."""
-    known = _without_zeros(matrix)
-    if (known.data == -1).any():
-        raise LabelError("a sparse matrix may not hold both NaN and -1")
-    known.data[np.isnan(known.data)] = 0  # still stored, unlike the known negatives
-    return ObservedLabels.from_csr(known, unlisted="negative")
-
-
 def _features(arrays: Arrays, named: Arrays, source: str) -> FeatureMatrix:
     """The features in `arrays`, with the names in `named` if there are some."""
     if not _has_features(arrays):
@@ -313,7 +257,7 @@ def feature_matrix(matrix: Any, source: str, names: tuple[str, ...] = ()) -> Fea
 
 def _image_files(path: Path, arrays: Arrays, config: DataConfig) -> tuple[Path, ...]:
     """Image files in `names`, relative to the folder of the file or to `config.images`."""
-    names = _distinct(_strings(arrays, "names", None, str(path)), "names", str(path))
+    names = distinct(_strings(arrays, "names", None, str(path)), "names", str(path))
     root = images_folder(config) or path.parent
     options = [(name,) for name in names]
     return tuple(find_files(root, options, lambda row: f"{path}: names, entry {row}", config.missing))
@@ -362,7 +306,12 @@ def _strings(arrays: Arrays, key: str, count: int | None, source: str) -> tuple[
         raise InputError(f"{source}: {key} must hold {expected}: {error}.") from error
 
 
-def _distinct(strings: tuple[str, ...], key: str, source: str) -> tuple[str, ...]:
+def distinct(strings: tuple[str, ...], key: str, source: str) -> tuple[str, ...]:
+    """The strings of the array `key` of a file, which must be names.
+
+    Raises:
+        InputError: One is empty, repeated or holds control characters.
+    """
     seen: dict[str, int] = {}
     for entry, text in enumerate(strings):
         wrong = "" if text else "is empty"
@@ -381,13 +330,13 @@ def _distinct(strings: tuple[str, ...], key: str, source: str) -> tuple[str, ...
 
 def _classes(arrays: Arrays, source: str) -> tuple[str, ...]:
     key = next((key for key in ("classes", "labels") if key in arrays), None)
-    return _distinct(_strings(arrays, key, None, source), key, source) if key else ()
+    return distinct(_strings(arrays, key, None, source), key, source) if key else ()
 
 
-def _ids(arrays: Arrays, count: int, source: str) -> tuple[str, ...]:
+def _ids(arrays: Arrays, count: int, source: str) -> Sequence[str]:
     if "names" in arrays:
-        return _distinct(_strings(arrays, "names", count, source), "names", source)
-    return tuple(str(row) for row in range(count))
+        return distinct(_strings(arrays, "names", count, source), "names", source)
+    return RowNames(count)
 
 
 def _split(arrays: Arrays, count: int, source: str) -> tuple[str, ...] | None:

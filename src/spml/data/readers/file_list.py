@@ -11,6 +11,7 @@ from ..safe import inside, is_file, quote
 from .delimited import FILE_COLUMNS, Table, open_delimited, shorten
 from .image_rows import text
 from .parquet import open_parquet
+from .places import are_listed
 
 SUFFIXES = (".csv", ".tsv", ".parquet")
 COLUMNS = tuple(name for group in FILE_COLUMNS[:-1] for name in group)
@@ -37,7 +38,10 @@ def read_file_list(path: Path, images: str | None) -> tuple[tuple[str, ...], tup
         raise InputError(f"--images: {quote(str(root))} is not a folder.")
     names, rows = _read_names(table)
     files, missing = [], []
-    for name, row in zip(names, rows, strict=True):
+    for name, row, present in zip(names, rows, are_listed(root, names), strict=True):
+        if present:
+            files.append(root / name)
+            continue
         try:
             file = inside(root, name, table.where(row))
         except InputError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from array import array
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
@@ -32,6 +33,9 @@ def text(cell: object) -> str:
 
 def _with_suffixes(name: str) -> tuple[str, ...]:
     """Possible names of an image; people leave the suffix out where the column is an id."""
+    stem, _, suffix = name.rpartition(".")
+    if stem[-1:] not in ("", "/") and f".{suffix.lower()}" in SUFFIXES:  # much faster than to parse the path
+        return (name,)
     if not name or PurePosixPath(name).suffix.lower() in SUFFIXES:
         return (name,)
     return (name, *(name + suffix for suffix in IMAGE_SUFFIXES))
@@ -148,7 +152,8 @@ class ImageRows:
         image: dict[Path, int] = {}
         image_of_file = np.array([image.setdefault(path, len(image)) for path in paths])
         self.paths = tuple(image)
-        self.names = tuple(path.relative_to(self._root).as_posix() for path in image)
+        start = len(str(self._root / "x")) - 1
+        self.names = tuple(str(path)[start:].replace(os.sep, "/") for path in image)
         self.of_row = image_of_file[files.codes]
         self.first = np.unique(self.of_row, return_index=True)[1]
         self.repeats = np.flatnonzero(self.first[self.of_row] != np.arange(len(self.of_row)))

@@ -138,10 +138,11 @@ def _read_data(path: Path, classes: Sequence[str], images: str | None) -> Audite
     truth[:, [position[name] for name in records.classes]] = ternary == 1
     inputs = records.inputs
     if isinstance(inputs, FeatureMatrix):
-        return Audited(str(path), records.ids, truth, inputs)
+        return Audited(str(path), tuple(records.ids), truth, inputs)
     if not isinstance(inputs, tuple) or not all(isinstance(file, Path) for file in inputs):
         raise InputError(f"{path}: an audit must name image files, or hold features.")
-    return Audited(str(path), records.ids, truth, tuple(file for file in inputs if isinstance(file, Path)))
+    files = tuple(file for file in inputs if isinstance(file, Path))
+    return Audited(str(path), tuple(records.ids), truth, files)
 
 
 # -- scores ----------------------------------------------------------------------------------------------

@@ -11,7 +11,9 @@ from ...config import Config, DataConfig
 from ...data import Inputs
 from ...data.images import ImageSource
 from ...data.matrix import FeatureMatrix
-from ...data.readers import read
+from ...data.names import RowNames
+from ...data.readers import Source, read
+from ...data.readers.shards import is_shards
 
 
 def names_in_training(
@@ -25,9 +27,9 @@ def names_in_training(
         inputs: The samples, or their files.
     """
     trained_on = Path(config.data.path) if config and config.data.path else None
-    if isinstance(inputs, FeatureMatrix) and tuple(ids) == tuple(map(str, range(len(ids)))):
+    if isinstance(inputs, FeatureMatrix) and ids == RowNames(len(ids)):
         # Row 7 of one file is not row 7 of another one, so that features are compared instead.
-        same = _names_by_content(trained_on) if trained_on and trained_on.is_file() else {}
+        same = _names_by_content(trained_on) if trained_on and _may_hold_features(trained_on) else {}
         for digest in _digests(inputs):
             yield (same[digest],) if digest in same else ()
         return
@@ -41,6 +43,10 @@ def names_in_training(
             yield name, Path(os.path.relpath(os.path.abspath(file), root)).as_posix()
         else:
             yield (name,)
+
+
+def _may_hold_features(path: Path) -> bool:
+    return path.is_file() or (path.is_dir() and is_shards(Source(path)))
 
 
 def _names_by_content(path: Path) -> dict[bytes, str]:

@@ -1,0 +1,263 @@
+"""Folder of feature shards: `X_00000.npy`, `X_00001.npy` ... with labels `Y_00000.npy`, `Y_00001.npy` ...
+
+For millions of samples. Features are memory-mapped, so that they may be larger than memory: only the rows of
+a batch are copied. Write a shard with NumPy::
+
+    np.save("shards/X_00000.npy", features)  # (n, D), float16 or float32
+    np.save("shards/Y_00000.npy", labels)    # (n,) class indices, or (n, C) with 1 for the labels of a sample
+    np.savetxt("shards/classes.txt", names, fmt="%s")  # once per folder: C names, one per line
+
+The files of a shard are found by their number. `img_emb_0.npy`, as clip-retrieval calls its embeddings,
+stands for `X_0.npy`. Optional are `split_00000.npy` (n strings: train, val or test) and `names_00000.npy` (n
+strings). Samples without names are called by their row, counted from 0 over all shards in ascending order.
+
+Opening reads every number once, to refuse NaN and infinity. Training reads them once more for the
+fingerprint by which a resumed run notices other data. Both passes go through the files in order. What stays
+in memory is a few dozen bytes per sample: labels, splits, and the order of the samples in an epoch.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ...config import DataConfig
+from ...errors import InputError
+from ..matrix import FeatureMatrix, check_finite
+from ..names import RowNames
+from ..phrases import counted, first_few
+from ..records import Records
+from ..safe import quote
+from ..shards import ShardedArray
+from ..splits import SPELLINGS, split_name
+from .features import MAX_WIDTH, check_text, distinct
+from .label_arrays import read_label_shards
+from .registry import Source, register_reader
+
+CLASSES = "classes.txt"
+_FILE = re.compile(r"(X|img_emb|Y|names|split)_(\d+)\.npy")
+_MAX_CLASSES_FILE = 1 << 26  # bytes
+
+Files = dict[str, dict[str, Path]]
+"""Files of a folder by their kind (X, Y, names, split) and, in ascending order, the number of their shard."""
+
+
+def is_shards(source: Source) -> bool:
+    """Whether a source is a folder with shards of features, or one of its files."""
+    if not source.is_folder:
+        return source.suffix == ".npy"
+    with os.scandir(source.path) as entries:
+        return any(_kind(entry.name) == "X" for entry in entries)
+
+
+@register_reader("shards", "a folder of feature shards", recognises=is_shards)
+def read_shards(path: Path, config: DataConfig) -> Records:
+    """Read a folder of shards, as the module describes them. Labels follow the rules of `read_labels`.
+
+    Raises:
+        InputError: A file is missing, damaged, or of another shape than those of other shards.
+    """
+    files = _find(path)
+    features = _features(files)
+    for kind in ("Y", *(kind for kind in ("names", "split") if kind in files)):
+        _check_same_shards(path, files, kind)
+    classes = _classes(path)
+    shards = [(str(file), _labels(file, files["X"][number])) for number, file in files["Y"].items()]
+    if not classes and shards[0][1].ndim == 1:
+        raise InputError(
+            f"{shards[0][0]}: holds class indices, but there is no {CLASSES} next to it with the names of "
+            "the classes, one per line. Write it with numpy.savetxt(FILE, names, fmt='%s')."
+        )
+    labels, meaning = read_label_shards(shards, classes, config.unlisted)
+    notes = [] if classes else [f"{path.name}: has no {CLASSES}; classes are called 0, 1, 2 ..."]
+    if config.split == "ignore" and "split" in files:
+        notes.append(f"{path.name}: the split is ignored.")
+    return Records(
+        source=str(path),
+        name=path.resolve().name,
+        ids=_ids(path, files, len(features)),
+        inputs=features,
+        classes=classes or tuple(str(column) for column in range(labels.num_classes)),
+        classes_given=True,
+        labels=labels,
+        split=_split(path, files) if config.split == "given" and "split" in files else None,
+        notes=(
+            f"{path.name}: {counted(len(files['X']), 'shard')}, {len(features):,} x {features.width:,}"
+            f"{_gaps(files)}.",
+            *notes,
+            f"{path.name}: {meaning}",
+        ),
+    )
+
+
+def read_unlabelled(path: Path) -> tuple[Sequence[str], FeatureMatrix]:
+    """Names and features of the samples of a folder of shards, for prediction; labels are ignored.
+
+    Raises:
+        InputError: A file is damaged, or a feature is not finite.
+    """
+    files = _find(path)
+    features = _features(files)
+    check_finite(features, str(path))
+    if "names" in files:
+        _check_same_shards(path, files, "names")
+    return _ids(path, files, len(features)), features
+
+
+def _kind(name: str) -> str:
+    """Kind of a file: X, Y, names or split; empty for files of others."""
+    match = _FILE.fullmatch(name)
+    return "" if match is None else "X" if match[1] == "img_emb" else match[1]
+
+
+def _find(path: Path) -> Files:
+    if not path.is_dir():
+        raise InputError(
+            f"{path}: is one array. Name the folder that holds features and labels: X_00000.npy with "
+            "Y_00000.npy, and so on."
+        )
+    files: Files = {}
+    for file in sorted(path.iterdir()):
+        if kind := _kind(file.name):
+            number = file.stem.rpartition("_")[2]
+            if files.setdefault(kind, {}).setdefault(number, file) != file:
+                raise InputError(
+                    f"{path}: holds both {files[kind][number].name} and {file.name}. Keep one of them."
+                )
+    for kind, of_kind in files.items():
+        files[kind] = dict(sorted(of_kind.items(), key=lambda item: (int(item[0]), item[0])))
+    return files
+
+
+def _check_same_shards(path: Path, files: Files, kind: str) -> None:
+    """Check that there is a file of this kind for every shard of features, and no other."""
+    features, others = files["X"], files.get(kind, {})
+    wrong = [f"{kind}_{number}.npy" for number in features if number not in others]
+    if wrong:
+        some = f" ({len(wrong):,} of {len(features):,} are missing: {first_few(wrong, 3)})" if others else ""
+        raise InputError(
+            f"{path}: has {next(iter(features.values())).name}, but no {wrong[0]}{some}. Every shard of "
+            "features needs one, with a row per sample. Write it with numpy.save."
+        )
+    wrong = [file.name for number, file in others.items() if number not in features]
+    if wrong:
+        raise InputError(f"{path}: has {wrong[0]}, but no features of this number. Add or remove files.")
+
+
+def _gaps(files: Files) -> str:
+    """Remark on missing numbers, which an incomplete copy has; empty if there are none."""
+    numbers = {int(number) for number in files["X"]}
+    first, last = min(numbers), max(numbers)
+    missing = last - first + 1 - len(numbers)
+    return f" (numbered from {first} to {last}, {missing:,} of them missing)" if missing else ""
+
+
+def _load(file: Path) -> npt.NDArray[Any]:
+    """Array of a file, mapped into memory."""
+    try:
+        mapped = np.lib.format.open_memmap(file, "r")
+    except OSError as error:
+        many = error.errno == errno.EMFILE
+        hint = " Join shards, so that there are fewer files, or raise the limit (ulimit -n)." if many else ""
+        raise InputError(f"{file}: can't be read: {error.strerror or error}.{hint}") from error
+    except Exception as error:  # damaged headers raise nearly anything
+        # Of a header that is too long, NumPy continues with advice to allow Python objects.
+        reason = str(error).strip().partition("\n")[0].rstrip(".")[:300] or type(error).__name__
+        raise InputError(
+            f"{file}: is not a .npy file, or is incomplete: {reason}. Write numbers and strings with "
+            "numpy.save; Python objects are not read, because loading them can run code."
+        ) from error
+    return np.asarray(mapped)
+
+
+def _features(files: Files) -> FeatureMatrix:
+    parts: list[npt.NDArray[Any]] = []
+    for file in files["X"].values():
+        part = _load(file)
+        if part.ndim != 2 or 0 in part.shape or part.shape[1] > MAX_WIDTH or part.dtype.kind not in "biuf":
+            raise InputError(
+                f"{file}: must hold numbers in shape (n, D), with at least one row and 1 to {MAX_WIDTH:,} "
+                f"columns; got {part.dtype} {part.shape}."
+            )
+        if parts and (part.dtype != parts[0].dtype or part.shape[1] != parts[0].shape[1]):
+            raise InputError(
+                f"{file}: holds {part.dtype} in {part.shape[1]:,} columns, but the shards before hold "
+                f"{parts[0].dtype} in {parts[0].shape[1]:,}. All shards need the same."
+            )
+        if not part.flags.c_contiguous:
+            raise InputError(
+                f"{file}: is stored column by column, so that reading a row reads the whole file. Save it as "
+                "numpy.ascontiguousarray(X)."
+            )
+        parts.append(part)
+    return FeatureMatrix(ShardedArray(parts, [str(file) for file in files["X"].values()]))
+
+
+def _labels(file: Path, features: Path) -> npt.NDArray[Any]:
+    """Labels of a shard."""
+    array, count = _load(file), len(_load(features))
+    if array.ndim not in (1, 2) or len(array) != count:
+        raise InputError(
+            f"{file}: has the shape {array.shape}, but {features.name} has {count:,} rows. They must match."
+        )
+    return array
+
+
+def _classes(path: Path) -> tuple[str, ...]:
+    """Class names in `classes.txt`; none if there is no such file."""
+    file = path / CLASSES
+    try:
+        if not file.is_file():
+            return ()
+        if file.stat().st_size > _MAX_CLASSES_FILE:
+            raise InputError(
+                f"{file}: is larger than {_MAX_CLASSES_FILE:,} bytes, too large for class names."
+            )
+        lines = file.read_text(encoding="utf-8-sig").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{file}: can't be read as UTF-8 text: {error}.") from error
+    while lines and not lines[-1].strip():
+        lines.pop()
+    if not lines:
+        raise InputError(f"{file}: is empty. Write the name of each class on a line of its own.")
+    return distinct(tuple(map(str.strip, lines)), "lines", str(file))
+
+
+def _strings(files: Files, kind: str) -> list[str]:
+    """Strings of all shards, one per row."""
+    strings: list[str] = []
+    for number, file in files[kind].items():
+        part, count = _load(file), len(_load(files["X"][number]))
+        try:
+            if part.dtype.kind != "U" or part.shape != (count,):
+                raise ValueError(f"got {part.dtype} {part.shape}")
+            check_text(part, file.name)
+        except ValueError as error:
+            raise InputError(f"{file}: must hold {count:,} strings: {error}.") from error
+        strings += map(str.strip, part.tolist())
+    return strings
+
+
+def _ids(path: Path, files: Files, count: int) -> Sequence[str]:
+    if "names" not in files:
+        return RowNames(count)
+    return distinct(tuple(_strings(files, "names")), "names", str(path))
+
+
+def _split(path: Path, files: Files) -> tuple[str, ...]:
+    texts = _strings(files, "split")
+    names = {text: split_name(text) for text in {*texts}}
+    wrong = next((text for text in texts if names[text] is None), None)
+    if wrong is not None:
+        raise InputError(
+            f"{path}: split: row {texts.index(wrong)} (counted from 0 over all shards) is {quote(wrong)}, "
+            f"but must be one of {', '.join(SPELLINGS)}."
+        )
+    return tuple(names[text] or "" for text in texts)

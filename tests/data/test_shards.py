@@ -1,0 +1,58 @@
+"""Arrays that are read as one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from spml.data.matrix import FeatureMatrix, check_finite
+from spml.data.shards import ShardedArray
+from spml.errors import InputError
+
+WHOLE = np.arange(20, dtype=np.float16).reshape(10, 2)
+
+
+@pytest.fixture
+def shards():
+    return ShardedArray([WHOLE[:3], WHOLE[3:4], WHOLE[4:]], ["a", "b", "c"])
+
+
+@pytest.mark.parametrize("scattered", [0, 32])
+def test_rows_are_those_of_the_joined_arrays(shards, scattered, monkeypatch):
+    monkeypatch.setattr("spml.data.shards._SCATTERED", scattered)
+    assert shards.shape == (10, 2)
+    assert shards.dtype == np.float16
+    for rows in ([0, 2, 3, 4, 9], [9, 3, 3, 0], [5, 4], [1]):
+        chosen = shards[np.array(rows)]
+        assert chosen.dtype == np.float16
+        assert chosen.tolist() == WHOLE[rows].tolist()
+    with pytest.raises(IndexError):
+        shards[np.array([10])]
+    with pytest.raises(IndexError):
+        shards[np.array([0, 10])]
+
+
+def test_a_row_is_named_by_its_part(shards):
+    assert [shards.where(row) for row in (0, 2, 3, 4, 9)] == [
+        "a, row 0",
+        "a, row 2",
+        "b, row 0",
+        "c, row 0",
+        "c, row 5",
+    ]
+
+
+def test_as_features_they_equal_one_array(shards):
+    assert FeatureMatrix(shards).fingerprint() == FeatureMatrix(WHOLE).fingerprint()
+    rows = np.array([8, 1, 3])
+    taken = FeatureMatrix(shards).take(rows)
+    assert taken.fingerprint() == FeatureMatrix(WHOLE[rows]).fingerprint()
+    assert taken.fetch([1, 0]).tolist() == WHOLE[[1, 8]].tolist()
+
+
+def test_what_is_not_finite_is_found_in_its_part():
+    damaged = WHOLE.copy()
+    damaged[5, 1] = np.nan
+    shards = ShardedArray([damaged[:3], damaged[3:]], ["a.npy", "b.npy"])
+    with pytest.raises(InputError, match=r"folder: X holds nan at b\.npy, row 2, column 1"):
+        check_finite(FeatureMatrix(shards), "folder")
