@@ -311,7 +311,8 @@ def test_every_format_that_is_read_is_on_the_page():
         "arff": "ARFF", "coco": "COCO JSON", "coco_folder": "COCO JSON",
         "features": "NumPy", "fiftyone": "FiftyOne", "folder": "Folder per class",
         "huggingface": "Hugging Face", "labelstudio": "Label Studio", "manifest": "The benchmarks",
-        "openimages": "OpenImages", "table": "CSV: several labels", "voc": "PASCAL VOC",
+        "openimages": "OpenImages", "shards": "Feature shards", "table": "CSV: several labels",
+        "voc": "PASCAL VOC",
     }  # fmt: skip
     assert set(readers()) == set(headings)
     assert not [text for text in headings.values() if f"\n## {text}\n" not in DATA_PAGE]

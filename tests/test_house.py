@@ -17,7 +17,8 @@ MAY_NAME_METHODS = ("losses", "methods", "recipes")
 # What a part may import of the others (DESIGN: dependencies run one way).
 ALLOWED = {
     "losses": {"losses"},
-    "labels": set(),
+    "label_checks": set(),
+    "labels": {"label_checks"},
     "metrics": {"metrics", "plugins"},
     "plugins": set(),
     "errors": set(),

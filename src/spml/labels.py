@@ -14,15 +14,14 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from .label_checks import IntArray, LabelError, as_array, frozen, label_matrix, only, positions
+
+__all__ = ["Int8Array", "IntArray", "LabelError", "ObservedLabels", "Unlisted"]
+
 Unlisted = Literal["unknown", "negative"]
-IntArray = npt.NDArray[np.int64]
 Int8Array = npt.NDArray[np.int8]
 
 _UNLISTED_VALUE: Mapping[str, int] = {"unknown": 0, "negative": -1}
-
-
-class LabelError(ValueError):
-    """Invalid labels; the message gives the row."""
 
 
 class ObservedLabels:
@@ -61,10 +60,10 @@ class ObservedLabels:
         )
         empty64, empty8 = np.empty(0, np.int64), np.empty(0, np.int8)
         fields = {
-            "_index": _frozen(columns) if single else None,
-            "_indptr": empty64 if single else _frozen(indptr),
-            "_columns": empty64 if single else _frozen(columns),
-            "_values": empty8 if single else _frozen(values),
+            "_index": frozen(columns) if single else None,
+            "_indptr": empty64 if single else frozen(indptr),
+            "_columns": empty64 if single else frozen(columns),
+            "_values": empty8 if single else frozen(values),
             "_num_classes": int(num_classes),
             "_unlisted": int(unlisted),
         }
@@ -88,7 +87,7 @@ class ObservedLabels:
             LabelError: Not integers, not one-dimensional, or a value is out of range (the message gives the
                 row).
         """
-        array = _array(index)
+        array = as_array(index)
         if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
             raise LabelError(f"class indices must be integers of shape (N,), got {array.dtype} {array.shape}")
         columns = array.astype(np.int64)
@@ -111,8 +110,8 @@ class ObservedLabels:
         Raises:
             LabelError: Not two-dimensional, or a value is neither 0 nor 1 (the message gives row and column).
         """
-        array = _matrix(matrix)
-        _only(array, (0, 1), "a multi-hot matrix")
+        array = label_matrix(matrix)
+        only(array, (0, 1), "a multi-hot matrix")
         return cls._from_dense(array, array == 1, _UNLISTED_VALUE[unlisted])
 
     @classmethod
@@ -122,8 +121,8 @@ class ObservedLabels:
         Raises:
             LabelError: Not two-dimensional, or another value (the message gives row and column).
         """
-        array = _matrix(matrix)
-        _only(array, (-1, 0, 1), "a {-1, 0, +1} matrix")
+        array = label_matrix(matrix)
+        only(array, (-1, 0, 1), "a {-1, 0, +1} matrix")
         return cls._from_known(array)
 
     @classmethod
@@ -134,10 +133,10 @@ class ObservedLabels:
         Raises:
             LabelError: Not two-dimensional, or another value (the message gives row and column).
         """
-        array = _matrix(matrix).astype(np.float64)
+        array = label_matrix(matrix).astype(np.float64)
         known = ~np.isnan(array)
         ternary = np.where(known, np.where(known, array, 0) * 2 - 1, 0)
-        _only(np.where(known, array, 0), (0, 1), "a {0, 1, NaN} matrix")
+        only(np.where(known, array, 0), (0, 1), "a {0, 1, NaN} matrix")
         return cls._from_known(ternary)
 
     @classmethod
@@ -335,7 +334,7 @@ class ObservedLabels:
             LabelError: `rows` are not integers of shape (B,).
             IndexError: A number lies outside the rows.
         """
-        chosen = _positions(rows)
+        chosen = positions(rows)
         indptr, columns, values = self._rows()
         starts = indptr[:-1][chosen]
         lengths = indptr[1:][chosen] - starts
@@ -349,7 +348,7 @@ class ObservedLabels:
         Raises:
             LabelError: `columns` are not C different integers in [0, num_classes).
         """
-        new = _positions(columns)
+        new = positions(columns)
         if len(new) != self._num_classes or len(np.unique(new)) != len(new):
             raise LabelError(f"expected {self._num_classes} different columns, got {new.tolist()}")
         if new.min() < 0 or new.max() >= num_classes:
@@ -364,7 +363,7 @@ class ObservedLabels:
         Raises:
             LabelError: `columns` are not different integers in [0, C), at least one of them.
         """
-        chosen = _positions(columns)
+        chosen = positions(columns)
         rest = np.setdiff1d(np.arange(self._num_classes), chosen)
         if len(chosen) + len(rest) != self._num_classes:
             raise LabelError(f"expected different columns below {self._num_classes}, got {chosen.tolist()}")
@@ -382,7 +381,7 @@ class ObservedLabels:
             (B, C) in {-1, 0, +1}.
         """
         if self._index is not None:
-            return torch.from_numpy(self._index[_positions(rows)])
+            return torch.from_numpy(self._index[positions(rows)])
         return torch.from_numpy(self.take(rows).to_ternary())
 
     def fingerprint(self) -> str:
@@ -448,43 +447,3 @@ class ObservedLabels:
             return self._indptr, self._columns, self._values
         count = len(self._index)
         return np.arange(count + 1, dtype=np.int64), self._index, np.ones(count, np.int8)
-
-
-def _frozen(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    copy = np.array(array)
-    copy.setflags(write=False)
-    return copy
-
-
-def _array(values: npt.ArrayLike | torch.Tensor) -> npt.NDArray[Any]:
-    return values.detach().cpu().numpy() if isinstance(values, torch.Tensor) else np.asarray(values)
-
-
-def _positions(values: npt.ArrayLike | torch.Tensor) -> IntArray:
-    array = _array(values)
-    if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
-        # A mask or floats would silently select other rows.
-        raise LabelError(
-            f"rows and columns are chosen by integers of shape (B,), got {array.dtype} {array.shape}"
-        )
-    return array.astype(np.int64)
-
-
-def _matrix(values: npt.ArrayLike | torch.Tensor) -> npt.NDArray[Any]:
-    array = _array(values)
-    if array.ndim != 2:
-        raise LabelError(f"a label matrix must have shape (N, C), got {array.shape}")
-    if array.dtype.kind not in "biuf":
-        raise LabelError(f"a label matrix must hold numbers, got {array.dtype}")
-    return array
-
-
-def _only(array: npt.NDArray[Any], allowed: tuple[int, ...], what: str) -> None:
-    between = (array >= allowed[0]) & (array <= allowed[-1])  # enough for integers, and much faster
-    wrong = np.argwhere(~(np.isin(array, allowed) if array.dtype.kind == "f" else between))
-    if len(wrong):
-        row, column = wrong[0].tolist()
-        raise LabelError(
-            f"row {row}, column {column}: {what} may hold only {', '.join(map(str, allowed))}, "
-            f"got {array[row, column]}"
-        )

@@ -334,7 +334,7 @@ def test_more_labels_per_sample_than_there_are_classes(tmp_path):
 
 def test_pseudo_labels_belong_to_what_a_run_is_known_by(tmp_path):
     data = open_dataset(DataConfig(path=str(save_toy(tmp_path)), unlisted="negative"))
-    ids = np.array(data.splits["train"].ids + data.splits["val"].ids)
+    ids = np.array((*data.splits["train"].ids, *data.splits["val"].ids))
 
     def save(seed):
         labels = np.random.default_rng(seed).integers(-1, 2, size=(len(ids), 4))
@@ -547,7 +547,7 @@ def test_stopped_by_a_signal_nothing_has_failed(tmp_path, number, code):
 def test_pseudo_labels_that_are_searched_are_compared_with_their_own(tmp_path):
     """Of the trials of a series, the first may be missing."""
     data = open_dataset(DataConfig(path=str(save_toy(tmp_path)), unlisted="negative"))
-    ids = np.array(data.splits["train"].ids + data.splits["val"].ids)
+    ids = np.array((*data.splits["train"].ids, *data.splits["val"].ids))
     for number in range(2):
         labels = np.random.default_rng(number).integers(-1, 2, size=(len(ids), 4))
         np.savez(tmp_path / f"p{number}.npz", ids=ids, classes=np.array(data.classes), labels=labels)

@@ -14,7 +14,7 @@ from spml.data.matrix import FeatureMatrix
 from spml.labels import ObservedLabels
 from spml.metrics import mean_average_precision, top_scores
 from spml.metrics.top_scores import TopScores
-from spml.runs import final_scores
+from spml.runs import final_scores, held_out
 from spml.runs.held_out import read_held_out
 from spml.runs.solve import HeldOutScores
 from tests.metrics.test_counted_ranks import in_blocks
@@ -63,8 +63,7 @@ def test_where_they_do_not_a_part_of_the_samples_is_kept(data, monkeypatch):
     monkeypatch.setattr(top_scores, "MOST_SCORES", 12 * 12)
     whole = final_scores.final_scores(Builds(dataset), SimpleNamespace(held_out=None))
     np.testing.assert_array_equal(whole.val, logits["val"])  # few classes: all scores of a sample
-    monkeypatch.setattr(final_scores, "MOST_SCORES", 12 * 10)
-    monkeypatch.setattr(final_scores, "MOST_SAMPLES", 10)
+    monkeypatch.setattr(held_out, "MOST_SCORES", 12 * 10)
     part = final_scores.final_scores(Builds(dataset), SimpleNamespace(held_out=None))
     rows = part.held_out.rows - 5
     assert (len(rows), (np.diff(rows) > 0).all(), rows.max() < 40) == (10, True, True)
@@ -76,9 +75,9 @@ def test_where_they_do_not_a_part_of_the_samples_is_kept(data, monkeypatch):
 def test_of_many_classes_the_highest_scores_are_kept(data, monkeypatch):
     dataset, logits = data
     monkeypatch.setattr(top_scores, "MOST_SCORES", 12 * 12)
-    monkeypatch.setattr(final_scores, "MOST_SCORES", 12 * 10)
-    monkeypatch.setattr(final_scores, "MOST_SAMPLES", 20)
-    monkeypatch.setattr(final_scores, "_HIGHEST", 3)
+    monkeypatch.setattr(held_out, "MOST_CLASSES", 10)
+    monkeypatch.setattr(held_out, "MOST_ROWS", 20)
+    monkeypatch.setattr(held_out, "HIGHEST", 3)
     found = final_scores.final_scores(Builds(dataset), SimpleNamespace(held_out=None))
     assert isinstance(found.val, TopScores)
     rows = found.held_out.rows - 5
@@ -97,10 +96,10 @@ def test_of_many_classes_the_highest_scores_are_kept(data, monkeypatch):
 def test_held_out_scores_of_a_solved_head_are_those_of_validation_samples(data, monkeypatch):
     dataset, _ = data
     scores = np.random.default_rng(4).normal(size=(4, 12)).astype(np.float32)
-    held_out = HeldOutScores(scores, np.array([7, 0, 5, 6]))
-    found = final_scores.final_scores(Builds(dataset), SimpleNamespace(held_out=held_out))
+    solved = HeldOutScores(scores, np.array([7, 0, 5, 6]))
+    found = final_scores.final_scores(Builds(dataset), SimpleNamespace(held_out=solved))
     np.testing.assert_array_equal(found.val, scores[[2, 3, 0]])
-    assert found.held_out is held_out
+    assert found.held_out is solved
 
 
 def test_a_run_in_blocks_ends_as_one_that_keeps_all_scores(tmp_path, monkeypatch):

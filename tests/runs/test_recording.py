@@ -151,7 +151,7 @@ def test_without_full_labels_no_truth_is_recorded(tmp_path, features):
 def test_splits_and_lists_name_samples(features, run, tmp_path):
     data = open_dataset(from_dict(settings(features, run)).data)
     several = read_recording(train(features, tmp_path / "two", record_samples="val, test", epochs=1))
-    assert several.ids == data.splits["val"].ids + data.splits["test"].ids
+    assert several.ids == (*data.splits["val"].ids, *data.splits["test"].ids)
     assert close(several.logits(1)[:VAL], read_recording(run).logits(1)[:VAL])
     val, test = data.splits["val"].ids, data.splits["test"].ids
     names = tmp_path / "names.txt"

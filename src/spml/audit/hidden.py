@@ -21,19 +21,26 @@ from ..decisions import (
     priors_from_shares,
 )
 from ..errors import InputError
-from ..labels import LabelError, ObservedLabels
-from ..metrics.arrays import Scores, as_scores
+from ..metrics.arrays import Scores
 from ..metrics.ranks import rank_positives
 from ..metrics.top_scores import TopScores, fits
+from .checks import (
+    NOT_FINITE,
+    Labels,
+    check_limits,
+    check_missing,
+    checked,
+    finite_scores,
+    known_pairs,
+    observed_labels,
+)
 
 PROBABLE = 0.5
 """Probability above which a label is called probably missing: then it is more likely there than not."""
 
-_NOT_FINITE = "scores must be finite; give logits or log-probabilities without infinite values"
 _ENTRIES = 1 << 20  # pairs of sample and class in a block of samples
 
 Floats = npt.NDArray[np.float64]
-Labels = npt.ArrayLike | ObservedLabels
 
 
 class MissingLabels(NamedTuple):
@@ -86,7 +93,7 @@ class HiddenLabels:
     def __init__(
         self, labels: Labels, scores: npt.ArrayLike, priors: Priors, calibration: Calibration | None = None
     ) -> None:
-        self.labels, self.scores = _checked(labels, scores)
+        self.labels, self.scores = checked(labels, scores)
         self.priors = priors
         check_missing(priors.mean_labels, (self.labels == 1).sum(1))
         self.calibration = calibration or fit_calibration(self.scores, self.labels, priors)
@@ -100,7 +107,7 @@ class HiddenLabels:
         if not isinstance(scores, TopScores):
             scores = finite_scores(scores)
         shape = (len(scores), scores.classes) if isinstance(scores, TopScores) else scores.shape
-        observed = _observed(labels, (shape[0], shape[1]))
+        observed = observed_labels(labels, (shape[0], shape[1]))
         return hidden_labels(
             observed, scores, priors_from_shares(observed.positives_per_class(), mean_labels)
         )
@@ -216,10 +223,10 @@ class HiddenOfHighest(HiddenLabels):
     def __init__(
         self, labels: Labels, scores: TopScores, priors: Priors, calibration: Calibration | None = None
     ) -> None:
-        self.observed = _observed(labels, (len(scores), scores.classes))
+        self.observed = observed_labels(labels, (len(scores), scores.classes))
         self.highest, self.priors = scores, priors
         if not np.isfinite(scores.scores).all():
-            raise InputError(_NOT_FINITE)
+            raise InputError(NOT_FINITE)
         check_missing(priors.mean_labels, self.observed.positives_per_sample())
         self.calibration = calibration or fit_calibration(scores, self.observed, priors)
         kept = np.flatnonzero(scores.in_order)
@@ -260,7 +267,7 @@ class HiddenOfHighest(HiddenLabels):
     def per_class(self) -> Floats:
         """Expected number of hidden positives of each class, float64 (C,)."""
         classes, others = self.highest.classes, np.where(self.highest.left_out > 0, self._of_others, 0)
-        known_rows, known_columns = _known_pairs(self.observed)
+        known_rows, known_columns = known_pairs(self.observed)
         stored = self.highest.at(known_rows, known_columns)
         left_out = np.isnan(stored) | (stored < self.highest.floors[known_rows])
         expected = others.sum() - np.bincount(self._columns, others[self._rows], minlength=classes)
@@ -366,106 +373,6 @@ def hidden_labels(
     if isinstance(scores, TopScores):
         return HiddenOfHighest(labels, scores, priors, calibration)
     return HiddenLabels(labels, scores, priors, calibration)
-
-
-def check_limits(top: int, per_class: int, min_probability: float) -> None:
-    """Check the limits of a list.
-
-    Raises:
-        InputError: One is out of its domain.
-    """
-    if top < 0 or per_class < 0 or not 0 <= min_probability <= 1:
-        raise InputError(
-            "top and per_class must be at least 0 and min_probability between 0 and 1, got "
-            f"{top}, {per_class} and {min_probability:g}"
-        )
-
-
-def ternary_labels(labels: Labels, shape: tuple[int, int]) -> npt.NDArray[np.int8]:
-    """Labels in {-1, 0, +1}, int8 (N, C), from any of the forms that `HiddenLabels` takes.
-
-    Args:
-        labels: Observed labels.
-        shape: Shape (N, C) of the scores.
-
-    Raises:
-        InputError: Another shape, another value, or no label is a known positive.
-    """
-    return _observed(labels, shape).to_ternary()
-
-
-def _observed(labels: Labels, shape: tuple[int, int]) -> ObservedLabels:
-    try:
-        if not isinstance(labels, ObservedLabels):
-            array = np.asarray(labels)
-            labels = (
-                ObservedLabels.from_index(array, shape[1])
-                if array.ndim == 1
-                else ObservedLabels.from_ternary(array)
-            )
-    except LabelError as error:
-        raise InputError(f"labels: {error}") from error
-    if (len(labels), labels.num_classes) != shape:
-        raise InputError(
-            f"labels are of {len(labels):,} samples and {labels.num_classes:,} classes, but scores have "
-            f"the shape {shape}"
-        )
-    if not labels.positives_per_class().any():
-        raise InputError("no label is a known positive, so nothing can be said about the missing ones")
-    return labels
-
-
-def _known_pairs(labels: ObservedLabels) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Rows and columns of all known labels."""
-    negatives = int(labels.negatives_per_sample().sum())
-    if not fits(negatives, 1):
-        raise InputError(
-            f"{negatives:,} labels are known to be absent, more than can be listed one by one: audit fewer "
-            "samples at a time"
-        )
-    rows, columns = labels.entries(1)
-    if not negatives:
-        return rows, columns
-    more_rows, more_columns = labels.entries(-1)
-    return np.concatenate([rows, more_rows]), np.concatenate([columns, more_columns])
-
-
-def check_missing(mean_labels: float, positives_per_sample: npt.NDArray[np.int64]) -> None:
-    """Check that K allows for a missing label.
-
-    Args:
-        mean_labels: Mean labels per sample K.
-        positives_per_sample: Number of known positives of each sample (N,), of which one is not 0.
-
-    Raises:
-        InputError: It does not.
-    """
-    known = float(positives_per_sample[positives_per_sample > 0].mean())
-    if mean_labels <= known:
-        raise InputError(
-            f"with {mean_labels:g} mean labels per sample no label is missing, since the samples "
-            f"with a known positive have {known:.3g} on average: state a larger number"
-        )
-
-
-def _checked(labels: Labels, scores: npt.ArrayLike) -> tuple[npt.NDArray[np.int8], Scores]:
-    values = finite_scores(scores)
-    return ternary_labels(labels, (values.shape[0], values.shape[1])), values
-
-
-def finite_scores(scores: npt.ArrayLike) -> Scores:
-    """Scores as float32 or float64 (N, C).
-
-    Raises:
-        InputError: Another shape, or a score is NaN or infinite.
-    """
-    try:
-        values = as_scores(scores)
-    except ValueError as error:
-        raise InputError(str(error)) from error
-    if not np.isfinite([values.min(), values.max()]).all():
-        raise InputError(_NOT_FINITE)
-    return values
 
 
 def _places(columns: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

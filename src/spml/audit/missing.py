@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..decisions import AnyScores
-from .hidden import PROBABLE, HiddenLabels, Labels, MissingLabels
+from .checks import Labels
+from .hidden import PROBABLE, HiddenLabels, MissingLabels
 
 POINTS = 15
 """Percentage points by which the expected yield of a list may be off."""

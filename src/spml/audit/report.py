@@ -11,7 +11,8 @@ import numpy as np
 
 from ..decisions import AnyScores, caveats
 from ..decisions.caveats import FEW_POSITIVES
-from .hidden import PROBABLE, HiddenLabels, Labels
+from .checks import Labels
+from .hidden import PROBABLE, HiddenLabels
 
 LEAST_SEPARATION = 0.6
 """Separation below which scores hardly tell a class from others."""

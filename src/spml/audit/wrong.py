@@ -10,7 +10,8 @@ import numpy.typing as npt
 from ..decisions import AnyScores, Calibration
 from ..errors import InputError
 from ..metrics.arrays import Scores
-from .hidden import Floats, HiddenLabels, Labels
+from .checks import Labels
+from .hidden import Floats, HiddenLabels
 
 DOUBTED = 0.5
 """Confidence below which a given label is listed: then another class looks more probable."""

@@ -6,7 +6,8 @@ from torch import Tensor
 
 from ._core.domains import check_positive
 from ._core.elementwise import Reduction, elementwise
-from ._core.terms import constant, cross_entropy, negative_eps_loss, no_loss, positive_eps_loss, scaled
+from ._core.terms import cross_entropy, negative_eps_loss, no_loss, positive_eps_loss, scaled
+from ._core.weights import constant
 
 
 def an_loss(logits: Tensor, target: Tensor, *, eps: float = 0.0, reduction: Reduction = "mean") -> Tensor:

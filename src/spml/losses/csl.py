@@ -10,7 +10,8 @@ from torch import Tensor
 from ._core.domains import check_non_negative
 from ._core.elementwise import Reduction, check_target, elementwise
 from ._core.evaluate import computing_dtype
-from ._core.terms import Term, lookup, no_loss, scaled, weighted
+from ._core.terms import Term, no_loss, scaled, weighted
+from ._core.weights import lookup
 from .focal import focal_negative, focal_positive
 
 Unlabelled: TypeAlias = Literal["selective", "ignore", "ignore_normalize_classes", "negative"]

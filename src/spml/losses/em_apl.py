@@ -11,12 +11,12 @@ from ._core.terms import (
     at_least,
     cross_entropy,
     entropy,
-    lookup,
     negative_eps_loss,
     positive_eps_loss,
     scaled,
     switched,
 )
+from ._core.weights import lookup
 
 
 def em_apl_loss(

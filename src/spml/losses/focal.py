@@ -13,7 +13,6 @@ from ._core.terms import (
     KnownNegatives,
     Term,
     capped,
-    held,
     known_negative,
     mirrored,
     negative_focus,
@@ -26,6 +25,7 @@ from ._core.terms import (
     shifted,
     weighted,
 )
+from ._core.weights import held
 
 
 def focal_loss(

@@ -8,16 +8,8 @@ from torch import Tensor
 
 from ._core.domains import check_non_negative, check_share
 from ._core.elementwise import Reduction, elementwise
-from ._core.terms import (
-    KnownNegatives,
-    corrected,
-    hill,
-    known_negative,
-    positive_eps_loss,
-    shifted,
-    step,
-    switched,
-)
+from ._core.terms import KnownNegatives, corrected, hill, known_negative, positive_eps_loss, shifted, switched
+from ._core.weights import step
 from .focal import focal_negative, focal_positive
 
 

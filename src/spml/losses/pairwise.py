@@ -6,7 +6,8 @@ import torch
 from torch import Tensor
 
 from ._core.elementwise import Reduction, check_target, elementwise
-from ._core.terms import Weight, constant, lookup, negative_power_loss, positive_power_loss, weighted
+from ._core.terms import Weight, negative_power_loss, positive_power_loss, weighted
+from ._core.weights import constant, lookup
 
 
 def pr_loss(logits: Tensor, target: Tensor, *, reduction: Reduction = "mean") -> Tensor:

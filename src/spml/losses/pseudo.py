@@ -11,11 +11,8 @@ from ._core.point import Point
 from ._core.terms import (
     Number,
     Term,
-    constant,
     cross_entropy,
     entropy,
-    gaussian,
-    logistic,
     negative_eps_loss,
     negative_focus,
     negative_power_loss,
@@ -28,6 +25,7 @@ from ._core.terms import (
     unified,
     weighted,
 )
+from ._core.weights import constant, gaussian, logistic
 
 
 def vlpl_loss(

@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias, get_args
 
 from torch import Tensor
 
-from ._core import terms
+from ._core import terms, weights
 from ._core.domains import check_non_negative, check_positive, check_share, check_thresholds
 from ._core.elementwise import Reduction, elementwise
 from ._core.terms import Number, Weight
@@ -113,24 +113,24 @@ def _pseudo_label(
     k: str, w: Number, b: Number, a: float, tau: float, tau_high: float, share: float, degree: float
 ) -> Weight:
     if k == "logistic":
-        return terms.logistic(w, b)
+        return weights.logistic(w, b)
     if k == "scar":
         if not 0 < a <= 1:
             raise ValueError(f"a must lie in (0, 1], got {a}")
-        return terms.selected_at_random(a)
+        return weights.selected_at_random(a)
     if k == "step":
         check_share(tau=tau)
-        return terms.half_step(tau)
+        return weights.half_step(tau)
     if k == "thresholds":
-        return terms.reached(tau_high)
+        return weights.reached(tau_high)
     if k == "constant":
         check_share(share=share)
-        return terms.constant(share)
+        return weights.constant(share)
     if k == "polynomial":
         check_positive(degree=degree)
-        return terms.polynomial(w, b, degree)
+        return weights.polynomial(w, b, degree)
     if k == "exponential":
-        return terms.exponential(w, b)
+        return weights.exponential(w, b)
     raise ValueError(f"k must be one of {', '.join(get_args(PseudoLabel))}, got {k!r}")
 
 
@@ -138,7 +138,7 @@ def _instance_weight(v: str, mu: Number, sigma: Number, tau_low: float, tau_high
     if v == "one":
         return None
     if v == "thresholds":
-        return terms.outside(tau_low, tau_high)
+        return weights.outside(tau_low, tau_high)
     if v not in _AROUND_MU:
         raise ValueError(f"v must be one of {', '.join(get_args(InstanceWeight))}, got {v!r}")
     if not isinstance(sigma, Tensor):
@@ -147,7 +147,7 @@ def _instance_weight(v: str, mu: Number, sigma: Number, tau_low: float, tau_high
 
 
 _AROUND_MU: dict[str, Callable[[Number, Number], Weight]] = {
-    "gaussian": terms.gaussian,
-    "polynomial": terms.parabola,
-    "exponential": terms.two_sided_exponential,
+    "gaussian": weights.gaussian,
+    "polynomial": weights.parabola,
+    "exponential": weights.two_sided_exponential,
 }

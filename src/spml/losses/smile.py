@@ -8,7 +8,8 @@ from torch import Tensor
 from ._core.domains import check_non_negative
 from ._core.elementwise import Reduction, check_soft, elementwise
 from ._core.evaluate import upcast
-from ._core.terms import cross_entropy, lookup, negative_eps_loss, positive_eps_loss, scaled
+from ._core.terms import cross_entropy, negative_eps_loss, positive_eps_loss, scaled
+from ._core.weights import lookup
 
 
 def smile_loss(

@@ -13,7 +13,6 @@ from ._core.rows import by_label
 from ._core.terms import (
     Number,
     Term,
-    lookup,
     negative_eps_loss,
     negative_log_loss,
     no_loss,
@@ -21,6 +20,7 @@ from ._core.terms import (
     positive_log_loss,
     switched,
 )
+from ._core.weights import lookup
 
 
 def ignore_loss(

@@ -16,8 +16,10 @@ from .solved import (
     RIDGE,
     ClosedForm,
     Columns,
+    HeldOutLogits,
     check_width,
     fit_auto,
+    keep_all,
     moments,
 )
 from .spec import BackboneSpec
@@ -46,6 +48,7 @@ __all__ = [
     "Classifier",
     "ClosedForm",
     "Columns",
+    "HeldOutLogits",
     "OwnNetwork",
     "Standardise",
     "Top",
@@ -55,6 +58,7 @@ __all__ = [
     "default_scaling",
     "describe_backbone",
     "fit_auto",
+    "keep_all",
     "load_classifier",
     "moments",
     "probabilities",

@@ -156,7 +156,7 @@ class Build:
                 judge,
                 val=self.data.splits["val"],
                 mean_labels=self.head_bias["mean_labels"],
-                predict=lambda: self.predict("val"),
+                predict=lambda: self.scores(self.data.splits["val"]),
                 report=report,
             )
         trainer = Trainer(

@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from ..data import Samples
-from ..data.draws import permutation
 from ..decisions import true_map
 from ..metrics import ScoreBlocks
-from ..metrics.top_scores import TopScores, top_scores
+from ..metrics.top_scores import TopScores
 from .build import Build
-from .held_out import MOST_SCORES
+from .held_out import drawn_part, keep_scores
 from .solve import Fitted, HeldOutScores
 
 Logits = npt.NDArray[np.float32]
 
 _EXAMPLES = 12
-
-MOST_SAMPLES = 5_000
-"""Largest number of samples of which the highest scores are kept, where not all scores fit."""
-
-_HIGHEST = 1_000
-"""Number of scores that are kept of each of them."""
 
 
 class FinalScores(NamedTuple):
@@ -56,7 +49,7 @@ def final_scores(build: Build, fitted: Fitted) -> FinalScores:
     held_out = fitted.held_out
     if held_out is None:
         held_out = _held_out(build, scores["val"])
-    val = _of_validation(held_out, count)
+    val = held_out.of_validation(count)
     test_map = None
     if "test" in scores and "test" in data.truth:
         test_map = true_map(scores["test"], data.truth["test"], data.empty)
@@ -76,29 +69,13 @@ def example_rows(samples: Samples) -> npt.NDArray[np.int64]:
     return np.asarray(rows.round(), np.int64)
 
 
-def _of_validation(held_out: HeldOutScores, train: int) -> Logits | TopScores:
-    """Scores of validation samples, in their order; `train` is the number of training samples."""
-    order = np.argsort(held_out.rows)
-    rows = order[held_out.rows[order] >= train]
-    if np.array_equal(rows, np.arange(len(held_out.rows))):
-        return held_out.scores
-    return held_out.scores.take(rows) if isinstance(held_out.scores, TopScores) else held_out.scores[rows]
-
-
 def _held_out(build: Build, scores: Logits | ScoreBlocks) -> HeldOutScores:
     """Scores of the validation samples, or of a random part of them."""
     val, first = build.data.splits["val"], len(build.data.splits["train"])
     if not isinstance(scores, ScoreBlocks):
         return HeldOutScores(scores, first + np.arange(len(scores)))
-    highest = scores.classes > MOST_SCORES // MOST_SAMPLES
-    most = MOST_SAMPLES if highest else MOST_SCORES // scores.classes
-    drawn = np.sort(permutation(len(val), "kept scores", build.run.config.seed)[:most])
+    drawn = drawn_part(len(val), scores.classes, build.run.config.seed)
     samples = val.take(drawn)
-    kept: Any
-    if highest:
-        part = build.scores(samples)
-        blocks = part.blocks() if isinstance(part, ScoreBlocks) else [(np.arange(len(part)), part)]
-        kept = top_scores(blocks, _HIGHEST, samples.observed.entries(1))
-    else:
-        kept = build.logits(samples)
-    return HeldOutScores(kept, first + drawn)
+    part = build.scores(samples)
+    blocks = part.blocks() if isinstance(part, ScoreBlocks) else [(np.arange(len(part)), part)]
+    return HeldOutScores(keep_scores(blocks, samples.observed), first + drawn)

@@ -7,7 +7,7 @@ samples that it has learned from.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,10 +19,10 @@ from ..data import Dataset
 from ..data.draws import permutation
 from ..errors import InputError
 from ..labels import ObservedLabels
-from ..metrics.top_scores import TopScores, fits
+from ..metrics.top_scores import HIGHEST, TopScores, fits, top_scores
 from ..parsing import parse_json
 from . import folder as run_files
-from .row_names import RowNames, row_names
+from .row_names import NumberedNames, row_names
 from .score_table import highest_scores
 from .tensor_files import check_names, check_tensor, open_tensors, write_tensors
 from .top_score_files import read_labels, read_top_scores, read_vector, write_labels, write_top_scores
@@ -109,6 +109,26 @@ def gather_held_out(
     )
 
 
+def drawn_part(samples: int, classes: int, seed: int) -> npt.NDArray[np.int64]:
+    """Random samples, ascending, whose scores are kept where those of all do not fit (`fits`)."""
+    most = MOST_ROWS if classes > MOST_CLASSES else max(1, MOST_SCORES // classes)
+    return np.sort(permutation(samples, "kept scores", seed)[:most])
+
+
+def keep_scores(
+    blocks: Iterable[tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]], labels: ObservedLabels
+) -> npt.NDArray[np.float32] | TopScores:
+    """Scores (H, C) of samples that come in blocks; of more than 5,000 classes, the highest of each sample.
+
+    Args:
+        blocks: Numbers of consecutive samples, from 0, and their scores.
+        labels: Their observed labels.
+    """
+    if labels.num_classes > MOST_CLASSES:
+        return top_scores(blocks, HIGHEST, labels.entries(1))
+    return np.concatenate([block for _, block in blocks])
+
+
 def _labels_of(rows: npt.NDArray[np.int64], train: ObservedLabels, val: ObservedLabels) -> ObservedLabels:
     """Labels of samples that are numbered over training, then validation samples."""
     position = np.argsort(rows, kind="stable")
@@ -153,7 +173,7 @@ def write_held_out(folder: Path, held_out: HeldOut, classes: tuple[str, ...]) ->
         arrays |= {"scores": held_out.scores, "labels": held_out.labels.to_ternary()}
     # Names are tensors, since the header of a safetensors file has a largest size.
     arrays["ids"] = _as_bytes(held_out.ids)
-    if isinstance(held_out.learned, RowNames):
+    if isinstance(held_out.learned, NumberedNames):
         arrays["learned_rows"] = held_out.learned.bits
     else:
         arrays["learned"] = _as_bytes(sorted(held_out.learned))
@@ -191,7 +211,7 @@ def read_held_out(folder: Path, classes: tuple[str, ...] | None = None) -> HeldO
         learned: Collection[str]
         if "learned_rows" in keys:
             check_names(names, ids)
-            learned = RowNames(read_vector(stored, "learned_rows", "U8"))
+            learned = NumberedNames(read_vector(stored, "learned_rows", "U8"))
         else:
             listed = parse_json(stored.get_tensor("learned").numpy().tobytes())
             check_names(names, ids, listed)

@@ -11,7 +11,7 @@ MANY_NAMES = 100_000
 """Number of names above which they are stored by their numbers, if they are numbers of rows."""
 
 
-class RowNames(Collection[str]):
+class NumberedNames(Collection[str]):
     """Some of the names `0`, `1`, `2`, ...
 
     Args:
@@ -32,7 +32,7 @@ class RowNames(Collection[str]):
         return int(np.unpackbits(self.bits).sum())
 
 
-def row_names(parts: Sequence[Sequence[str]], without: Sequence[str]) -> RowNames | None:
+def row_names(parts: Sequence[Sequence[str]], without: Sequence[str]) -> NumberedNames | None:
     """Store names of samples as numbers of rows.
 
     Args:
@@ -50,7 +50,7 @@ def row_names(parts: Sequence[Sequence[str]], without: Sequence[str]) -> RowName
     marked = np.zeros(int(rows.max()) + 1, np.bool_)
     marked[rows] = True
     marked[[_row(name) for name in without]] = False
-    return RowNames(np.packbits(marked))
+    return NumberedNames(np.packbits(marked))
 
 
 def _row(name: object) -> int:

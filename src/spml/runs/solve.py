@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,26 +21,33 @@ from ..engine.lbfgs_path import solve_path
 from ..engine.loop import Judging
 from ..errors import SpmlError
 from ..methods.base import Objective
-from ..metrics import FEWEST_SHOWN, compare_ranks, shown_score, sp_score
+from ..metrics import FEWEST_SHOWN, ScoreBlocks, compare_ranks, shown_score, sp_score
+from ..metrics.top_scores import TopScores, fits
+from .held_out import drawn_part, keep_scores
+from .score_table import take_scores
 
 Rows = npt.NDArray[np.int64]
+Logits = npt.NDArray[np.float32]
 
 
 class HeldOutScores(NamedTuple):
     """Scores of samples by a model that was not fitted to them.
 
     Attributes:
-        scores: Logits, float32 (H, C).
+        scores: Logits, float32 (H, C), or the highest of each sample.
         rows: Their samples, numbered over training, then validation samples, int64 (H,).
     """
 
-    scores: npt.NDArray[np.float32]
-    rows: npt.NDArray[np.int64]
+    scores: Logits | TopScores
+    rows: Rows
 
-    def of_validation(self, train: int) -> npt.NDArray[np.float32]:
+    def of_validation(self, train: int) -> Logits | TopScores:
         """Scores of the validation samples, in their order; `train` is the number of training samples."""
         order = np.argsort(self.rows)
-        return self.scores[order[self.rows[order] >= train]]
+        rows = order[self.rows[order] >= train]
+        if np.array_equal(rows, np.arange(len(self.rows))):
+            return self.scores
+        return take_scores(self.scores, rows)
 
 
 class Fitted(NamedTuple):
@@ -55,7 +62,7 @@ class Fitted(NamedTuple):
         tied: Number of records in the tie set of the chosen one; None if it was not computed.
         members: Description of each member of an ensemble.
         tried: Space, head, penalty and score of every solution from which the members were chosen.
-        held_out: Scores of all validation samples, and perhaps of training samples, by models that were not
+        held_out: Scores of validation samples, and perhaps of training samples, by models that were not
             fitted to them, where the final one was; None = validation samples are scored by the final model.
         start_loss: Loss of the first step; None for a head that is solved.
     """
@@ -94,7 +101,7 @@ def solve(
     *,
     val: Samples,
     mean_labels: float,
-    predict: Callable[[], npt.NDArray[np.float32]],
+    predict: Callable[[], Logits | ScoreBlocks],
     report: Callable[[str], None],
 ) -> Fitted:
     """Solve the head of a model, and leave in it the solution that the judge prefers.
@@ -146,15 +153,12 @@ class _Solutions:
         self.history: list[dict[str, Any]] = []
         self.best = 0
 
-    def add(self, scores: npt.NDArray[np.float32], record: dict[str, Any]) -> bool:
+    def add(self, scores: Logits | ScoreBlocks, record: dict[str, Any]) -> bool:
         """Judge a solution. Returns whether it is the best so far."""
         metric, number = self._judge.metric, len(self.history)
         self._count = len(scores)
-        if not np.isfinite(scores).all():
-            raise SpmlError(
-                f"{self._config.data.path}: with these features, scores become NaN or infinite in float32: "
-                "scale them (--model.scaling standard)."
-            )
+        if isinstance(scores, np.ndarray):  # blocks are checked when they are computed
+            check_finite(scores, self._config)
         seconds = round(time.perf_counter() - self._started, 3)
         record = {**record, **self._judge(scores), "seconds": seconds}
         self.history.append(record)
@@ -187,7 +191,7 @@ def _solve_closed_form(
     val: Samples,
     judge: Judging,
     mean_labels: float,
-    predict: Callable[[], npt.NDArray[np.float32]],
+    predict: Callable[[], Logits | ScoreBlocks],
     report: Callable[[str], None],
 ) -> Fitted:
     """Solve the head that `config` names for each penalty, and fill it with the best solution.
@@ -196,48 +200,56 @@ def _solve_closed_form(
     these are solved; all others are solved once, for the best penalty.
     """
     assert isinstance(top.head, nn.Linear)
-    judge, classes = _judge_some_classes(judge, val)
     solutions = _Solutions(config, judge, report)
+    some = isinstance(judge, Judge) and models.Columns.of_samples(val).own is not None
     solver = models.ClosedForm(config.model.head, models.moments(train, top), mean_labels)
     for penalty in solver.penalties:
-        if classes is None:
+        scores: Logits | ScoreBlocks
+        if some:
+            scores = _some_scores(config, top, val, partial(solver.scorer, penalty))
+        else:
             solver.fill(top.head, penalty)
             scores = predict()
-        else:
-            scores = _score(top, val, solver.scorer(penalty, classes), 4 * config.batch_size)
         name = "infinity" if penalty is not None and math.isinf(penalty) else penalty
         solutions.add(scores, {} if penalty is None else {"penalty": name})
-    if classes is not None or solutions.best < len(solver.penalties) - 1:
+    if some or solutions.best < len(solver.penalties) - 1:
         solver.fill(top.head, solver.penalties[solutions.best])
     return solutions.fitted(1, {})
 
 
-@torch.no_grad()
-def _score(
-    top: models.Top, samples: Samples, scorer: Callable[[Tensor], Tensor], rows: int
-) -> npt.NDArray[np.float32]:
-    """What a function of the head's inputs predicts of samples, a number of rows at a time."""
-    device, parts = next(top.parameters()).device, []
-    for first in range(0, len(samples), rows):
-        batch = range(first, min(first + rows, len(samples)))
-        features = samples.inputs.fetch(batch, None).to(device)
-        parts.append(scorer(top.scaling(features.float())).cpu())
-    return torch.cat(parts).numpy()
+def _some_scores(
+    config: Config, top: models.Top, val: Samples, scorer: Callable[[Rows], Callable[[Tensor], Tensor]]
+) -> ScoreBlocks:
+    """Logits of validation samples for the classes that a judge asks for, of which `scorer` makes a function.
 
-
-def _judge_some_classes(judge: Judging, val: Samples) -> tuple[Judging, npt.NDArray[np.int64] | None]:
-    """A judge of fewer classes: of many, those that are a known positive of a validation sample.
-
-    Only these enter the scores by observed labels. All are judged where full labels select.
-
-    Returns:
-        The judge, and the classes whose logits it takes, ascending; None = all.
+    Raises:
+        SpmlError: Logits are not finite; raised when they are computed.
     """
-    classes = models.Columns.of_samples(val).own
-    if classes is None or not isinstance(judge, Judge) or judge.metric != "val/SP":
-        return judge, None
-    of_classes = replace(val, observed=val.observed.take_classes(classes))
-    return Judge(of_classes, None, "observed", judge.mean_labels), classes
+    rows, classes, device = 4 * config.batch_size, val.observed.num_classes, next(top.parameters()).device
+
+    @torch.no_grad()
+    def compute(columns: Rows | None) -> Iterator[Logits]:
+        score = scorer(np.arange(classes) if columns is None else columns)
+        for first in range(0, len(val), rows):
+            features = val.inputs.fetch(range(first, min(first + rows, len(val))), None).to(device)
+            logits: Logits = score(top.scaling(features.float())).cpu().numpy()
+            check_finite(logits, config)
+            yield logits
+
+    return ScoreBlocks(len(val), classes, compute)
+
+
+def check_finite(scores: Logits, config: Config) -> None:
+    """Check the scores of a head that was solved.
+
+    Raises:
+        SpmlError: One is NaN or infinite.
+    """
+    if not np.isfinite(scores).all():
+        raise SpmlError(
+            f"{config.data.path}: with these features, scores become NaN or infinite in float32: scale them "
+            "(--model.scaling standard)."
+        )
 
 
 def _solve_ensemble(
@@ -262,6 +274,16 @@ def _solve_ensemble(
             return judge.true_map(scores, rows - count)
         return sp_score(scores, known.of(rows, classes), mean_labels).score
 
+    def keep(logits: models.HeldOutLogits) -> tuple[dict[str, float], HeldOutScores]:
+        """Metrics and a part of the logits where not all fit; all logits where they do."""
+        classes = train.observed.num_classes
+        if fits(len(val), classes):
+            return {}, HeldOutScores(models.keep_all(logits), np.empty(0, np.int64))
+        blocks = ScoreBlocks(len(val), classes, lambda columns: (block for _, block in logits(columns)))
+        drawn = drawn_part(len(val), classes, config.seed)
+        kept = keep_scores(_rows_of(blocks, drawn), val.observed.take(drawn))
+        return judge(blocks), HeldOutScores(kept, count + drawn)
+
     solved = models.fit_auto(
         train,
         val,
@@ -271,21 +293,27 @@ def _solve_ensemble(
         seed=config.seed,
         report=report,
         classes=np.arange(train.observed.num_classes) if by_truth else None,
+        keep=keep,
     )
     top.set_ensemble(solved.head)
-    held_out = HeldOutScores(solved.held_out, solved.rows)
-    if not np.isfinite(held_out.scores).all():
-        raise SpmlError(
-            f"{config.data.path}: with these features, scores become NaN or infinite in float32: scale them."
-        )
+    metrics, held_out = solved.held_out
+    if not metrics:
+        check_finite(held_out.scores, config)
+        held_out = held_out._replace(rows=solved.rows)
+        metrics = judge(held_out.of_validation(count))
     seconds, members = time.perf_counter() - started, solved.head.describe()
     for line in _members_table(members):
         report(line)
-    judge, classes = _judge_some_classes(judge, val)
-    scores = held_out.of_validation(count)
-    metrics = judge(scores if classes is None else scores[:, classes])
     record = {"members": len(members), **metrics, "seconds": round(seconds, 3)}
     return Fitted([record], 0, seconds, 1, {}, members=members, held_out=held_out, tried=solved.tried)
+
+
+def _rows_of(scores: ScoreBlocks, drawn: Rows) -> Iterator[tuple[Rows, Logits]]:
+    """Blocks of some samples, ascending, numbered from 0."""
+    for rows, block in scores.blocks():
+        first, last = np.searchsorted(drawn, [rows[0], rows[-1] + 1])
+        if first < last:
+            yield np.arange(first, last), block[drawn[first:last] - rows[0]]
 
 
 class KnownLabels:

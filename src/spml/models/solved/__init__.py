@@ -1,6 +1,6 @@
 """Heads that are solved instead of trained: ridge, LDA, class-mean difference, and the auto head."""
 
-from .auto import FEW, MOST_SCORES, AutoHead, HeldOutLogits, fit_auto
+from .auto import FEW, MOST_SCORES, AutoHead, HeldOutLogits, fit_auto, keep_all
 from .columns import Columns
 from .ensemble import Ensemble, EnsembleSettings
 from .linear import CLOSED_FORM, FINITE_PENALTIES, LDA, MEAN_DIFFERENCE, PENALTIES, RIDGE, ClosedForm
@@ -23,5 +23,6 @@ __all__ = [
     "HeldOutLogits",
     "check_width",
     "fit_auto",
+    "keep_all",
     "moments",
 ]

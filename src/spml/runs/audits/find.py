@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ... import plots
+from ...audit.checks import check_limits
 from ...audit.folder import (
     ABOUT,
     BETWEEN_NAMES,
@@ -23,7 +24,7 @@ from ...audit.folder import (
     read_observed,
     write_audit,
 )
-from ...audit.hidden import HiddenLabels, MissingLabels, check_limits, hidden_labels
+from ...audit.hidden import HiddenLabels, MissingLabels, hidden_labels
 from ...audit.lists import check_format, write_list
 from ...audit.report import ClassSummary, summarise_classes, summarise_health
 from ...audit.wrong import doubtful_labels

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from ... import models
 from ...config import AUTO, Config, differences
-from ...data import Dataset
+from ...data import Dataset, Samples
 from ...data.draws import permutation
 from ...data.phrases import counted
 from ...decisions import Judge
@@ -20,7 +20,7 @@ from ...engine.loop import Judging
 from ...errors import InputError
 from ...labels import ObservedLabels
 from ...metrics import ScoreBlocks
-from ...metrics.top_scores import TopScores
+from ...metrics.top_scores import HIGHEST, TopScores, top_scores
 from .. import folder as run_files
 from ..api import load
 from ..build import Build, frozen_features, make_backbone, start_objective
@@ -99,7 +99,7 @@ class SolvedHead:
                 progress=lambda label, total: console.progress(total, label),
             )
 
-    def score_part(self, held: npt.NDArray[np.bool_]) -> Scores:
+    def score_part(self, held: npt.NDArray[np.bool_]) -> Scores | TopScores:
         """Solve the head without some training samples, and score these.
 
         A linear head has the penalty that the run chose, so that the scores of all parts are of one scale.
@@ -108,21 +108,25 @@ class SolvedHead:
             held: Training samples to leave out, bool (N,).
 
         Returns:
-            Logits (H, C), in the order of the samples.
+            Logits (H, C), in the order of the samples; the highest of each where they do not fit.
         """
         return self._solve(without(self._data, held))[1]
 
-    def score_others(self) -> dict[str, Scores]:
+    def score_others(self) -> dict[str, Scores | TopScores]:
         """Solve the head on all training samples, and score those of the other splits.
 
         Returns:
             Logits (N, C) of `val` and, if the data has one, `test`.
         """
         build, scores = self._solve(self._data)
-        others = {name: build.predict(name) for name in self._data.splits if name not in ("train", "val")}
+        others = {
+            name: _kept(build.scores(samples), samples)
+            for name, samples in self._data.splits.items()
+            if name not in ("train", "val")
+        }
         return {"val": scores, **others}
 
-    def _solve(self, data: Dataset) -> tuple[Build, Scores]:
+    def _solve(self, data: Dataset) -> tuple[Build, Scores | TopScores]:
         """The solved head, and the scores of the validation samples by one that was not solved on them."""
         config, val = self._run.config, data.splits["val"]
         judge: Judging = (
@@ -133,8 +137,22 @@ class SolvedHead:
         build = Build(self._run, data, start_objective(self._run, data), self._backbone, self._fabric)
         fitted = build.fit(judge)
         if fitted.held_out is None:
-            return build, build.predict("val")
-        return build, fitted.held_out.of_validation(len(data.splits["train"]))
+            return build, _kept(build.scores(val), val)
+        scores = fitted.held_out.of_validation(len(data.splits["train"]))
+        if len(scores) < len(val):
+            raise InputError(
+                f"scores of {counted(len(val), 'sample')} x {len(data.classes):,} classes do not fit into "
+                "the memory, so an auto head can't score them all without being solved on them. Audit fewer "
+                "samples, or with a ridge head (--head ridge)."
+            )
+        return build, scores
+
+
+def _kept(scores: Scores | ScoreBlocks, samples: Samples) -> Scores | TopScores:
+    """All scores where they fit, else the highest of each sample."""
+    if not isinstance(scores, ScoreBlocks):
+        return scores
+    return top_scores(scores.blocks(), HIGHEST, samples.observed.entries(1))
 
 
 class _ChoosesPosition:
