@@ -20,8 +20,8 @@ _SOURCES = (
     "losses", "methods", "metrics", "models", "engine", "decisions", "label_checks.py", "labels.py",
     "data/hiding", "data/assemble.py", "data/decoding.py", "data/draws.py", "data/images.py",
     "data/matrix.py", "data/pixels.py", "data/records.py", "data/splits.py", "data/torch_decoding.py",
-    "data/views.py",    "data/readers/digits.py", "runs/build.py", "runs/init_from.py", "runs/resolve.py", "runs/scaling.py",
-    "runs/solve.py", "bench/bootstrap.py", "bench/run.py",
+    "data/views.py", "data/readers/digits.py", "runs/build.py", "runs/init_from.py", "runs/resolve.py",
+    "runs/scaling.py", "runs/solve.py", "bench/bootstrap.py", "bench/run.py",
 )  # fmt: skip
 """Packages and modules that the numbers of a run depend on."""
 
