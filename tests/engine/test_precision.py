@@ -29,7 +29,7 @@ def digits() -> dict[bool, Dataset]:
     """Scenes of digits, with one label per sample, and with all labels."""
     return {
         full: open_dataset(
-            DataConfig(path="digits", observe="none" if full else "single", sample_rows=300, flip=False)
+            DataConfig(path="digits", observe="none" if full else "single", sample_rows=150, flip=False)
         )
         for full in (False, True)
     }

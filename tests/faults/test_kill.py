@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-KILLS = 10
+KILLS = 6
 
 
 def make_photos(folder: Path, per_class: int = 40) -> Path:
@@ -72,7 +72,7 @@ def modified(path: Path) -> int:
 
 
 @pytest.mark.long
-def test_killed_ten_times(tmp_path):
+def test_killed_six_times(tmp_path):
     photos = make_photos(tmp_path / "photos")
     subprocess.run(command(photos, tmp_path / "whole"), check=True, timeout=300)
     output, kills = tmp_path / "killed", 0
