@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import numpy.typing as npt
 import torch
@@ -45,9 +47,14 @@ def global_threshold(scores: npt.ArrayLike | torch.Tensor | TopScores, labels_pe
         )
     if not np.isfinite(ascending[[0, -1]]).all():
         raise ValueError("scores must be finite to place a threshold between them")
-    # The sorted scores can be cut before the first, between two that differ, and after the last.
-    between = np.flatnonzero(ascending[1:] != ascending[:-1]) + 1
-    cuts = np.concatenate([[0], between, [len(ascending)]])
+    # The sorted scores can be cut before the first, between two that differ, and after the last: next to the
+    # number that is wanted, these are the two ends of a run of equal scores.
+    wanted = len(ascending) - labels_per_sample * samples
+    below, above = max(0, math.floor(wanted)), max(0, math.ceil(wanted))
+    cuts = np.asarray([
+        np.searchsorted(ascending, ascending[below], side="left") if below < len(ascending) else below,
+        np.searchsorted(ascending, ascending[above - 1], side="right") if above else 0,
+    ])  # fmt: skip
     cut = int(cuts[np.argmin(np.abs(len(ascending) - cuts - labels_per_sample * samples))])
     return cut_between(ascending, cut)
 
