@@ -37,12 +37,11 @@ from pathlib import Path
 import numpy as np
 import torch
 import torchvision
+from loading import Plain as PlainImages
 from PIL import Image
 from torch.nn import functional as F
 from torch.profiler import ProfilerActivity, profile
 from torch.utils.data import DataLoader
-from torch.utils.data import Dataset as TorchDataset
-from torchvision import transforms
 
 from losses import bce, processor
 from spml import losses
@@ -107,27 +106,14 @@ def make_photos(folder, settings):
 # -- the plain loop --------------------------------------------------------------------------------------
 
 
-class Plain(TorchDataset):
+class Plain(PlainImages):
     """Images as tutorials load them, with a dense target."""
 
-    def __init__(self, paths, size):
-        self.paths = paths
-        self.transform = transforms.Compose(
-            [
-                transforms.Resize((size, size)),
-                transforms.RandomHorizontalFlip(),
-                transforms.ToTensor(),
-                transforms.Normalize(MEAN, STD),
-            ]
-        )
-
-    def __len__(self):
-        return len(self.paths)
-
     def __getitem__(self, row):
+        image, _ = super().__getitem__(row)
         target = torch.zeros(CLASSES)
         target[row % CLASSES] = 1
-        return self.transform(Image.open(self.paths[row]).convert("RGB")), target
+        return image, target
 
 
 def plain_loop(paths, settings, batch, *, bf16=False, channels_last=False, compiled=False):

@@ -82,10 +82,9 @@ class DataConfig:
         draft: Decode a JPEG at 1/2, 1/4 or 1/8 of its size if twice `size` is left on both sides. Pays for
             photos of several megapixels; pixels differ by about 1 of 255 from those of plain resizing, which
             the papers use.
-        decoder: What decodes and resizes images: `pillow`; or `torchvision`, about twice as fast, which
-            decodes a JPEG to the same pixels and rounds differently when it resizes (photographs: by 0.05 of
-            255 on average at most). `spml predict`, `evaluate` and `serve` load images with the `decoder` and
-            `draft` of the run; exported files resize as Pillow does.
+        decoder: What decodes and resizes images: `pillow`; or `torchvision`, which is faster, decodes a JPEG
+            to the same pixels and rounds differently when it resizes. `spml predict`, `evaluate` and `serve`
+            load images with the `decoder` and `draft` of the run; exported files resize as Pillow does.
         workers: Number of processes that decode images; -1 = one per core, at most 8.
         cache: Folder for computed features; default: `features` in the folder of the run.
     """
@@ -242,8 +241,7 @@ class Config:
         devices: Number of processes or accelerators to train on.
         accelerator: `auto`, `cpu`, `cuda`, `mps`.
         precision: Precision of training and of the features of a frozen backbone: `32-true`, `bf16-mixed`,
-            `16-mixed`. On a processor with AVX-512 BF16, bf16 computes features 1.5 to 1.9 times as fast.
-            Predictions of a finished run are computed in full precision.
+            `16-mixed`. Predictions of a finished run are computed in full precision.
         checkpoint_steps: Also write a checkpoint every so many steps; 0 = after each epoch only.
         threads: Number of torch threads per process; 0 = as torch decides.
         init_from: Folder of a finished run to start from: its whole model, whose settings are taken over,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -79,23 +79,6 @@ class TopScores:
         starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
         entries = np.arange(starts[-1]) + np.repeat(self.starts[:-1][rows] - starts[:-1], lengths)
         return TopScores(starts, self.columns[entries], self.scores[entries], self.floors[rows], self.classes)
-
-    def by_class(self) -> Iterator[tuple[int, IntArray, npt.NDArray[np.float32]]]:
-        """Yield each class that has entries, ascending, with its samples, ascending, and their scores."""
-        order = np.argsort(self.columns, kind="stable")
-        present, first = np.unique(self.columns[order], return_index=True)
-        for column, entries in zip(present.tolist(), np.split(order, first[1:]), strict=True):
-            yield column, self.rows[entries], self.scores[entries]
-
-    def take_classes(self, columns: IntArray) -> TopScores:
-        """Scores of the classes `columns` only, in that order; the number of scores of a sample falls."""
-        new = np.full(self.classes, -1)
-        new[columns] = np.arange(len(columns))
-        moved = new[self.columns]
-        order = np.lexsort((moved, self.rows))
-        order = order[moved[order] >= 0]
-        starts = np.searchsorted(self.rows[order], np.arange(len(self) + 1)).astype(np.int64)
-        return TopScores(starts, moved[order], self.scores[order], self.floors, len(columns))
 
     @classmethod
     def join(cls, parts: Sequence[TopScores]) -> TopScores:

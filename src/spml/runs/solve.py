@@ -196,8 +196,8 @@ def _solve_closed_form(
 ) -> Fitted:
     """Solve the head that `config` names for each penalty, and fill it with the best solution.
 
-    Of many classes, a penalty is judged on those that are a known positive of a validation sample, and only
-    these are solved; all others are solved once, for the best penalty.
+    Of many classes, only those that the judge asks for are solved for each penalty, and all of them for the
+    best one.
     """
     assert isinstance(top.head, nn.Linear)
     solutions = _Solutions(config, judge, report)

@@ -13,7 +13,7 @@ strings). Samples without names are called by their row, counted from 0 over all
 
 Opening reads every number once, to refuse NaN and infinity. Training reads them once more for the
 fingerprint by which a resumed run notices other data. Both passes go through the files in order. What stays
-in memory is a few dozen bytes per sample: labels, splits, and the order of the samples in an epoch.
+in memory of each sample are its label, its split and its place in the order of an epoch.
 """
 
 from __future__ import annotations

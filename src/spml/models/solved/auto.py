@@ -299,7 +299,7 @@ def _start(
 
 
 def _tangent(share: Tensor, mean_labels: float) -> tuple[float, float]:
-    """Slope and intercept of the line from a least-squares estimate of labels to logits; see `fill_head`."""
+    """Slope and intercept of the line from an estimate of labels to logits; see `ClosedForm.layer`."""
     return 4 * mean_labels / float(share.sum()), -2.0
 
 
