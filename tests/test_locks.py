@@ -59,6 +59,26 @@ def test_a_second_writer_is_refused_and_told_by_whom(tmp_path, monkeypatch, insi
     assert [*tmp_path.rglob("*")] == [target]
 
 
+@pytest.mark.parametrize("before", ["", "process {} on {} since 2026-01-02 03:04:05, start 1\n"])
+def test_a_writer_that_has_not_named_itself_yet_is_waited_for(tmp_path, monkeypatch, before):
+    """Between the lock and the name, the file is empty or holds the name of a killed process."""
+    with only_writer(tmp_path / "out", pytest.fail):
+        lock = tmp_path / ".out.lock"
+        name = lock.read_text()
+        lock.write_text(before.format(ended_process(), HERE))
+        waits = []
+
+        def sleep(seconds):
+            waits.append(seconds)
+            if len(waits) == 3:
+                lock.write_text(name)
+
+        monkeypatch.setattr("spml.locks.time.sleep", sleep)
+        with pytest.raises(InputError, match=refused(tmp_path / "out", os.getpid())):
+            check_no_writer(tmp_path / "out")
+        assert len(waits) == 3
+
+
 def test_an_exception_ends_the_lock(tmp_path):
     with pytest.raises(KeyboardInterrupt), only_writer(tmp_path / "out", print):
         raise KeyboardInterrupt

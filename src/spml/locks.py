@@ -196,12 +196,27 @@ def _start(process: int) -> str:
 
 def _refuse(target: Path, path: Path) -> NoReturn:
     """Raise the error that another process writes to a target; `path` is the file that it has locked."""
-    owner = _read_owner(path)
+    owner = _current_owner(path)
     who = (
         f"{owner} has been writing to it since {owner.since}" if owner else "another process is writing to it"
     )
     stale = f" If it has ended, remove {path}." if path.suffix == ".owner" else ""
     raise InputError(f"{target}: {who}. Wait until that process has ended, or write to another place.{stale}")
+
+
+def _current_owner(path: Path) -> _Owner | None:
+    """Read the owner of a lock that is held; None if it does not say its name within a second.
+
+    A process names itself just after it has taken the lock. Until then the file is empty, or names a process
+    that was killed.
+    """
+    for attempt in range(20):
+        if attempt:
+            time.sleep(0.05)
+        owner = _read_owner(path)
+        if owner is not None and not owner.has_ended():
+            return owner
+    return None
 
 
 def _take(path: Path, target: Path, report: Report) -> None:
