@@ -87,7 +87,8 @@ def threshold_curve(scores: npt.ArrayLike | TopScores) -> list[tuple[float, floa
         `TopScores` it ends at the number of highest scores that were kept of a sample, and a sample has at
         most as many labels.
     """
-    ascending, samples, _ = pooled(scores)
+    values, samples, _ = pooled(scores)
+    ascending = np.sort(values)
     ends = max(1, _FEWEST * samples), len(ascending)
     counts = np.unique(np.rint(np.concatenate([np.geomspace(*ends, _POINTS), np.linspace(*ends, _POINTS)])))
     return [(n / samples, float(ascending[-int(n)])) for n in counts.tolist()]

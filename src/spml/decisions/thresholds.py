@@ -34,48 +34,52 @@ def global_threshold(scores: npt.ArrayLike | torch.Tensor | TopScores, labels_pe
         >>> global_threshold([[2.0, -1.0], [0.5, 1.0]], labels_per_sample=1.0)
         0.75
     """
-    ascending, samples, classes = pooled(scores)
+    values, samples, classes = pooled(scores)
+    count = len(values)
     if not 0 < labels_per_sample <= classes:
         raise InputError(
             f"labels per sample must be above 0 and at most {classes}, the number of classes, "
             f"got {labels_per_sample}"
         )
-    if labels_per_sample * samples > len(ascending):
+    if labels_per_sample * samples > count:
         raise InputError(
-            f"labels per sample must be at most {len(ascending) / samples:g}, the highest scores that were "
+            f"labels per sample must be at most {count / samples:g}, the highest scores that were "
             f"kept of each sample, got {labels_per_sample}"
         )
-    if not np.isfinite(ascending[[0, -1]]).all():
+    if not (np.isfinite(values.min()) and np.isfinite(values.max())):
         raise ValueError("scores must be finite to place a threshold between them")
-    # The sorted scores can be cut before the first, between two that differ, and after the last: next to the
-    # number that is wanted, these are the two ends of a run of equal scores.
-    wanted = len(ascending) - labels_per_sample * samples
+    # In ascending order, the scores can be cut before the first, between two that differ, and after the last:
+    # next to the number that is wanted, these are the two ends of a run of equal scores. Only the places that
+    # are looked at are put in order, which takes a fifth of the time of sorting.
+    wanted = count - labels_per_sample * samples
     below, above = max(0, math.floor(wanted)), max(0, math.ceil(wanted))
+    values = np.partition(values, sorted({min(below, count - 1), max(0, above - 1)}))
     cuts = np.asarray([
-        np.searchsorted(ascending, ascending[below], side="left") if below < len(ascending) else below,
-        np.searchsorted(ascending, ascending[above - 1], side="right") if above else 0,
+        np.count_nonzero(values < values[below]) if below < count else below,
+        np.count_nonzero(values <= values[above - 1]) if above else 0,
     ])  # fmt: skip
-    cut = int(cuts[np.argmin(np.abs(len(ascending) - cuts - labels_per_sample * samples))])
-    return cut_between(ascending, cut)
+    cut = int(cuts[np.argmin(np.abs(count - cuts - labels_per_sample * samples))])
+    values.partition(sorted({0, max(0, cut - 1), min(cut, count - 1), count - 1}))
+    return cut_between(values, cut)
 
 
 def pooled(scores: npt.ArrayLike | torch.Tensor | TopScores) -> tuple[Scores, int, int]:
-    """Scores of all samples and classes in ascending order, and the numbers of samples and of classes.
+    """Scores of all samples and classes (M,), in no order, and the numbers of samples and of classes.
 
     Of `TopScores` the highest of each sample, without those of known positives that are lower.
     """
     if not isinstance(scores, TopScores):
         values = as_scores(scores)
-        return np.sort(values, axis=None), *values.shape
-    highest = scores.scores >= scores.floors[scores.rows]
-    return np.sort(scores.scores[highest]), len(scores), scores.classes
+        return values.ravel(), *values.shape
+    return scores.scores[scores.in_order], len(scores), scores.classes
 
 
 def cut_between(ascending: Scores, cut: int) -> float:
     """Threshold that leaves `cut` of the scores below it, midway between two neighbouring scores.
 
     Args:
-        ascending: Finite scores in ascending order, of shape (M,).
+        ascending: Finite scores of shape (M,), of which at least those at 0, `cut` - 1, `cut` and M - 1 are
+            where ascending order puts them.
         cut: Number of scores below, from 0 to M, such that the scores on its two sides differ.
     """
     if cut == 0:
