@@ -92,6 +92,7 @@ def shards(folder, count):
     rng = np.random.default_rng(0)
     prototypes = rng.normal(size=(FEW_CLASSES, WIDTH)).astype(np.float32)
     folder.mkdir(parents=True)
+    np.savetxt(folder / "classes.txt", [f"class {number}" for number in range(FEW_CLASSES)], fmt="%s")
     for number, first in enumerate(range(0, count, SHARD)):
         index = rng.integers(0, FEW_CLASSES, min(SHARD, count - first))
         features = np.empty((len(index), WIDTH), np.float16)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from lightning.fabric import Fabric
+from lightning_fabric import Fabric
 from torch import Tensor, nn
 
 from spml.config import from_dict

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from lightning.fabric import Fabric
-from lightning.fabric.strategies import DDPStrategy
+from lightning_fabric import Fabric
+from lightning_fabric.strategies import DDPStrategy
 from safetensors.torch import save_file
 from torch import nn
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -18,8 +21,9 @@ def make_fabric(accelerator: str, devices: int = 1, precision: Any = "32-true") 
     Raises:
         InputError: The accelerator is not available here, or there are fewer devices.
     """
-    from lightning.fabric import Fabric
-    from lightning.fabric.strategies.ddp import DDPStrategy
+    with _not_imported("torchmetrics"):
+        from lightning_fabric import Fabric
+        from lightning_fabric.strategies import DDPStrategy
 
     if not torch.cuda.is_available():
         # Otherwise torch's optimisers look for a driver at every step: 0.1 s in a thousand steps.
@@ -35,6 +39,23 @@ def make_fabric(accelerator: str, devices: int = 1, precision: Any = "32-true") 
         )
     except (RuntimeError, ValueError, TypeError) as error:
         raise InputError(f"{devices} x {accelerator} is not possible here ({error})") from error
+
+
+@contextmanager
+def _not_imported(name: str) -> Iterator[None]:
+    """Make a module look missing while others are imported.
+
+    Fabric imports torchmetrics, which brings transformers and more, only to look up its version for a part
+    that is not used here: 3 s at every start.
+    """
+    hidden = name not in sys.modules
+    if hidden:
+        sys.modules[name] = None  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        if hidden:
+            del sys.modules[name]
 
 
 def gather_rows(fabric: Any, own: Tensor, rows: int, *, differentiable: bool) -> Tensor:
