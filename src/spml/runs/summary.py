@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -136,15 +137,12 @@ def write_results(folder: Path, finished: Finished, *, pictures: bool = True) ->
 
 def versions() -> dict[str, str]:
     """Versions of the packages and the machine that a result was computed with."""
-    import timm
-    import torchvision
-
     return {
         "spml": __version__,
         "python": platform.python_version(),
         "torch": torch.__version__,
-        "torchvision": torchvision.__version__,
-        "timm": timm.__version__,
+        "torchvision": version("torchvision"),
+        "timm": version("timm"),
         "numpy": np.__version__,
         "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
     }
