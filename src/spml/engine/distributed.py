@@ -23,7 +23,7 @@ def make_fabric(accelerator: str, devices: int = 1, precision: Any = "32-true") 
     """
     with _not_imported("torchmetrics"):
         from lightning_fabric import Fabric
-        from lightning_fabric.strategies import DDPStrategy
+        from lightning_fabric.strategies.ddp import DDPStrategy
 
     if not torch.cuda.is_available():
         # Otherwise torch's optimisers look for a driver at every step: 0.1 s in a thousand steps.
