@@ -6,8 +6,8 @@
 Every command is a process of its own, as a user starts it. Classes: 10,000 samples of 64 and 256 features,
 each with one known class out of C, drawn by a power law. Samples: N samples of 512 features in float16, in
 shards, 100 classes. Memory is the peak of what the process holds; pages of memory-mapped files, which the
-system takes back when it needs them, are left out of the second figure. What has been measured is kept in
-FOLDER and not measured again. Writes benchmarks/results/scale.json and .md.
+system takes back when it needs them, are left out of the second figure. Writes benchmarks/results/scale.json
+and .md after each case. What this machine has measured is not measured again, unless `--again` says so.
 """
 
 from __future__ import annotations
@@ -130,9 +130,11 @@ def slope(rows, column, stage, key):
 
 def report(result):
     """The tables as Markdown."""
+    days = sorted({row["date"] for row in result["rows"]})
+    days = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
     lines = [
-        f"{result['date']}, {result['machine']}, {os.cpu_count()} cores, torch "
-        f"{result['versions']['torch']}. `python benchmarks/scale.py FOLDER`.",
+        f"{days}, {result['machine']}, {os.cpu_count()} cores, torch {result['versions']['torch']}. "
+        "`python benchmarks/scale.py FOLDER`.",
         "",
         "Seconds of a whole command, start included, and the peak of memory in GB; for training in brackets "
         "the seconds in the training loop with its validation, or in the solver.",
@@ -182,12 +184,18 @@ def main():
     parser.add_argument("folder", type=Path)
     parser.add_argument("--largest_classes", type=int, default=CLASSES[-1])
     parser.add_argument("--largest_samples", type=int, default=SAMPLES[-1])
+    parser.add_argument("--widths", nargs="+", type=int, default=list(WIDTHS), choices=list(WIDTHS))
     parser.add_argument("--only", nargs="+", default=list(CANDIDATES), choices=list(CANDIDATES))
+    parser.add_argument("--again", action="store_true", help="measure what has been measured, too")
     arguments = parser.parse_args()
     arguments.folder.mkdir(parents=True, exist_ok=True)
-    kept = arguments.folder / "measured.json"
-    rows = json.loads(kept.read_text()) if kept.is_file() else []
-    cases = [("classes", c, COUNT, d) for c in CLASSES for d in WIDTHS if c <= arguments.largest_classes]
+    path = RESULTS / "scale.json"
+    rows = json.loads(path.read_text())["rows"] if path.is_file() and not arguments.again else []
+    if any(row["machine"] != processor() for row in rows):
+        parser.error(f"{path} is from another machine: --again measures everything here.")
+    cases = [
+        ("classes", c, COUNT, d) for c in CLASSES for d in arguments.widths if c <= arguments.largest_classes
+    ]
     cases += [("samples", FEW_CLASSES, n, WIDTH) for n in SAMPLES if n <= arguments.largest_samples]
     for vary, classes, samples, width in cases:
         data = arguments.folder / f"{samples}-{width}-{classes}"
@@ -202,24 +210,26 @@ def main():
             if vary == "samples" and name in ("em", "gr"):
                 continue
             if not data.exists():
-                (features_with_classes if vary == "classes" else shards)(
-                    data, *((classes, width) if vary == "classes" else (samples,))
-                )
-            row = {**case, "result": measure(data, arguments.folder / "run", words)}
-            print(json.dumps(row), flush=True)
-            rows.append(row)
-            kept.write_text(json.dumps(rows, indent=1))
+                if vary == "classes":
+                    features_with_classes(data, classes, width)
+                else:
+                    shards(data, samples)
+            measured = measure(data, arguments.folder / "run", words)
+            rows.append(
+                {**case, "date": date.today().isoformat(), "machine": processor(), "result": measured}
+            )
+            print(json.dumps(rows[-1]), flush=True)
+            write(rows)
         if vary == "samples":
             shutil.rmtree(data, ignore_errors=True)
-    result = {
-        "date": date.today().isoformat(),
-        "machine": processor(),
-        "versions": versions(),
-        "rows": sorted(rows, key=lambda row: (row["vary"], row["features"], row["classes"], row["samples"])),
-    }
+
+
+def write(rows):
+    """Write the results of all cases."""
+    rows.sort(key=lambda row: (row["vary"], row["features"], row["classes"], row["samples"]))
+    result = {"machine": processor(), "versions": versions(), "rows": rows}
     (RESULTS / "scale.json").write_text(json.dumps(result, indent=1) + "\n")
     (RESULTS / "scale.md").write_text(report(result))
-    print(report(result))
 
 
 if __name__ == "__main__":
