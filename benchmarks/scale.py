@@ -114,7 +114,8 @@ def measure(data, run, words):
     result["train"]["training_seconds"] = summary["cost"]["training_seconds"]
     output = run / "predictions.jsonl"
     result["validate"] = command("evaluate", run, data, "--split", "test", "--observed")
-    result["predict"] = command("predict", run, data, "--top_k", "10", "--output", output)
+    ten = ["--top_k", "10", "--scores", "predicted"]
+    result["predict"] = command("predict", run, data, *ten, "--output", output)
     shutil.rmtree(run)
     return result
 
