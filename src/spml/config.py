@@ -238,7 +238,8 @@ class Config:
         mean_labels: Mean number of labels per sample K, if known; where it is needed and not stated, it is 2,
             or half the number of classes if there are fewer than 4.
         patience: Stop after this many epochs without a better validation score; 0 = never.
-        devices: Number of processes or accelerators to train on.
+        devices: Number of processes or accelerators to train on, those of all machines together. Under
+            torchrun, `spml train` takes as many as were started.
         accelerator: `auto`, `cpu`, `cuda`, `mps`.
         precision: Precision of training and of the features of a frozen backbone: `32-true`, `bf16-mixed`,
             `16-mixed`. Predictions of a finished run are computed in full precision.

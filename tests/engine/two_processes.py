@@ -88,6 +88,12 @@ def as_images(data):
     return replace(data, splits={name: image(samples) for name, samples in data.splits.items()})
 
 
+def with_all_labels(data):
+    """The same data with every label known."""
+    splits = {name: replace(samples, observed=data.truth[name]) for name, samples in data.splits.items()}
+    return replace(data, splits=splits)
+
+
 def parts(name):
     """Data, model and method."""
     method, hp = METHODS[name]
@@ -95,15 +101,17 @@ def parts(name):
     objective = create(method, hp)
     if objective.needs.class_maps:
         return as_images(make_data(n=147, width=36)), MapNet(), objective
-    return make_data(n=147), Net(), objective
+    data = make_data(n=147)
+    return with_all_labels(data) if name in ALL_LABELS else data, Net(), objective
 
 
-# `bce`, `iu` and `iun` want labels that single-positive data do not have.
+# They want labels that single-positive data do not have.
+ALL_LABELS = ("bce", "iu", "iun")
 METHODS = {
     "gr_learned": ("gr", {"k": "learned", "v": "learned"}),
     "an_penalised": ("an", {}),
     "epr_penalised": ("epr", {}),
-    **{name: (name, {}) for name in methods() if name not in ("bce", "iu", "iun")},
+    **{name: (name, {}) for name in methods()},
     "combine_rules": (
         "combine",
         {

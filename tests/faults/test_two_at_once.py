@@ -121,12 +121,18 @@ def test_of_two_trainings_that_start_together_one_is_refused(place, tmp_path, mo
 
 @pytest.mark.parametrize(
     ("variable", "devices", "first"),
-    [("RANK", 2, False), ("LOCAL_RANK", 2, False), ("SLURM_PROCID", 2, False), ("SLURM_PROCID", 1, True)],
+    [
+        ("RANK", 2, False),
+        ("LOCAL_RANK", 2, False),
+        ("SLURM_PROCID", 2, False),
+        ("SLURM_PROCID", 1, True),
+        ("RANK", 1, True),
+    ],
 )
 def test_processes_of_one_run_do_not_refuse_each_other(
     place, tmp_path, monkeypatch, variable, devices, first
 ):
-    """SLURM numbers tasks even if each of them makes a run of its own."""
+    """SLURM and torchrun number processes even if each of them makes a run of its own."""
 
     class Reached(Exception):
         pass

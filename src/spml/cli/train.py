@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from jsonargparse import ArgumentParser, Namespace
@@ -82,6 +83,7 @@ def run_train(arguments: Namespace) -> None:
         SpmlError: Training failed or was interrupted.
     """
     from ..engine import Interrupted
+    from ..engine.distributed import started_processes
     from ..runs.folder import how_to_continue
     from ..runs.resolve import run_folder
     from ..runs.train import complete_config, run_training
@@ -95,6 +97,8 @@ def run_train(arguments: Namespace) -> None:
         raise InputError(f"the data is named twice: {path} and --data.path {settings['data']['path']}")
     settings["data"]["path"] = path or settings["data"]["path"]
     config = from_dict(settings)
+    if config.devices == 1:
+        config = replace(config, devices=started_processes())
     if print_config:
         print(to_yaml(complete_config(config, resume=resume)), end="")
         return

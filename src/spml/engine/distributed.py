@@ -18,13 +18,20 @@ from .process_memory import keep_freed_memory
 def make_fabric(accelerator: str, devices: int = 1, precision: Any = "32-true") -> Any:
     """Make a Lightning Fabric, not yet launched.
 
+    Args:
+        accelerator: `auto`, `cpu`, `cuda` or `mps`.
+        devices: Number of processes on all machines together, each with a device of its own.
+        precision: As Fabric takes it.
+
     Raises:
-        InputError: The accelerator is not available here, or there are fewer devices.
+        InputError: The accelerator is not available here, there are fewer devices, or torchrun has started
+            another number of processes.
     """
     with _not_imported("torchmetrics"):
         from lightning_fabric import Fabric
         from lightning_fabric.strategies.ddp import DDPStrategy
 
+    machines = _machines(devices)
     if not torch.cuda.is_available():
         # Otherwise torch's optimisers look for a driver at every step: 0.1 s in a thousand steps.
         os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
@@ -32,13 +39,45 @@ def make_fabric(accelerator: str, devices: int = 1, precision: Any = "32-true") 
     try:
         return Fabric(
             accelerator=accelerator,
-            devices=devices,
+            devices=devices // machines,
+            num_nodes=machines,
             # Memories are already the same on all processes, or differ on purpose.
             strategy=DDPStrategy(broadcast_buffers=False) if devices > 1 else "auto",
             precision=precision,
         )
     except (RuntimeError, ValueError, TypeError) as error:
         raise InputError(f"{devices} x {accelerator} is not possible here ({error})") from error
+
+
+def started_processes() -> int:
+    """Number of processes on all machines that torchrun has started together; 1 without torchrun."""
+    return int(os.environ["WORLD_SIZE"]) if "TORCHELASTIC_RUN_ID" in os.environ else 1
+
+
+def _machines(devices: int) -> int:
+    """Number of machines that torchrun or SLURM has started as many processes on.
+
+    Raises:
+        InputError: torchrun has started another number of processes, or not the same on each machine.
+    """
+    if devices == 1:
+        return 1
+    if "TORCHELASTIC_RUN_ID" in os.environ:
+        started, machines = started_processes(), int(os.environ["GROUP_WORLD_SIZE"])
+        if started != devices:
+            raise InputError(
+                f"--devices is {devices}, but torchrun has started {started} processes. Leave --devices out, "
+                "or start as many as the run that is resumed had."
+            )
+        if int(os.environ["LOCAL_WORLD_SIZE"]) * machines != started:
+            raise InputError(
+                f"torchrun has started {started} processes on {machines} machines, but each machine needs "
+                "the same number (--nproc_per_node)."
+            )
+        return machines
+    if os.environ.get("SLURM_NTASKS") == str(devices):
+        return int(os.environ.get("SLURM_NNODES", "1"))
+    return 1
 
 
 @contextmanager

@@ -116,5 +116,6 @@ def _set_state(trainer: Trainer, checkpoint: dict[str, Any]) -> None:
     state.sums = {name: value.to(fabric.device) for name, value in state.sums.items()}
     trainer.state = state
     states = checkpoint["random"]
-    states["torch"] = states["torch"].reshape(fabric.world_size, -1)[fabric.global_rank]
+    # A copy, because PyTorch reads a generator's state from the start of the storage, whatever the offset.
+    states["torch"] = states["torch"].reshape(fabric.world_size, -1)[fabric.global_rank].clone()
     set_random_state(states)

@@ -90,9 +90,9 @@ def run_training(
 
 def _is_first(config: Config) -> bool:
     """Whether this is the first of the processes that make a run, or the only one."""
-    # SLURM numbers its tasks even if each of them makes a run of its own.
-    task = os.environ.get("SLURM_PROCID", "0") if config.devices > 1 else "0"
-    return os.environ.get("RANK", os.environ.get("LOCAL_RANK", task)) == "0"
+    # SLURM and torchrun number their processes even if each of them makes a run of its own.
+    names = ("RANK", "LOCAL_RANK", "SLURM_PROCID") if config.devices > 1 else ()
+    return next((os.environ[name] for name in names if name in os.environ), "0") == "0"
 
 
 def complete_config(config: Config, *, resume: bool = False, console: Console | None = None) -> Config:
