@@ -9,7 +9,7 @@ from ..errors import SpmlError
 from ..runs.cluster.connection import connected
 from ..runs.console import Console
 from .state import State
-from .workers import Job, Problem, ended_by_signals, watch, work
+from .workers import Job, Problem, watch, work
 
 
 def run_on_ray(job: Job, address: str, workers: int, console: Console) -> tuple[State, list[Problem]]:
@@ -42,8 +42,7 @@ def run_on_ray(job: Job, address: str, workers: int, console: Console) -> tuple[
             _, pending = ray.wait(pending, num_returns=len(pending), timeout=0) if pending else ([], [])
             return bool(pending)
 
-        with ended_by_signals():
-            return watch(job, console, alive, count), list(_problems(ray, started))
+        return watch(job, console, alive, count), list(_problems(ray, started))
 
 
 def _problems(ray: Any, started: list[Any]) -> Iterator[Problem]:

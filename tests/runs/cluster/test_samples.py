@@ -71,7 +71,9 @@ def test_only_a_whole_mapped_array_is_sent_by_path(shards):
         assert isinstance(by_path(array), MappedFile)
         np.testing.assert_array_equal(by_path(array)[ROWS], array[ROWS])
     plain = np.asarray(mapped)
-    for array in (plain[1:], plain[:, :3], plain[::-1], plain.copy(), plain.view(np.int32)):
+    turned = mapped.reshape(40, 400)
+    parts = (plain[1:], mapped[1:], mapped[:9], plain[:, :3], plain[::-1], plain.view(np.int32), turned)
+    for array in (*parts, plain.copy()):
         assert by_path(array) is array
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
+from ...engine.signals import ended_by_signals
 from ...errors import InputError, missing_extra
 
 
@@ -58,6 +59,7 @@ def connected(address: str, report: Callable[[str], None] = lambda line: None) -
             ray.init(**settings, log_to_driver=False, logging_level=logging.ERROR)
         except (ConnectionError, ValueError, RuntimeError) as error:
             raise InputError(f"--address {address}: there is no Ray cluster ({error}).") from error
+        stack.enter_context(ended_by_signals())  # in place of Ray's own handler, which aborts the process
         yield ray
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import socket
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -51,12 +50,9 @@ class MappedFile:
         offset: Where the array starts, in bytes.
     """
 
-    def __init__(self, path: str, dtype: str, shape: tuple[int, int], offset: int) -> None:
-        self.path, self.shape, self.dtype, self._offset = path, shape, np.dtype(dtype), offset
+    def __init__(self, path: str, dtype: np.dtype[Any], shape: tuple[int, ...], offset: int) -> None:
+        self.path, self.shape, self.dtype, self._offset = path, shape, dtype, offset
         self._array: npt.NDArray[Any] | None = None
-
-    def __reduce__(self) -> tuple[type[MappedFile], tuple[str, str, tuple[int, int], int]]:
-        return MappedFile, (self.path, self.dtype.str, self.shape, self._offset)
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -81,14 +77,10 @@ class MappedFile:
 
 def by_path(array: npt.NDArray[Any]) -> Any:
     """An array by the path of its file, if it is mapped into memory from one; otherwise itself."""
-    mapped = array if isinstance(array, np.memmap) else array.base
-    if (
-        not isinstance(mapped, np.memmap)
-        or not isinstance(mapped.filename, (str, Path))
-        or mapped.ctypes.data != array.ctypes.data
-        or mapped.shape != array.shape
-        or not array.flags.c_contiguous
-    ):
+    mapped = array
+    while isinstance(mapped.base, np.ndarray):  # views of a memory map state its offset, not their own
+        mapped = mapped.base
+    same = (mapped.ctypes.data, mapped.shape, mapped.dtype) == (array.ctypes.data, array.shape, array.dtype)
+    if not isinstance(mapped, np.memmap) or not mapped.filename or not same or not array.flags.c_contiguous:
         return array
-    path = os.path.abspath(mapped.filename)
-    return MappedFile(path, mapped.dtype.str, mapped.shape, mapped.offset)
+    return MappedFile(os.path.abspath(mapped.filename), mapped.dtype, mapped.shape, mapped.offset)
