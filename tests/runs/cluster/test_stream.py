@@ -13,6 +13,7 @@ import spml
 from spml.cli.main import main
 from spml.errors import InputError, SpmlError
 from spml.models.backbones import Backbone
+from spml.runs.audits import find as auditing
 from spml.runs.cluster import connection, stream
 from spml.runs.cluster.work import Batches, Computed, Worker
 from spml.runs.predict import Engine
@@ -29,15 +30,23 @@ class FakeRay:
 
 @pytest.fixture
 def played(monkeypatch):
-    """This process computes what the cluster would, and hands it over in the form that Ray transports."""
+    """This process computes what the cluster would, and hands it over in the form that Ray transports.
+
+    Returns:
+        What was computed by each job: `logits` or `features`.
+    """
+    jobs = []
 
     def results(ray, job, *_):
+        jobs.append(job.output)
         for number, computed in enumerate(Worker(job).results(range(len(job.batches)))):
             (row,) = stream._encode(number, computed).to_pylist()
             yield stream._decode(row)
 
     monkeypatch.setattr(stream, "connected", lambda *_: contextlib.nullcontext(FakeRay))
     monkeypatch.setattr(stream, "_results", results)
+    monkeypatch.setattr(auditing, "connected_if", lambda *_: contextlib.nullcontext())
+    return jobs
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +91,10 @@ def test_the_output_is_that_of_one_process(run, samples, tmp_path, played, monke
     monkeypatch.setattr(Backbone, "forward", lambda self, x: (y := forward(self, x)) + y.mean())
     one = predict(run, samples, tmp_path / "one.csv")
     assert one.count(b"\n") == 24  # with the header, and without the damaged image
+    assert played == []
     assert predict(run, samples, tmp_path / "ray.csv", "--engine", "ray") == one
+    frozen = spml.load(run).config.model.frozen == "yes"
+    assert played == ["features" if frozen else "logits"]
     rows = [
         b"".join(path.read_bytes() for path in (tmp_path / name).rglob("*.rows")) for name in ("one", "ray")
     ]
@@ -112,11 +124,24 @@ def test_features_of_a_training_are_those_of_one_process(photos, tmp_path, playe
         arguments += ["--data.size", "32", "--method", "an", "--epochs", "1", "--batch_size", "10"]
         arguments += ["--data.workers", "0", "--threads", "1", "--engine", engine]
         main(["train", str(photos), *arguments, "--output", str(tmp_path / engine / "run")])
+        assert played == ([] if engine == "local" else ["features"] * 2)  # of two splits
     one, two = tmp_path / "local" / "run", tmp_path / "ray" / "run"
     assert (one / "model.safetensors").read_bytes() == (two / "model.safetensors").read_bytes()
     (rows,), (same,) = list(one.rglob("*.rows")), list(two.rglob("*.rows"))
     assert rows.read_bytes() == same.read_bytes()
     assert "engine" not in (two / "config.yaml").read_text()
+
+
+def test_the_scores_of_an_audit(run, photos, tmp_path, played):
+    pytest.importorskip("pyarrow")
+    written = []
+    for engine in ("local", "ray"):
+        shutil.rmtree(run / "features", ignore_errors=True)
+        more = ["--workers", "0", "--mean_labels", "1.5", "--engine", engine]
+        main(["audit", str(run), *more, "--output", str(tmp_path / engine)])
+        assert bool(played) == (engine == "ray")
+        written.append([(tmp_path / engine / name).read_bytes() for name in ("missing.csv", "audit.json")])
+    assert written[0] == written[1]
 
 
 def test_an_image_that_only_this_machine_can_read(run, samples, played, monkeypatch, capsys, tmp_path):

@@ -80,7 +80,7 @@ def by_path(array: npt.NDArray[Any]) -> Any:
     mapped = array
     while isinstance(mapped.base, np.ndarray):  # views of a memory map state its offset, not their own
         mapped = mapped.base
-    same = (mapped.ctypes.data, mapped.shape, mapped.dtype) == (array.ctypes.data, array.shape, array.dtype)
+    same = (mapped.shape, mapped.dtype) == (array.shape, array.dtype)
     if not isinstance(mapped, np.memmap) or not mapped.filename or not same or not array.flags.c_contiguous:
         return array
     return MappedFile(os.path.abspath(mapped.filename), mapped.dtype, mapped.shape, mapped.offset)

@@ -160,7 +160,7 @@ def _results(ray: Any, job: Job, slots: int, cpus: int, gpus: int) -> Iterator[C
     """Results of all batches in their order."""
     import ray.data as ray_data
 
-    logging.getLogger("ray.data").setLevel(logging.ERROR)
+    logging.getLogger("ray.data").setLevel(logging.CRITICAL)  # it prints tracebacks of what is raised below
     context = ray_data.DataContext.get_current().copy()
     context.execution_options.preserve_order = True
     context.enable_progress_bars = False
@@ -189,7 +189,10 @@ def _results(ray: Any, job: Job, slots: int, cpus: int, gpus: int) -> Iterator[C
                     yield _decode(row)
         except ray.exceptions.RayError as error:
             reason = str(error).strip().splitlines()[-1]
-            raise SpmlError(f"the Ray cluster failed ({reason}). Run the same command again.") from error
+            raise SpmlError(
+                f"the Ray cluster failed ({reason}). Every machine needs the same packages. If one "
+                "was lost, run the same command again."
+            ) from error
     if expected != len(job.batches):
         raise SpmlError(f"Ray returned {expected} of {len(job.batches)} batches. Run the same command again.")
 
