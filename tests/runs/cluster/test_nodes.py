@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import signal
 import time
 from pathlib import Path
 
@@ -120,7 +121,9 @@ def test_a_node_is_killed_in_the_middle(run, photos, cluster, tmp_path, monkeypa
     monkeypatch.setattr(stream, "portable", slow)
     monkeypatch.setattr(Unfinished, "add", kill)
     more = ["--engine", "ray", "--address", cluster.address]
+    handler = signal.getsignal(signal.SIGTERM)
     assert predict(run, photos, tmp_path / "ray.csv", *more) == expected
+    assert signal.getsignal(signal.SIGTERM) is handler  # Ray's own would abort this process
     (begun,) = killed
     lines = [line.split() for line in log.read_text().splitlines()]
     last = next(row for name, row in reversed(lines[:begun]) if name == node.node_id)

@@ -53,6 +53,7 @@ def connected(address: str, report: Callable[[str], None] = lambda line: None) -
     # Without an address, `ray.init` would still look for one in the environment.
     settings = {"address": address} if address else {"address": "local", "include_dashboard": False}
     with ExitStack() as stack:
+        stack.enter_context(ended_by_signals())  # restores the handlers that Ray replaces
         try:
             stack.enter_context(_messages_to(report))
             stack.callback(ray.shutdown)
