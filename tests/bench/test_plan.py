@@ -39,7 +39,7 @@ data, whichever reader delivers it, belong to the key of a run anyway."""
 
 NO_NUMBERS_IN = (
     "audit/", "data/inspection/", "data/memory/", "data/readers/", "data/writers/", "export/", "plots/",
-    "runs/audits/", "runs/recipes/", "serve/", "sklearn/", "testing/",
+    "runs/audits/", "runs/cluster/", "runs/recipes/", "serve/", "sklearn/", "testing/",
 )  # fmt: skip
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Iterator
 from typing import Any
 
-from ..errors import InputError, SpmlError, missing_extra
+from ..errors import SpmlError
+from ..runs.cluster.connection import connected
 from ..runs.console import Console
 from .state import State
-from .workers import Job, Problem, ended_by_signals, watch, work
+from .workers import Job, Problem, watch, work
 
 
 def run_on_ray(job: Job, address: str, workers: int, console: Console) -> tuple[State, list[Problem]]:
@@ -30,16 +30,7 @@ def run_on_ray(job: Job, address: str, workers: int, console: Console) -> tuple[
     Raises:
         InputError: Ray is not installed, or there is no cluster at the address.
     """
-    try:
-        import ray
-    except ImportError as error:
-        raise missing_extra("ray", "ray") from error
-    _check_reachable(address)
-    try:
-        ray.init(address=address or None, ignore_reinit_error=True, log_to_driver=False)
-    except (ConnectionError, ValueError, RuntimeError) as error:
-        raise InputError(f"--address {address}: there is no Ray cluster ({error}).") from error
-    try:
+    with connected(address, console.line) as ray:
         count = workers or int(ray.cluster_resources().get("CPU", 1))
         # Ray does not restart a worker that dies: the other workers take over its series.
         remote = ray.remote(num_cpus=1, max_retries=0)(work)
@@ -51,21 +42,7 @@ def run_on_ray(job: Job, address: str, workers: int, console: Console) -> tuple[
             _, pending = ray.wait(pending, num_returns=len(pending), timeout=0) if pending else ([], [])
             return bool(pending)
 
-        with ended_by_signals():
-            return watch(job, console, alive, count), list(_problems(ray, started))
-    finally:
-        ray.shutdown()
-
-
-def _check_reachable(address: str) -> None:
-    """Fail at once if there is no cluster; Ray itself would wait for minutes."""
-    host, _, port = address.rpartition(":")
-    if not host or "/" in host or not port.isdecimal():
-        return
-    try:
-        socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
-    except (OSError, OverflowError) as error:
-        raise InputError(f"--address {address}: there is no Ray cluster ({error}).") from error
+        return watch(job, console, alive, count), list(_problems(ray, started))
 
 
 def _problems(ray: Any, started: list[Any]) -> Iterator[Problem]:

@@ -7,14 +7,13 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..engine import Interrupted
-from ..engine.signals import ending_signals
+from ..engine.signals import ended_by_signals, ending_signals
 from ..errors import InputError, SpmlError, quoted, unexpected
 from ..runs.console import Console
 from .plan import (
@@ -254,21 +253,6 @@ def run_all(job: Job, workers: int, console: Console) -> tuple[State, list[Probl
         finally:
             _end([process for process in processes if process.pid])
     return state, [*problems, *_drain(messages)]
-
-
-@contextmanager
-def ended_by_signals() -> Iterator[None]:
-    """Raise `SystemExit` on SIGTERM and SIGHUP while the context lasts, so that everything is cleaned up."""
-
-    def end(number: int, _: object) -> None:
-        sys.exit(128 + number)
-
-    before = {number: signal.signal(number, end) for number in ending_signals()}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _end(processes: Sequence[Any]) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from jsonargparse import ArgumentParser, Namespace
 
 from ..config import DataConfig
-from .evaluate import add_engine_arguments
+from .evaluate import add_cluster_arguments, add_engine_arguments
 
 if TYPE_CHECKING:
     from ..audit.folder import Audit
@@ -65,6 +65,7 @@ def add_audit_command(commands: Any) -> None:
         help="also write the list as missing.jsonl or missing.parquet",
     )
     add_engine_arguments(parser)
+    add_cluster_arguments(parser, "samples are scored")
     commands.add_subcommand("audit", parser, help="find missing labels")
 
 
@@ -78,9 +79,11 @@ def run_audit_command(arguments: Namespace) -> None:
     from ..engine import Interrupted
     from ..errors import InputError
     from ..runs.audits.find import Limits, run_audit
+    from ..runs.cluster.connection import check_engine
     from ..runs.console import Console
     from ..runs.predict import Engine
 
+    cluster = check_engine(arguments.engine, arguments.address)
     settings = arguments.data.as_dict() if "data" in arguments else {}
     if arguments.data_path:
         if settings.get("path", arguments.data_path) != arguments.data_path:
@@ -99,7 +102,9 @@ def run_audit_command(arguments: Namespace) -> None:
             mean_labels=arguments.mean_labels,
             form=arguments.format,
             overwrite=arguments.overwrite,
-            engine=Engine(arguments.batch_size, arguments.workers, arguments.device, Console()),
+            engine=Engine(
+                arguments.batch_size, arguments.workers, arguments.device, Console(), cluster=cluster
+            ),
         )
     except Interrupted as stop:
         raise Interrupted(f"{stop}; the same command goes on with what is saved.") from stop

@@ -99,12 +99,12 @@ def _run(arguments: Namespace) -> None:
     from ..bench.store import Store
     from ..bench.workers import check_data, raise_problems, run_all
     from ..files import remove_leftovers, write_text
+    from ..runs.cluster.connection import check_engine
     from ..runs.console import Console
 
     if arguments.workers < 0:
         raise InputError(f"--workers must be at least 0, got {arguments.workers}")
-    if arguments.address and arguments.engine != "ray":
-        raise InputError("--address is the address of a Ray cluster: pass --engine ray as well.")
+    check_engine(arguments.engine, arguments.address)
     console, job = Console(), _job(arguments, create=True)
     check_data(job)
     store = Store(job.url)

@@ -65,6 +65,24 @@ def add_engine_arguments(parser: ArgumentParser) -> None:
     add_backbone_argument(parser)
 
 
+def add_cluster_arguments(parser: ArgumentParser, what: str) -> None:
+    """Add the options that let the machines of a Ray cluster compute.
+
+    Args:
+        parser: Parser to add them to.
+        what: What they compute.
+    """
+    parser.add_argument(
+        "--engine",
+        type=Literal["local", "ray"],
+        default="local",
+        help=f"where {what}: in this process, or on the machines of a Ray cluster; the result is the same",
+    )
+    parser.add_argument(
+        "--address", default="", help="address of a Ray cluster (HOST:PORT); default: start Ray here"
+    )
+
+
 def run_evaluate(arguments: Namespace) -> None:
     """Evaluate runs, print the result and write it.
 

@@ -12,7 +12,7 @@ from jsonargparse import ArgumentParser, Namespace
 
 from ..errors import InputError
 from .decision import add_decision_arguments, decision_settings
-from .evaluate import add_engine_arguments
+from .evaluate import add_cluster_arguments, add_engine_arguments
 
 if TYPE_CHECKING:
     from ..data import Inputs
@@ -68,6 +68,7 @@ def add_predict_command(commands: Any) -> None:
         help="folder for the features of a frozen backbone, or `none` to keep none; default: the one that "
         "the run was trained with",
     )
+    add_cluster_arguments(parser, "images and features are processed")
     commands.add_subcommand("predict", parser, help="label new samples")
 
 
@@ -78,7 +79,9 @@ def run_predict(arguments: Namespace) -> None:
         InputError: Run, samples or output do not suit.
     """
     from ..files import check_output
+    from ..runs.cluster.connection import check_engine
 
+    cluster = check_engine(arguments.engine, arguments.address)
     output = Path(arguments.output) if arguments.output else None
     if output:
         check_output(output, map(Path, [arguments.run, *arguments.paths]))
@@ -94,7 +97,7 @@ def run_predict(arguments: Namespace) -> None:
     run = load(arguments.run)
     form = make_format(name, run.classes, arguments.scores, calibrated=run.calibration is not None)
     engine = Engine(
-        arguments.batch_size, arguments.workers, arguments.device, Console(), cache=arguments.cache
+        arguments.batch_size, arguments.workers, arguments.device, Console(), arguments.cache, cluster
     )
     engine.check()
     ids, inputs = run.list_inputs(arguments.paths, arguments.images)

@@ -11,6 +11,7 @@ from ..config import Config, from_dict, to_yaml
 from ..errors import InputError
 from ..short_names import SHORT_NAMES
 from .common_options import CommonOption, add_aliases, add_two_helps
+from .evaluate import add_cluster_arguments
 
 _ALIASES = {
     **{f"--{setting}": f"--{name}" for name, setting in SHORT_NAMES.items()},
@@ -71,6 +72,7 @@ def add_train_command(commands: Any) -> None:
     parser.add_class_arguments(Config, as_group=False)
     parser.add_argument("--resume", action="store_true", help="continue the run in --output")
     parser.add_argument("--overwrite", action="store_true", help="replace the run in --output")
+    add_cluster_arguments(parser, "features of a frozen backbone are computed")
     add_aliases(parser, _ALIASES)
     commands.add_subcommand("train", parser, help="train a model")
 
@@ -84,6 +86,7 @@ def run_train(arguments: Namespace) -> None:
     """
     from ..engine import Interrupted
     from ..engine.distributed import started_processes
+    from ..runs.cluster.connection import check_engine
     from ..runs.folder import how_to_continue
     from ..runs.resolve import run_folder
     from ..runs.train import complete_config, run_training
@@ -91,6 +94,7 @@ def run_train(arguments: Namespace) -> None:
     settings = arguments.as_dict()
     resume, overwrite = settings.pop("resume"), settings.pop("overwrite")
     print_config = settings.pop("print_config")
+    cluster = check_engine(settings.pop("engine"), settings.pop("address"))
     settings.pop("config", None)
     path = settings.pop("path")
     if path and settings["data"]["path"] not in ("", path):
@@ -103,7 +107,7 @@ def run_train(arguments: Namespace) -> None:
         print(to_yaml(complete_config(config, resume=resume)), end="")
         return
     try:
-        run_training(config, resume=resume, overwrite=overwrite)
+        run_training(config, resume=resume, overwrite=overwrite, cluster=cluster)
     except Interrupted as stop:
         raise Interrupted(
             f"{stop}; everything up to here is saved. Continue with the same command and --resume."

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,13 @@ from ..locks import one_at_a_time
 from .dataset import ImageInputs, Inputs
 from .feature_store import FeatureStore, Positions
 from .matrix import FeatureMatrix
+
+Compute = Callable[
+    [nn.Module, ImageInputs, Sequence[int], int, torch.dtype | None],
+    Iterator[tuple[Sequence[int], npt.NDArray[np.float32]]],
+]
+"""Computes features of a backbone for rows of the samples, in batches of a size and under autocast to a type.
+Yields the rows of each batch with their features (B, D), in order."""
 
 FULL_PRECISION = "32-true"
 _HALF = {"bf16-mixed": torch.bfloat16, "16-mixed": torch.float16}
@@ -43,6 +51,7 @@ def cached_features(
     precision: str = FULL_PRECISION,
     report: Callable[[str], None] = lambda line: None,
     progress: Callable[[int], None] = lambda done: None,
+    compute: Compute | None = None,
 ) -> FeatureMatrix:
     """Compute the features of images, except those that are in the store already, and add them to it.
 
@@ -64,6 +73,7 @@ def cached_features(
         report: Callback for messages.
         progress: Callback for the number of samples that were completed since the last call; samples whose
             features are in the store are included.
+        compute: Computes features elsewhere; None = in this process.
 
     Returns:
         float32 features (N, D), memory-mapped.
@@ -93,7 +103,8 @@ def cached_features(
                     progress(stored)
                     report(f"features of {len(inputs):,} samples: {stored:,} of them computed before")
                 half = _HALF.get(precision)
-                for rows, features in _compute(backbone, inputs, missing, batch_size, workers, half):
+                compute = compute or partial(_compute, workers=workers)
+                for rows, features in compute(backbone, inputs, missing, batch_size, half):
                     store.append(identities[rows], features)
                     progress(len(rows))
                 if computed:
@@ -121,9 +132,10 @@ def _compute(
     inputs: Inputs,
     rows: Sequence[int],
     batch_size: int,
-    workers: int,
     half: torch.dtype | None,
-) -> Any:
+    *,
+    workers: int,
+) -> Iterator[tuple[Sequence[int], npt.NDArray[np.float32]]]:
     """Yield rows, batch by batch, with their features, which are computed under autocast to `half`."""
     if not rows:
         return

@@ -249,6 +249,10 @@ class ImageFiles:
         """The same images with the SHA-256 of each file, from `check_images`."""
         return ImageFiles(self._paths, digests, **self._settings._asdict())
 
+    def with_paths(self, paths: Sequence[ImageSource | str]) -> ImageFiles:
+        """The same images in files that are named in another way, or lie elsewhere."""
+        return ImageFiles(paths, self._digests, **self._settings._asdict())
+
     def with_decoder(self, decoder: str, draft: bool) -> ImageFiles:
         """The same images, decoded in another way."""
         settings = self._settings._replace(decoder=decoder, draft=draft)

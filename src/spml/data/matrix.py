@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -77,6 +77,20 @@ class FeatureMatrix:
     def take(self, rows: Rows) -> FeatureMatrix:
         """A subset of the samples; the matrix is not copied."""
         return FeatureMatrix(self._matrix, self._rows[np.asarray(rows, np.int64)], self.names)
+
+    def converted(self, convert: Callable[[npt.NDArray[Any]], Any]) -> FeatureMatrix:
+        """The same samples in arrays of another kind.
+
+        Args:
+            convert: Called with each array that holds features, which may be of several shards; returns one
+                of the same shape and type. A sparse matrix stays as it is.
+        """
+        matrix = self._matrix
+        if isinstance(matrix, ShardedArray):
+            matrix = matrix.converted(convert)
+        elif isinstance(matrix, np.ndarray):
+            matrix = convert(matrix)
+        return FeatureMatrix(matrix, self._rows, self.names)
 
     def fingerprint(self) -> str:
         """SHA-256 of the float32 features; equal for a sparse and a dense matrix with the same content."""

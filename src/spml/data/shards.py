@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -45,6 +45,10 @@ class ShardedArray:
             chosen = np.flatnonzero(which == number)
             block[chosen] = self._parts[number][local[chosen]]
         return block
+
+    def converted(self, convert: Callable[[npt.NDArray[Any]], Any]) -> ShardedArray:
+        """The same rows, with each part converted to an array of another kind."""
+        return ShardedArray([convert(part) for part in self._parts], self._names)
 
     def where(self, row: int) -> str:
         """Name of the part that holds a row, and the number of the row in it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,6 +16,27 @@ def ending_signals() -> list[int]:
     if hangup is None or signal.getsignal(hangup) is signal.SIG_IGN:
         return [signal.SIGTERM]
     return [signal.SIGTERM, hangup]
+
+
+@contextmanager
+def ended_by_signals() -> Iterator[None]:
+    """Raise `SystemExit` on SIGTERM and SIGHUP while the context lasts, so that everything is cleaned up.
+
+    Outside the main thread, signals are left alone.
+    """
+
+    def end(number: int, _: object) -> None:
+        sys.exit(128 + number)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, end) for number in ending_signals()}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from ..config import Config, from_dict
 from ..errors import InputError
 from ..models import OwnNetwork, at_hand
 from ..short_names import from_arguments
+from .cluster.connection import check_engine
 from .console import Console
 from .contents import load_model
 from .inputs import labelled
@@ -20,7 +21,9 @@ from .resolve import open_for_backbone
 from .run import Run
 from .train import run_training
 
-_ARGUMENTS = ("y", "classes", "transform", "resume", "overwrite", "quiet", "pictures")
+_ARGUMENTS = (
+    "y", "classes", "transform", "resume", "overwrite", "quiet", "pictures", "engine", "address",
+)  # fmt: skip
 
 
 def train(
@@ -34,6 +37,8 @@ def train(
     overwrite: bool = False,
     quiet: bool = False,
     pictures: bool = True,
+    engine: str = "local",
+    address: str = "",
     **settings: Any,
 ) -> Run:
     """Train a model on data in files or in memory, and write its run folder.
@@ -69,6 +74,9 @@ def train(
         overwrite: Replace the run in `output`.
         quiet: Print nothing.
         pictures: Draw curves.png, thresholds.png and, of images, examples.png, which takes about a second.
+        engine: Where the features of a frozen backbone are computed: `local`, in this process, or `ray`, on
+            the machines of a Ray cluster, which gives the same numbers.
+        address: Address of the Ray cluster (`HOST:PORT`); empty = start Ray on this machine.
         settings: Fields of `Config`, nested as in config.yaml, or by the short names of the command line:
             `method="em", epochs=10, head="mlp", lr=1e-3, data={"val_share": 0.1}, output="runs/em"`.
             `backbone` may also be a network of your own, an `nn.Module` from normalised images, float32 (B,
@@ -88,7 +96,7 @@ def train(
         run = spml.train(X, y, head="ridge", output="runs/features")
         run.predict(["new.jpg"]).labels
     """
-    console = Console(silent=quiet)
+    console, cluster = Console(silent=quiet), check_engine(engine, address)
     open_data, network = None, None
     if isinstance(source, Config):
         if settings or y is not None or classes is not None:
@@ -113,6 +121,7 @@ def train(
             console=console,
             open_data=open_data,
             pictures=pictures,
+            cluster=cluster,
         )
         return load(folder)
 

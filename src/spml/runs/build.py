@@ -16,6 +16,7 @@ from torch import nn
 from .. import models
 from ..config import LBFGS, Config
 from ..data import Dataset, Samples, cached_features
+from ..data.cache import Compute
 from ..data.dataset import ImageInputs
 from ..data.matrix import FeatureMatrix
 from ..decisions import default_mean_labels
@@ -283,6 +284,7 @@ def frozen_features(
     progress: Callable[[str, int], AbstractContextManager[Callable[[int], None]]] = _no_progress,
     barrier: Callable[[], None] = lambda: None,
     first: bool = True,
+    compute: Compute | None = None,
 ) -> Dataset:
     """Replace images by the features of a frozen backbone, which are computed once and kept in `folder`.
 
@@ -297,6 +299,7 @@ def frozen_features(
         progress: Makes a progress bar for a split, given its label and number of samples.
         barrier: Waits for the other processes. One process computes, the others read what it wrote.
         first: Whether this is the process that computes.
+        compute: As in `cached_features`.
     """
     splits, key = {}, backbone.key()
     for name, samples in data.splits.items():
@@ -315,6 +318,7 @@ def frozen_features(
                         precision=run.config.precision,
                         report=report,
                         progress=advance,
+                        compute=compute,
                     )
                 barrier()
         splits[name] = replace(samples, inputs=inputs)

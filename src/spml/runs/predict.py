@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -24,6 +24,7 @@ from ..data.feature_store import FeatureStore, writable
 from ..data.images import ImageFiles, LoadedImages
 from ..engine.process_memory import total_memory
 from ..errors import InputError, SpmlError
+from .cluster.work import Batches, Computed
 from .console import Console
 from .folder import FEATURES, features_of_neighbours
 from .frames import predictions_frame
@@ -115,6 +116,8 @@ class Engine(NamedTuple):
         console: Shows progress; None = no progress is shown.
         cache: Folder for the features of a frozen backbone, or `none` to keep none; None = where the run
             keeps those of its training samples.
+        cluster: Address of a Ray cluster whose machines compute, empty to start Ray on this machine; None =
+            this process computes.
     """
 
     batch_size: int = 64
@@ -122,6 +125,7 @@ class Engine(NamedTuple):
     device: str = "auto"
     console: Console | None = None
     cache: str | None = None
+    cluster: str | None = None
 
     def check(self) -> None:
         """Check the numbers.
@@ -264,28 +268,38 @@ def predict_batches(
     _check_memory(model.spec, min(engine.batch_size, len(inputs)))
     model.eval()
     size = min(engine.batch_size, max(1, _SCORES // model.top.num_classes))
-    batches = [range(row, min(row + size, len(inputs))) for row in range(start, len(inputs), size)]
-    workers = min(os.cpu_count() or 1, 8) if engine.workers < 0 else engine.workers
-    loader = DataLoader(
-        _Loading(inputs, kept.store.keys if kept else np.empty(0, np.uint64)),
-        batch_sampler=batches,  # type: ignore[arg-type]
-        # Starting a process takes longer than decoding a single batch.
-        num_workers=min(workers, len(batches)) if isinstance(inputs, ImageFiles) and len(batches) > 1 else 0,
-        collate_fn=_identity,
-        pin_memory=fabric.device.type == "cuda",
-        generator=torch.Generator(),  # otherwise the loader draws from the global random state
-    )
-    for rows, loaded in zip(batches, loader, strict=True):
+    batches = Batches(range(start, len(inputs)), size)
+    known = kept.store.keys if kept else np.empty(0, np.uint64)
+    loading: Iterable[LoadedImages | torch.Tensor | Computed]
+    if engine.cluster is None:
+        loading = _loader(inputs, batches, known, engine.workers, fabric.device)
+    else:
+        from .cluster.stream import compute_batches
+
+        loading = compute_batches(
+            model.backbone if kept else model,
+            "features" if kept else "logits",
+            inputs,
+            batches,
+            address=engine.cluster,
+            device=fabric.device,
+            workers=engine.workers,
+            known=known,
+            report=engine.console.line if engine.console else lambda line: None,
+        )
+    for rows, loaded in zip(batches, loading, strict=True):
         unreadable: dict[int, str] = {}
-        if isinstance(loaded, LoadedImages):
+        if not isinstance(loaded, torch.Tensor):
             unreadable = {rows[i]: reason for i, reason in loaded.unreadable.items()}
         readable = np.setdiff1d(np.asarray(rows), list(unreadable))
         if not len(readable):
             logits = torch.empty(0, model.top.num_classes)
-        elif isinstance(loaded, LoadedImages) and kept:
+        elif not isinstance(loaded, torch.Tensor) and kept:
             assert isinstance(inputs, ImageFiles)
             features = _features(model.backbone, inputs, readable - rows[0], rows, loaded, kept)
             logits = model.top(torch.from_numpy(features).to(fabric.device)).logits
+        elif isinstance(loaded, Computed):
+            logits = torch.from_numpy(loaded.values)
         else:
             pixels = loaded.pixels if isinstance(loaded, LoadedImages) else loaded
             with fabric.autocast():
@@ -293,6 +307,22 @@ def predict_batches(
         scores = logits.float().cpu().numpy()
         _check_finite(scores, readable)
         yield Batch(rows[-1] + 1, readable, scores, unreadable)
+
+
+def _loader(
+    inputs: Inputs, batches: Batches, known: npt.NDArray[np.uint64], workers: int, device: torch.device
+) -> Iterable[LoadedImages | torch.Tensor]:
+    """Load batches in worker processes, without the pixels of images whose features are known."""
+    workers = min(os.cpu_count() or 1, 8) if workers < 0 else workers
+    return DataLoader(
+        _Loading(inputs, known),
+        batch_sampler=batches,  # type: ignore[arg-type]
+        # Starting a process takes longer than decoding a single batch.
+        num_workers=min(workers, len(batches)) if isinstance(inputs, ImageFiles) and len(batches) > 1 else 0,
+        collate_fn=_identity,
+        pin_memory=device.type == "cuda",
+        generator=torch.Generator(),  # otherwise the loader draws from the global random state
+    )
 
 
 def _check_memory(spec: models.BackboneSpec, rows: int) -> None:
@@ -321,7 +351,7 @@ def _features(
     inputs: ImageFiles,
     which: npt.NDArray[np.int64],
     rows: Sequence[int],
-    loaded: LoadedImages,
+    loaded: LoadedImages | Computed,
     kept: KeptFeatures,
 ) -> npt.NDArray[np.float32]:
     """Features (n, D) of some images of a batch, given by their positions: found, or computed and added."""
@@ -335,13 +365,19 @@ def _features(
     features = np.empty((len(which), backbone.num_features), np.float32)
     if first:
         new = list(first.values())
-        decoded = {row: k for k, row in enumerate(loaded.rows)}
-        places = [decoded.get(int(which[i]), -1) for i in new]
-        if min(places) >= 0:
-            pixels = loaded.pixels[places]
-        else:  # what was found when the images were loaded has turned out to be damaged
-            pixels = inputs.fetch([rows[int(which[i])] for i in new])
-        computed = backbone(pixels.to(backbone.device)).float().cpu().numpy()
+        wanted = [int(which[i]) for i in new]
+        place = {position: k for k, position in enumerate(loaded.rows)}
+        if isinstance(loaded, Computed) and loaded.rows == wanted:
+            computed = loaded.values
+        else:
+            if isinstance(loaded, LoadedImages) and place.keys() >= set(wanted):
+                pixels = loaded.pixels[[place[position] for position in wanted]]
+            else:
+                # What was found when the images were loaded has turned out to be damaged. Or a machine of a
+                # cluster did not know that an earlier batch had some of the images: the features of a batch
+                # without them may differ in their last bits.
+                pixels = inputs.fetch([rows[position] for position in wanted])
+            computed = backbone(pixels.to(backbone.device)).float().cpu().numpy()
         if kept.keep:
             kept.store.append(identities[new], computed)
         row_of = {names[i]: k for k, i in enumerate(new)}

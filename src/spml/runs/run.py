@@ -13,6 +13,7 @@ import numpy as np
 from ..data import Inputs
 from ..decisions import Decision, Policy, read_target
 from ..metrics.top_scores import fits
+from .cluster.connection import check_engine
 from .common_classes import UnknownClasses
 from .console import Console
 from .contents import read_metrics, read_summary
@@ -93,6 +94,8 @@ class Run(TrainedModel):
         device: str = "auto",
         console: Console | None = None,
         cache: str | None = None,
+        engine: str = "local",
+        address: str = "",
         **decision: Any,
     ) -> Predictions:
         """Predict scores and labels of images or feature vectors, in files or in memory.
@@ -108,6 +111,9 @@ class Run(TrainedModel):
             console: Shows progress; None = no progress is shown.
             cache: Folder for the features of a frozen backbone, or `none` to keep none; None = where the run
                 keeps those of its training samples.
+            engine: `local`, or `ray` to compute on the machines of a Ray cluster, which gives the same
+                numbers. Images in memory must be one array then.
+            address: Address of the Ray cluster (`HOST:PORT`); empty = start Ray on this machine.
             decision: Arguments of `decision`, such as `top_k=3`.
 
         Returns:
@@ -121,10 +127,10 @@ class Run(TrainedModel):
         decide = self.decision(**decision)
         ids, inputs, in_memory = unlabelled(samples, self.spec)
         workers = 0 if in_memory and workers < 0 else workers
-        engine = Engine(batch_size, workers, device, console, cache)
+        computing = Engine(batch_size, workers, device, console, cache, check_engine(engine, address))
         if not fits(len(ids), len(self.classes)):
-            return self._predict_many(ids, inputs, engine, decide)
-        batches = list(self.stream(inputs, engine))
+            return self._predict_many(ids, inputs, computing, decide)
+        batches = list(self.stream(inputs, computing))
         skipped = {row: reason for batch in batches for row, reason in batch.unreadable.items()}
         everything = Batch(
             len(ids),
@@ -165,6 +171,8 @@ class Run(TrainedModel):
         device: str = "auto",
         console: Console | None = None,
         cache: str | None = None,
+        engine: str = "local",
+        address: str = "",
         **decision: Any,
     ) -> Iterator[Predictions]:
         """Predict batch by batch, so that memory does not grow with the number of samples.
@@ -172,8 +180,8 @@ class Run(TrainedModel):
         Args:
             samples: As in `predict`.
             sparse: Compute scores and probabilities of the predicted labels only, as in `Predictions.scores`.
-            batch_size, workers, device, console, cache: As in `predict`. A batch has fewer samples where it
-                would have more than 2^26 scores.
+            batch_size, workers, device, console, cache, engine, address: As in `predict`. A batch has fewer
+                samples where it would have more than 2^26 scores.
             decision: Arguments of `decision`, such as `top_k=3`.
 
         Yields:
@@ -185,7 +193,8 @@ class Run(TrainedModel):
         decide = self.decision(**decision)
         ids, inputs, in_memory = unlabelled(samples, self.spec)
         workers = 0 if in_memory and workers < 0 else workers
-        for batch in self.stream(inputs, Engine(batch_size, workers, device, console, cache)):
+        computing = Engine(batch_size, workers, device, console, cache, check_engine(engine, address))
+        for batch in self.stream(inputs, computing):
             yield self.labelled(ids, batch, decide, sparse=sparse)
 
     def export(

@@ -25,6 +25,7 @@ from ..files import remove_leftovers, write_rows
 from ..methods.base import Objective
 from . import folder as run_files
 from .build import Build, frozen_features, make_backbone, start_objective
+from .cluster.stream import features_computed_by
 from .console import Console
 from .contents import read_summary
 from .final_scores import final_scores
@@ -46,6 +47,7 @@ def run_training(
     console: Console | None = None,
     open_data: Opener | None = None,
     pictures: bool = True,
+    cluster: str | None = None,
 ) -> Path:
     """Train a model and write the folder of the run.
 
@@ -56,6 +58,8 @@ def run_training(
         console: Shows progress; by default on standard error.
         open_data: Opens the data, where it is not to be split as the settings say.
         pictures: Draw the pictures of the folder.
+        cluster: Address of a Ray cluster that computes the features of a frozen backbone, empty to start Ray
+            on this machine; None = this process computes them.
 
     Returns:
         The folder.
@@ -83,7 +87,7 @@ def run_training(
                 if first:
                     stack.enter_context(only_trainer())
 
-            return _train(config, folder, resume, console, open_data, claim, pictures)
+            return _train(config, folder, resume, console, open_data, claim, pictures, cluster)
     finally:
         torch.set_num_threads(threads)
 
@@ -124,6 +128,7 @@ def _train(
     open_data: Opener | None,
     claim: Callable[[], None],
     pictures: bool,
+    cluster: str | None,
 ) -> Path:
     """Train; `claim` is called before anything is written, and keeps other processes from writing there."""
     started = time.perf_counter()
@@ -141,6 +146,7 @@ def _train(
                 console=console,
                 open_data=open_data,
                 pictures=pictures,
+                cluster=cluster,
             )
 
         claim()
@@ -172,7 +178,7 @@ def _train(
 
     feature_cost = None
     if run.frozen:
-        data, feature_cost = _features(run, backbone.to(fabric.device), folder, fabric, console)
+        data, feature_cost = _features(run, backbone.to(fabric.device), folder, fabric, console, cluster)
     build = Build(run, data, objective, backbone, fabric)
     recorder = Recorder(folder / run_files.SCORES, config, data, recorded)
     if recorder.samples:
@@ -301,7 +307,12 @@ def _some_features(data: Dataset, backbone: models.Backbone, count: int) -> torc
 
 
 def _features(
-    run: Resolved, backbone: models.Backbone, folder: Path, fabric: Any, console: Console
+    run: Resolved,
+    backbone: models.Backbone,
+    folder: Path,
+    fabric: Any,
+    console: Console,
+    cluster: str | None,
 ) -> tuple[Dataset, dict[str, float]]:
     """Features in place of images, and what they cost."""
     started = time.perf_counter()
@@ -314,6 +325,7 @@ def _features(
         progress=lambda label, total: console.progress(total, label),
         barrier=fabric.barrier,
         first=fabric.is_global_zero,
+        compute=features_computed_by(cluster, console.line),
     )
     seconds = time.perf_counter() - started
     count = sum(len(samples) for samples in data.splits.values())

@@ -32,6 +32,7 @@ from ...config import from_dict
 from ...data import Dataset
 from ...decisions import priors_from_shares
 from ...errors import InputError
+from ..cluster.connection import connected_if
 from ..folder import only_writer_in
 from ..predict import Engine
 from ..resolve import check_mean_labels
@@ -94,7 +95,8 @@ def run_audit(
     """
     check_limits(*limits)
     check_format(form)
-    with only_writer_in(output, _console(engine).line):
+    report = _console(engine).line
+    with only_writer_in(output, report), connected_if(engine.cluster, report):
         return _audit(folder, settings, output, folds, limits, mean_labels, form, overwrite, engine)
 
 

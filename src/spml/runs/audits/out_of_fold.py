@@ -178,7 +178,8 @@ class _Scorer:
         if not folds:
             self._warn_in_sample(["train"] if self._same else list(self._data.splits))
             return f"scores of the model in {self._trained.folder}"
-        head = SolvedHead(run, self._trained.folder, self._trained.model.backbone, self._console)
+        backbone, cluster = self._trained.model.backbone, self._engine.cluster
+        head = SolvedHead(run, self._trained.folder, backbone, self._console, cluster)
         if "val" in missing:
             for name, scores in head.score_others().items():
                 self._put(name, scores)

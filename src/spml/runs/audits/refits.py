@@ -24,6 +24,7 @@ from ...metrics.top_scores import HIGHEST, TopScores, top_scores
 from .. import folder as run_files
 from ..api import load
 from ..build import Build, frozen_features, make_backbone, start_objective
+from ..cluster.stream import features_computed_by
 from ..console import Console
 from ..contents import read_metrics, read_summary
 from ..held_out import read_held_out
@@ -79,12 +80,20 @@ class SolvedHead:
         folder: Folder of the run, whose cache has the features of a frozen backbone.
         backbone: Backbone of the model.
         console: Shows progress.
+        cluster: As in `Engine`.
 
     Raises:
         InputError: The run does not say which penalty it chose.
     """
 
-    def __init__(self, run: Resolved, folder: Path, backbone: models.Backbone, console: Console) -> None:
+    def __init__(
+        self,
+        run: Resolved,
+        folder: Path,
+        backbone: models.Backbone,
+        console: Console,
+        cluster: str | None = None,
+    ) -> None:
         self._run, self._fabric = run, make_fabric(run.config.accelerator, 1, run.config.precision)
         self._position = None if run.config.method == AUTO else _chosen_position(folder)
         self._data = run.data
@@ -97,6 +106,7 @@ class SolvedHead:
                 Path(run.config.data.cache or folder / run_files.FEATURES),
                 report=console.line,
                 progress=lambda label, total: console.progress(total, label),
+                compute=features_computed_by(cluster, console.line),
             )
 
     def score_part(self, held: npt.NDArray[np.bool_]) -> Scores | TopScores:

@@ -1,0 +1,1 @@
+"""Prediction and feature extraction on the machines of a Ray cluster."""
