@@ -13,7 +13,7 @@ from spml.errors import InputError
 from spml.labels import ObservedLabels
 from spml.metrics import sp_score
 from spml.models import Top
-from spml.models.solved import CLOSED_FORM, LDA, ClosedForm, auto, columns, fit_auto, linear, search
+from spml.models.solved import CLOSED_FORM, LDA, ClosedForm, auto, columns, fit_auto, linear, search, spaces
 from spml.models.solved.columns import Columns
 from spml.models.solved.ensemble import Ensemble, EnsembleSettings
 from spml.models.solved.moments import moments
@@ -207,3 +207,33 @@ def test_spaces_that_do_not_fit_are_left_out(monkeypatch):
     monkeypatch.setattr(search, "MOST_WEIGHTS", 2 * 2 * D * C - 1)
     with pytest.raises(InputError, match=r"30 classes with known positives on 5 features .*--head ridge"):
         fit()
+
+
+def test_positives_of_training_and_validation_samples_are_numbered_together():
+    train, val = make_samples(20), make_samples(9, seed=1, several=True)
+    pool = spaces.Pool(train, val)
+    rows = np.array([0, 7, 19, 20, 21, 24, 28])
+    expected = np.concatenate([each.observed.to_ternary() for each in (train, val)])[rows] == 1
+    np.testing.assert_array_equal(pool.labels(rows), expected)
+    np.testing.assert_array_equal(pool.features(rows)[4], val.inputs.fetch([1], None)[0])
+
+
+@pytest.mark.parametrize("share", [False, True])
+def test_scores_of_some_columns_are_those_of_all(shared, monkeypatch, share):
+    """LDA's probabilities sum to 1 over all columns, which are gone through in blocks."""
+    if share:
+        shared()
+    monkeypatch.setattr(spaces, "_BLOCK", 2)
+    train, val = make_samples(200), make_samples(30, seed=1, several=True)
+    pool = spaces.Pool(train, val)
+    space = spaces.Spaces(pool, np.arange(200), "raw", (0.0,), seed=0)
+    solver = space.solver(0.0)
+    parts = [solver.centred(next(space.inputs(rows))) for rows in (np.arange(200, 215), np.arange(215, 230))]
+    chosen = torch.tensor([3, 0, len(pool.columns) - 1])
+    for head in (LDA, "ridge"):
+        every = solver.scores(head, 0.1, parts)
+        some = solver.scores(head, 0.1, parts, chosen)
+        torch.testing.assert_close(some, every[:, chosen], rtol=0, atol=1e-5)
+        if head == LDA:
+            sizes = torch.from_numpy(pool.columns.sizes)
+            torch.testing.assert_close((every.exp() * sizes).sum(1), torch.ones(30), rtol=0, atol=1e-4)
