@@ -19,6 +19,7 @@ from spml.models import load_classifier
 from spml.runs import held_out
 from spml.runs.held_out import HeldOut, gather_held_out, read_held_out, write_held_out
 from spml.runs.row_names import row_names
+from spml.runs.score_table import highest_scores
 from tests.runs.test_closed_form_runs import HIDE, make_features
 
 
@@ -169,21 +170,83 @@ def test_a_file_of_an_earlier_version_is_read_without_checksum(toy, tmp_path):
             read_held_out(tmp_path)
 
 
-def test_of_many_classes_the_highest_scores_are_kept(tmp_path, monkeypatch):
+LABELS_OF_MANY = np.random.default_rng(0).choice([-1, 0, 1], (9, 6)).astype(np.int8)
+
+
+@pytest.fixture
+def many(tmp_path, monkeypatch):
+    """The highest scores of samples that are named by numbers, written to a folder."""
     monkeypatch.setattr("spml.runs.held_out.MOST_SCORES", 40)
     monkeypatch.setattr("spml.runs.held_out.MOST_CLASSES", 5)
-    labels = np.random.default_rng(0).choice([-1, 0, 1], (9, 6)).astype(np.int8)
-    splits = {"train": make_samples("t", labels[:6]), "val": make_samples("v", labels[6:])}
-    dataset, rows = Dataset("toy", tuple("abcdef"), splits, {}), np.array([7, 0, 8, 3, 1, 2, 4])
+    monkeypatch.setattr("spml.runs.row_names.MANY_NAMES", 3)
+    samples = make_samples("", LABELS_OF_MANY)
+    names = tuple(str(row) for row in range(9))
+    parts = (
+        Samples(names[part], samples.inputs.take(range(9)[part]), samples.observed.take(range(9)[part]))
+        for part in (slice(0, 6), slice(6, 9))
+    )
+    dataset = Dataset("toy", tuple("abcdef"), dict(zip(("train", "val"), parts, strict=True)), {})
     scores = np.random.default_rng(1).normal(size=(7, 6)).astype(np.float32)
-    gathered = gather_held_out(dataset, scores, rows, seed=0)
+    rows = np.array([7, 0, 8, 3, 1, 2, 4])
+    highest = highest_scores(scores, ObservedLabels.from_ternary(LABELS_OF_MANY[rows]), 3)
+    gathered = gather_held_out(dataset, highest, rows, seed=0)
     write_held_out(tmp_path, gathered, dataset.classes)
-    read = read_held_out(tmp_path, dataset.classes)
+    return gathered
+
+
+def test_of_many_classes_the_highest_scores_are_kept(many, tmp_path):
+    read = read_held_out(tmp_path, tuple("abcdef"))
     assert isinstance(read.scores, TopScores)
-    assert read.ids == gathered.ids
-    assert (read.labels.to_ternary() == labels[rows]).all()
-    assert (read.scores.scores == gathered.scores.scores).all()
-    assert (read.scores.columns == gathered.scores.columns).all()
+    assert read.ids == many.ids
+    assert (read.labels.to_ternary() == LABELS_OF_MANY[[int(name) for name in many.ids]]).all()
+    assert len(read.scores.scores) < 7 * 6
+    for name in ("starts", "columns", "scores", "floors"):
+        np.testing.assert_array_equal(getattr(read.scores, name), getattr(many.scores, name))
+    assert list(read.learned) == list(many.learned) == ["5", "6"]
+
+
+@pytest.mark.parametrize(
+    ("tensor", "change", "said"),
+    [
+        ("starts", lambda x: x[:-1], r"starts is I64 \(7,\), not I64 \(8\)"),
+        ("starts", lambda x: x.int(), r"starts is I32 \(8,\), not I64 \(8\)"),
+        ("starts", lambda x: x.flip(0), "starts does not divide its"),
+        ("starts", lambda x: x - 1, "starts does not divide its"),
+        ("starts", lambda x: torch.where(x == x[3], 2**62, x), "starts does not divide its"),
+        ("columns", lambda x: x[1:], "starts does not divide its"),
+        ("columns", lambda x: x + 3, r"columns has a class outside 0 ... 5"),
+        ("columns", lambda x: x - 6, r"columns has a class outside 0 ... 5"),
+        ("columns", lambda x: x * 0, "columns does not ascend within a sample"),
+        ("columns", lambda x: x.long(), "columns is I64"),
+        ("scores", lambda x: x[1:], "scores is F32"),
+        ("scores", lambda x: x.double(), "scores is F64"),
+        ("scores", lambda x: x * torch.nan, "some that are not finite"),
+        ("scores", lambda x: x / 0, "some that are not finite"),
+        ("floors", lambda x: x * torch.nan, "a floor is not a number"),
+        ("floors", lambda x: x + torch.inf, "a floor is not a number"),
+        ("floors", lambda x: x - torch.inf, "scores are missing of a sample that states none are"),
+        ("floors", lambda x: x[None], r"floors is F32 \(1, 7\)"),
+        ("label_columns", lambda x: x + 6, r"label_columns has a class outside"),
+        ("label_starts", lambda x: x + 1, "label_starts does not divide its"),
+        ("label_values", lambda x: x * 0, "a label is neither 1 nor -1"),
+        ("label_values", lambda x: x[1:], "label_values is I8"),
+        ("label_full", lambda x: x + 1, "a label is neither 1 nor -1"),
+        ("learned_rows", lambda x: x.short(), "learned_rows is I16"),
+        ("learned_rows", lambda x: x[None], "learned_rows is U8"),
+    ],
+)
+def test_tensors_that_can_not_be_are_refused(many, tmp_path, tensor, change, said):
+    """In a file without checksum, as another program may write it."""
+    path = tmp_path / "held_out.safetensors"
+    tensors, about = load_file(path), {"version": 1, "classes": tuple("abcdef")}
+    tensors[tensor] = change(tensors[tensor]).contiguous()
+    save_file(tensors, path, {"spml scores": json.dumps(about)})
+    with pytest.raises(InputError, match=said):
+        read_held_out(tmp_path)
+    del tensors[tensor]
+    save_file(tensors, path, {"spml scores": json.dumps(about)})
+    with pytest.raises(InputError, match=r"held_out\.safetensors: "):
+        read_held_out(tmp_path)
 
 
 def test_names_of_rows_are_stored_as_bits(monkeypatch):
