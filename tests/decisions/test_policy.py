@@ -79,6 +79,37 @@ def test_a_file_of_another_structure_is_refused(change):
     assert not isinstance(error.value, AssertionError)
 
 
+def test_classes_without_expected_positives_need_not_be_listed():
+    policy = make_policy(columns=(1, 4), num_classes=6)
+    read = decode_policy(encode_policy(policy))
+    assert read == policy
+    assert read.thresholds == (math.inf, 0.25, math.inf, math.inf, math.inf, math.inf)
+    assert read.priors.shares.tolist() == [0, 0.25, 0, 0, 0.5, 0]
+    assert read.is_of(["a", "cat", "b", "c", "dog", "d"])
+    assert not read.is_of(["a", "b", "cat", "c", "dog", "d"])
+    assert not read.is_of(["a", "cat", "b", "c", "dog"])
+    assert not read.is_of(["cat", "dog"])
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"columns": [1, 4]}, {"num_classes": 6}, {"columns": [1], "num_classes": 6},
+        {"columns": [1, 2, 3], "num_classes": 6}, {"columns": [4, 1], "num_classes": 6},
+        {"columns": [1, 1], "num_classes": 6}, {"columns": [1, 6], "num_classes": 6},
+        {"columns": [-1, 4], "num_classes": 6}, {"columns": [1, 4], "num_classes": -6},
+        {"columns": [1, 1 << 70], "num_classes": 6}, {"columns": [1.5, 4], "num_classes": 6},
+        {"columns": ["1", "4"], "num_classes": 6}, {"columns": 1, "num_classes": 6},
+        {"columns": [], "num_classes": 6}, {"columns": [1, 4], "num_classes": 1 << 70},
+    ],
+)  # fmt: skip
+def test_impossible_columns_are_refused(change):
+    content = json.loads(encode_policy(make_policy())) | change
+    del content["sha256"]
+    with pytest.raises(ValueError, match=r"columns|num_classes|[Ee]xpected"):
+        decode_policy(json.dumps(content).encode())
+
+
 def test_no_damaged_bit_changes_a_threshold():
     """It is refused, or it was only in the layout of the JSON."""
     policy = make_policy()
