@@ -15,7 +15,7 @@ from .dataset import Dataset, Inputs, Samples
 from .hiding import hide
 from .images import MISSING
 from .matrix import FeatureMatrix, check_finite
-from .names import take_names
+from .names import take
 from .phrases import counted, first_few
 from .records import Records
 from .splits import SPLITS, hold_out
@@ -251,7 +251,7 @@ def _select(
         name=records.name,
         classes=records.classes,
         splits={
-            name: Samples(take_names(records.ids, chosen), inputs.take(chosen), observed.take(chosen))
+            name: Samples(take(records.ids, chosen), inputs.take(chosen), observed.take(chosen))
             for name, chosen in rows.items()
         },
         truth={name: labels for name, labels in truth.items() if labels.full},

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import torch
 
 from ..labels import ObservedLabels
-from .names import take_names
+from .names import take
 
 Kind = Literal["image", "feature"]
 Rows = Sequence[int] | npt.NDArray[np.int64]
@@ -112,7 +112,7 @@ class Samples:
     def take(self, rows: Rows) -> Samples:
         """Select samples, in the order of `rows`."""
         taken = self.observed.take(np.asarray(rows, np.int64))
-        return Samples(take_names(self.ids, rows), self.inputs.take(rows), taken)
+        return Samples(take(self.ids, rows), self.inputs.take(rows), taken)
 
 
 @dataclass(frozen=True)

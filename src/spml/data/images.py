@@ -20,6 +20,7 @@ from . import decoding
 from .dataset import Augment, Kind, Rows
 from .decoding import UnreadableImageError
 from .draws import raw
+from .names import FilesBelow, take
 from .pixels import DECODERS, INTERPOLATIONS, load_pixels
 from .views import image_views
 
@@ -160,7 +161,11 @@ class ImageFiles:
             raise InputError(f"interpolation {interpolation!r} is none of {', '.join(INTERPOLATIONS)}.")
         if decoder not in DECODERS:
             raise InputError(f"decoder {decoder!r} is none of {', '.join(DECODERS)}.")
-        self._paths = [str(path) if isinstance(path, Path) else path for path in paths]
+        self._paths: Sequence[ImageSource | str] = (
+            paths
+            if isinstance(paths, FilesBelow)
+            else [str(path) if isinstance(path, Path) else path for path in paths]
+        )
         self._digests = list(digests)
         self._settings = _Settings(size, interpolation, flip, max_pixels, draft, decoder)
 
@@ -168,7 +173,7 @@ class ImageFiles:
         return len(self._paths)
 
     @property
-    def paths(self) -> Sequence[FilePart | MemoryImage | str]:
+    def paths(self) -> Sequence[ImageSource | str]:
         """The files, parts of files, or images in memory."""
         return self._paths
 
@@ -242,8 +247,8 @@ class ImageFiles:
 
     def take(self, rows: Rows) -> ImageFiles:
         """A subset of the images, in the order of `rows`."""
-        paths, digests = [self._paths[row] for row in rows], [self._digests[row] for row in rows]
-        return ImageFiles(paths, digests, **self._settings._asdict())
+        digests = [self._digests[row] for row in rows]
+        return ImageFiles(take(self._paths, rows), digests, **self._settings._asdict())
 
     def with_digests(self, digests: Sequence[str]) -> ImageFiles:
         """The same images with the SHA-256 of each file, from `check_images`."""

@@ -23,6 +23,7 @@ from .hiding import check_observe
 from .images import SUFFIXES, ImageFiles, ImageSource, check_images
 from .inspection.remarks import remarks
 from .memory import read_unlabelled
+from .names import FilesBelow, PackedNames
 from .phrases import counted
 from .readers import Source, existing, features, file_list, read, shards
 from .readers.folder import list_images
@@ -131,7 +132,7 @@ class Opening:
     @property
     def decoded(self) -> bool:
         """Whether loading a sample decodes a file, so that worker processes speed it up."""
-        return isinstance(self.records.inputs, tuple)
+        return isinstance(self.records.inputs, Sequence)
 
     @property
     def width(self) -> int:
@@ -150,7 +151,7 @@ class Opening:
         """
         records, inputs = self.records, self.records.inputs
         skipped: dict[int, str] = {}
-        if isinstance(inputs, tuple):
+        if isinstance(inputs, Sequence):
             digests, skipped = self._checked
             check_share_skipped(records, skipped, self.config)
             inputs = _image_files(inputs, digests, self.config, self.config.size or size, interpolation)
@@ -165,18 +166,18 @@ class Opening:
             InputError: The data does not suit its purpose.
         """
         inputs = self.records.inputs
-        if isinstance(inputs, tuple):
+        if isinstance(inputs, Sequence):
             inputs = _image_files(inputs, [""] * len(inputs), self.config, 1, "nearest")
         return to_dataset(self.records, self.config, inputs, {}, self.purpose)
 
     @property
     def _samples(self) -> Inputs:
-        assert not isinstance(self.records.inputs, tuple)
+        assert not isinstance(self.records.inputs, Sequence)
         return self.records.inputs
 
     @cached_property
     def _checked(self) -> tuple[list[str], dict[int, str]]:
-        assert isinstance(self.records.inputs, tuple)
+        assert isinstance(self.records.inputs, Sequence)
         return _check(self.records.inputs, self.records.source, self.config, self.report)
 
 
@@ -245,9 +246,8 @@ def list_inputs(
         return shards.read_unlabelled(sources[0])
     if sources[0].suffix.lower() == ".npz":
         return features.read_unlabelled(sources[0])
-    names = _list_files(sources, config.images)
-    files = tuple(names)
-    return tuple(names.values()), _image_files(files, [""] * len(files), config, size, interpolation)
+    names, files = _list_files(sources, config.images)
+    return names, _image_files(files, [""] * len(files), config, size, interpolation)
 
 
 def list_samples(
@@ -268,7 +268,7 @@ def list_samples(
     """
     config = DataConfig(flip=False)
     ids, inputs = read_unlabelled(samples, config)
-    if isinstance(inputs, tuple):
+    if isinstance(inputs, Sequence):
         return ids, _image_files(inputs, [""] * len(inputs), config, size, interpolation)
     return ids, inputs
 
@@ -304,19 +304,26 @@ def _check_unlabelled(sources: Sequence[Path]) -> None:
             raise InputError(f"{path}: {what} must be given alone, but there are {len(sources)} paths.")
 
 
-def _list_files(sources: Sequence[Path], images: str | None) -> dict[Path, str]:
-    """The image files among `sources`, in their folders and in their tables, with their names, each once."""
+def _list_files(sources: Sequence[Path], images: str | None) -> tuple[Sequence[str], Sequence[Path]]:
+    """Names and paths of the image files in `sources`, in their folders and in their tables, each once."""
     files: dict[Path, str] = {}
     for path in sources:
         if path.suffix.lower() in file_list.SUFFIXES and not path.is_dir():
-            for name, file in zip(*file_list.read_file_list(path, images), strict=True):
+            listed = file_list.read_file_list(path, images)
+            if len(sources) == 1 and isinstance(listed[1], FilesBelow):
+                return listed  # which differ
+            for name, file in zip(*listed, strict=True):
                 files.setdefault(file, name)
         else:
-            for file in list_images(path)[0] if path.is_dir() else [path]:
+            below = FilesBelow(path, list_images(path).images) if path.is_dir() else [path]
+            if len(sources) == 1 and isinstance(below, FilesBelow) and len(below):
+                below = FilesBelow(path, PackedNames.of(below.names))
+                return PackedNames.of(file.as_posix() for file in below), below
+            for file in below:
                 files.setdefault(file, file.as_posix())
     if not files:
         raise InputError(f"{sources[0]}: holds no image ({', '.join(sorted(SUFFIXES))}).")
-    return files
+    return tuple(files.values()), tuple(files)
 
 
 def _check(files: Files, source: str, config: DataConfig, report: Report) -> tuple[list[str], dict[int, str]]:

@@ -59,7 +59,7 @@ class Records:
     source: str
     name: str
     ids: Sequence[str]
-    inputs: Inputs | tuple[ImageSource, ...]
+    inputs: Inputs | Sequence[ImageSource]
     classes: tuple[str, ...]
     classes_given: bool
     labels: ObservedLabels

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from ..config import DataConfig
 from ..errors import InputError
 from .draws import permutation
-from .names import take_names
+from .names import take
 from .phrases import counted, first_few
 from .records import Objects, Records
 
@@ -49,8 +49,8 @@ def take_rows(records: Records, rows: Integers) -> Records:
     inputs, split, chosen = records.inputs, records.split, rows.tolist()
     return replace(
         records,
-        ids=take_names(records.ids, rows),
-        inputs=tuple(inputs[row] for row in chosen) if isinstance(inputs, tuple) else inputs.take(rows),
+        ids=take(records.ids, rows),
+        inputs=take(inputs, rows) if isinstance(inputs, Sequence) else inputs.take(rows),
         labels=records.labels.take(rows),
         split=None if split is None else tuple(split[row] for row in chosen),
         objects=objects,

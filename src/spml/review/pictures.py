@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -45,7 +46,7 @@ class Pictures:
     @property
     def available(self) -> bool:
         """Whether the samples are images."""
-        return isinstance(self._inputs, tuple) or self._inputs.kind == "image"
+        return isinstance(self._inputs, Sequence) or self._inputs.kind == "image"
 
     def photo(self, sample: int) -> Picture:
         """Picture of a sample, upright, at most `PHOTO` pixels wide and high.
@@ -53,7 +54,7 @@ class Pictures:
         Raises:
             UnreadableImageError: The file is gone or damaged; the message is the reason.
         """
-        if not isinstance(self._inputs, tuple):
+        if not isinstance(self._inputs, Sequence):
             return Picture(_array_as_png(self._inputs, sample), "image/png")
         return Picture(self._reduced(self._inputs[sample], PHOTO), JPEG)
 
@@ -64,7 +65,7 @@ class Pictures:
             UnreadableImageError: The file is gone or damaged; the message is the reason.
             SpmlError: The picture can't be kept in the folder.
         """
-        if not isinstance(self._inputs, tuple):
+        if not isinstance(self._inputs, Sequence):
             return self.photo(sample)
         source = self._inputs[sample]
         path = self._folder / f"{_key(source)}.jpg"

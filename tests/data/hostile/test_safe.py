@@ -131,7 +131,7 @@ def test_special_files(tmp_path):
     assert is_special(tmp_path / "pipe.png")
     assert not is_special(tmp_path)
     assert not is_special(tmp_path / "missing")
-    assert list_images(tmp_path) == ([], ["pipe.png"])
+    assert list_images(tmp_path) == ([], ["pipe.png"], [])
 
 
 def test_image_folders_refuse_links_that_leave(tmp_path, picture):

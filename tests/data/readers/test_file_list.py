@@ -34,7 +34,7 @@ def test_a_column_of_file_names(tmp_path: Path, picture: Picture, name: str, tex
 def test_a_folder_of_many_files_is_listed(
     tmp_path: Path, picture: Picture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("spml.data.readers.places._MANY", 1)
+    monkeypatch.setattr("spml.data.readers.places.MANY", 1)
     looked_for: list[str] = []
     monkeypatch.setattr(
         "spml.data.readers.file_list.is_file", lambda path: looked_for.append(path.name) or path.is_file()

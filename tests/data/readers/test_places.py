@@ -174,7 +174,7 @@ def test_listing_folders_finds_what_looking_for_each_file_finds(tmp_path, name, 
     monkeypatch.chdir(tmp_path)
     found = []
     for many in (1, 100):
-        monkeypatch.setattr("spml.data.readers.places._MANY", many)
+        monkeypatch.setattr("spml.data.readers.places.MANY", many)
         try:
             found.append(locate(root, [[name.format(root=root)], ["a.jpg"]], "row {}".format, "skip"))
         except InputError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -69,14 +70,14 @@ def assert_same(records: Records, expected: Records) -> None:
     """Same classes, samples, splits and labels; samples may be in another order."""
     assert records.classes == expected.classes
     assert _by_sample(records) == _by_sample(expected)
-    if not isinstance(expected.inputs, tuple):
+    if not isinstance(expected.inputs, Sequence):
         assert records.inputs.fingerprint() == expected.inputs.fingerprint()
 
 
 def _by_sample(records: Records) -> dict[str, tuple[list[int], str | None]]:
     """Labels and split of each sample, by its file or name."""
     keys = records.ids
-    if isinstance(records.inputs, tuple):
+    if isinstance(records.inputs, Sequence):
         keys = [os.path.realpath(path) for path in records.inputs]
     rows = records.labels.to_ternary().tolist()
     split = records.split or [None] * len(rows)

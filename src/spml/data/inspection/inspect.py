@@ -131,7 +131,7 @@ def _scan(
     records: Records, config: DataConfig, report: Callable[[str], None], progress: Progress
 ) -> _Content:
     inputs, ids = records.inputs, records.ids
-    if not isinstance(inputs, tuple):
+    if not isinstance(inputs, Sequence):
         with progress(len(ids), "reading samples") as advance:
             digests, images, features = scan_inputs(inputs, ids, advance)
         return _Content(inputs, digests, {}, images, features)

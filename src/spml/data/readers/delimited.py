@@ -15,10 +15,12 @@ from functools import partial
 from itertools import islice
 from operator import itemgetter
 from pathlib import Path
+from typing import Any
 
 from ...errors import InputError
 from ..phrases import counted
 from ..safe import CONTROL
+from .whole import delimited_columns
 
 DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs"}
 EXPECTED = (
@@ -38,6 +40,10 @@ MAX_COLUMNS = 100_000
 MAX_LINE = 8_000_000  # characters
 
 
+def _no_columns(columns: Sequence[int]) -> None:
+    """The columns of a table whose rows are always read one by one."""
+
+
 @dataclass(frozen=True)
 class Table:
     """Rows and columns of a file, read as a stream.
@@ -50,6 +56,9 @@ class Table:
             those columns. It raises `InputError` where a row can't be read.
         counted: How rows are numbered, for messages; empty if as in a spreadsheet, where the header is row 1.
         notes: What was inferred from the file, one line each.
+        whole: Function that takes positions of columns and returns each as an Arrow array of text; None
+            where the rows must be read one by one (`readers/whole.py`).
+        first_row: Number of the first row, if columns are returned at once; the others follow without gaps.
     """
 
     path: Path
@@ -58,6 +67,8 @@ class Table:
     rows: Callable[[Sequence[int]], Iterator[tuple[int, Sequence[object]]]]
     counted: str = ""
     notes: tuple[str, ...] = ()
+    whole: Callable[[Sequence[int]], list[Any] | None] = _no_columns
+    first_row: int = 0
 
     def where(self, *numbers: int) -> str:
         """The file and the numbers of one or two rows, for messages."""
@@ -108,6 +119,8 @@ def open_delimited(path: Path, file_column: str = "") -> Table:
         frozenset(range(len(names))),
         partial(read_cells, path, delimiter, len(names)),
         notes=() if delimiter == "," else (separated,),
+        whole=partial(delimited_columns, path, delimiter, names),
+        first_row=2,
     )
 
 

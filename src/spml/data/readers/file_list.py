@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Sequence
 from pathlib import Path
 
 from ...errors import InputError
+from ..names import FilesBelow
 from ..phrases import counted
 from ..safe import inside, is_file, quote
 from .delimited import FILE_COLUMNS, Table, open_delimited, shorten
 from .image_rows import text
 from .parquet import open_parquet
 from .places import are_listed
+from .whole import present_files
 
 SUFFIXES = (".csv", ".tsv", ".parquet")
 COLUMNS = tuple(name for group in FILE_COLUMNS[:-1] for name in group)
 """Names of the column that names the images; an `id` is not a file here."""
 
 
-def read_file_list(path: Path, images: str | None) -> tuple[tuple[str, ...], tuple[Path, ...]]:
+def read_file_list(path: Path, images: str | None) -> tuple[Sequence[str], Sequence[Path]]:
     """Read the names of files in a table.
 
     Args:
@@ -36,7 +39,12 @@ def read_file_list(path: Path, images: str | None) -> tuple[tuple[str, ...], tup
     root = path.parent if images is None else Path(images)
     if not root.is_dir():
         raise InputError(f"--images: {quote(str(root))} is not a folder.")
-    names, rows = _read_names(table)
+    column = _find_column(table)
+    columns = table.whole([column])
+    whole = None if columns is None else present_files(root, columns[0])
+    if whole is not None:
+        return whole, FilesBelow(root, whole)
+    names, rows = _read_names(table, column)
     files, missing = [], []
     for name, row, present in zip(names, rows, are_listed(root, names), strict=True):
         if present:
@@ -59,8 +67,8 @@ def read_file_list(path: Path, images: str | None) -> tuple[tuple[str, ...], tup
     return names, tuple(files)
 
 
-def _read_names(table: Table) -> tuple[tuple[str, ...], array[int]]:
-    """Distinct names of files, and the first row of each."""
+def _find_column(table: Table) -> int:
+    """Position of the column that names the images."""
     lower = [name.lower() for name in table.names]
     column = next((lower.index(name) for name in COLUMNS if name in lower), None)
     if column is None:
@@ -68,6 +76,11 @@ def _read_names(table: Table) -> tuple[tuple[str, ...], array[int]]:
             f"{table.path}: has no column that names the images, such as {', '.join(COLUMNS[:3])}, path or "
             f"image; found: {shorten(table.names)}. Rename the one that does to `file`."
         )
+    return column
+
+
+def _read_names(table: Table, column: int) -> tuple[tuple[str, ...], array[int]]:
+    """Distinct names of files, and the first row of each."""
     first: dict[str, int] = {}
     for row, (cell,) in table.rows([column]):
         name = text(cell)

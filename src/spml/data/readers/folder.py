@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from operator import attrgetter
 from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
 
 from ...config import DataConfig
 from ...errors import InputError
-from ...labels import ObservedLabels
 from ..images import SUFFIXES
+from ..names import FilesBelow, PackedNames
 from ..phrases import counted
 from ..records import Records
 from ..safe import CONTROL, is_special, quote, refuse_leaving_link
 from ..splits import split_name
+from .entries import Entries, label_entries
 from .registry import Source, register_reader
 
 
@@ -43,21 +49,25 @@ def read_folder(path: Path, config: DataConfig) -> Records:
         folders = {folder: splits[parent] for parent in subfolders for folder in _subfolders(parent)}
     else:
         folders = dict.fromkeys(subfolders, "")
-    files: list[Path] = []
-    labels: list[str] = []
+    names: list[Iterable[str]] = []
+    counts: list[int] = []
     split: list[str] = []
     others = _other_files(path)
     for folder, part in folders.items():
-        images, rest = list_images(folder)
-        _check_links([folder, *images], roots)
-        if not images and part in ("", "train"):
+        found = list_images(folder)
+        _check_links([folder, *found.links], roots)
+        if not found.images and part in ("", "train"):
             raise InputError(f"{folder}: holds no image. Add images of this class or remove the folder.")
-        others += rest
-        files += images
-        labels += [folder.name] * len(images)
-        split += [part] * len(images)
+        others += found.others
+        names.append(_below(folder.relative_to(path).as_posix(), found.images))
+        counts.append(len(found.images))
+        split += [part] * len(found.images)
+    labels = [folder.name for folder, count in zip(folders, counts, strict=True) if count]
     classes = tuple(sorted({*labels}))
     _check_classes(path, classes)
+    ids = PackedNames.of(chain.from_iterable(names))
+    position = {name: column for column, name in enumerate(classes)}
+    columns = np.repeat([position[name] for name in labels], [count for count in counts if count])
     left_out = counted(
         len(others),
         "file that is not an image, or in no class folder, was",
@@ -66,39 +76,83 @@ def read_folder(path: Path, config: DataConfig) -> Records:
     return Records(
         source=str(path),
         name=path.resolve().name,
-        ids=tuple(file.relative_to(path).as_posix() for file in files),
-        inputs=tuple(files),
+        ids=ids,
+        inputs=FilesBelow(path, ids),
         classes=classes,
         classes_given=False,
-        labels=ObservedLabels.from_names([[name] for name in labels], classes, unlisted=config.unlisted),
+        labels=label_entries(
+            Entries.of(np.arange(len(ids)), columns), (len(ids), len(classes)), config.unlisted
+        ),
         split=tuple(split) if splits else None,
         notes=(f"{left_out} left out, such as {others[0]}.",) if others else (),
     )
 
 
-def list_images(folder: Path) -> tuple[list[Path], list[str]]:
-    """List the images in a folder and below it, sorted, and the names of other files.
+class Listing(NamedTuple):
+    """Files in a folder and below it, except hidden ones.
 
-    Hidden files and folders are ignored.
+    Attributes:
+        images: Paths of the images relative to the folder, with slashes: in every folder its own images,
+            sorted, and then those of its folders.
+        others: Names of the files that are not images.
+        links: The images that are links.
+    """
+
+    images: list[str]
+    others: list[str]
+    links: list[Path]
+
+
+def list_images(folder: Path) -> Listing:
+    """List the images in a folder and below it.
 
     Raises:
         InputError: A folder can't be listed, or a name can't be written.
     """
+    listing = Listing([], [], [])
+    left = [""]
+    while left:
+        prefix = left.pop()
+        try:
+            with os.scandir(folder / prefix) as entries:
+                found = sorted(entries, key=attrgetter("name"))
+        except OSError as error:
+            raise _not_listed(error) from error
+        folders: list[os.DirEntry[str]] = []
+        files: list[os.DirEntry[str]] = []
+        for entry in found:
+            (folders if _is_folder(entry) else files).append(entry)
+        visible = [entry.name for entry in folders if entry.name[0] != "."]
+        _check_names(folder / prefix, [*visible, *(entry.name for entry in files)])
+        for entry in files:
+            if entry.name[0] != ".":
+                _add(listing, prefix, entry)
+        real = [entry.name for entry in reversed(folders) if entry.name[0] != "." and not entry.is_symlink()]
+        left += [f"{prefix}{name}/" for name in real]
+    return listing
 
-    def refuse(error: OSError) -> None:
-        raise _not_listed(error)
 
-    images: list[Path] = []
-    others: list[str] = []
-    for parent, folders, files in os.walk(folder, onerror=refuse):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
-        _check_names(parent, [*folders, *files])
-        for name in sorted(name for name in files if not name.startswith(".")):
-            if Path(name).suffix.lower() in SUFFIXES and not is_special(Path(parent) / name):
-                images.append(Path(parent) / name)
-            else:
-                others.append(name)
-    return images, others
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # such as a link to itself
+        return False
+
+
+def _add(listing: Listing, prefix: str, entry: os.DirEntry[str]) -> None:
+    """Add a file that is not hidden."""
+    name = entry.name
+    plain = entry.is_file(follow_symlinks=False)
+    if name[name.rfind(".") :].lower() not in SUFFIXES or not (plain or not is_special(Path(entry.path))):
+        listing.others.append(name)
+        return
+    listing.images.append(prefix + name)
+    if not plain:
+        listing.links.append(Path(entry.path))
+
+
+def _below(folder: str, names: Sequence[str]) -> Iterator[str]:
+    return (f"{folder}/{name}" for name in names)
 
 
 def _splits(path: Path, subfolders: Sequence[Path]) -> dict[Path, str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from array import array
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
@@ -14,12 +13,14 @@ import numpy.typing as npt
 from ...config import DataConfig
 from ...errors import InputError
 from ..images import SUFFIXES
+from ..names import FilesBelow, PackedNames
 from ..phrases import counted
 from ..safe import quote
 from ..splits import SPELLINGS, split_name
 from .columns import Columns
 from .delimited import EXPECTED, Table
-from .places import IMAGE_SUFFIXES, locate
+from .places import IMAGE_SUFFIXES, locate_names
+from .whole import coded, present_files
 
 Integers = npt.NDArray[np.int64]
 
@@ -47,6 +48,14 @@ class Column:
     def __init__(self) -> None:
         self._codes: dict[Any, int] = {}
         self._rows = array("q")
+
+    @classmethod
+    def of(cls, cells: Sequence[str], codes: Integers) -> Column:
+        """The column of which `codes` says which of the distinct `cells` each row has."""
+        column = cls()
+        code = np.array([column._codes.setdefault(text(cell), len(column._codes)) for cell in cells])
+        column._rows.frombytes(code[codes].tobytes())
+        return column
 
     def append(self, cell: str | tuple[str, ...]) -> None:
         """Add the cell of the next row."""
@@ -78,7 +87,8 @@ class ImageRows:
         config: Settings, of which `missing` and `split` are used.
 
     Attributes:
-        paths: Paths of the images. This and the following are known once `read` has come to its end.
+        paths: Paths of the images. This and the following are known once `read` has come to its end, or
+            after `read_column`.
         names: The same relative to `root`.
         splits: Split of each image; None if the table has no such column.
         of_row: Image of each row.
@@ -86,8 +96,8 @@ class ImageRows:
         repeats: Rows that name an image which an earlier row names.
     """
 
-    paths: tuple[Path, ...]
-    names: tuple[str, ...]
+    paths: Sequence[Path]
+    names: Sequence[str]
     splits: tuple[str, ...] | None
     of_row: Integers
     first: Integers
@@ -99,8 +109,21 @@ class ImageRows:
         split = columns.split if config.split == "given" else -1
         self._columns = [k for k in (columns.file, split) if k >= 0]
         self._config = config
-        self._numbers = array("q")
-        self._files, self._splits = Column(), Column()
+        self._numbers: array[int] | range = range(0)
+
+    def read_column(self, column: int) -> Column:
+        """Read the table, and return one further column.
+
+        Raises:
+            InputError: As `read`.
+        """
+        whole = self._read_whole(column)
+        if whole is not None:
+            return whole
+        cells = Column()
+        for (cell,) in self.read([column]):
+            cells.append(tuple(map(text, cell)) if isinstance(cell, list) else text(cell))
+        return cells
 
     def read(self, columns: Sequence[int]) -> Iterator[Sequence[Any]]:
         """Read the table, and yield the cells of each row in some further columns.
@@ -110,16 +133,18 @@ class ImageRows:
                 known or differs between rows of one image.
         """
         known = len(self._columns)
+        files, splits, numbers = Column(), Column(), array("q")
         for number, cells in self._table.rows([*self._columns, *columns]):
-            self._numbers.append(number)
-            self._files.append(text(cells[0]))
+            numbers.append(number)
+            files.append(text(cells[0]))
             if known > 1:
-                self._splits.append(text(cells[1]))
+                splits.append(text(cells[1]))
             yield cells[known:]
-        if not self._numbers:
+        if not numbers:
             raise InputError(f"{self._table.path}: has no rows. {EXPECTED}, then one row per image.")
-        self._find_images()
-        self.splits = self._read_splits() if known > 1 else None
+        self._numbers = numbers
+        self._find_images(files)
+        self.splits = self._read_splits(splits) if known > 1 else None
 
     def where(self, *rows: int) -> str:
         """The table and the numbers of one or two rows, for messages."""
@@ -144,25 +169,41 @@ class ImageRows:
             f"were merged, such as {', '.join(examples)}."
         )
 
-    def _find_images(self) -> None:
-        files = self._files
+    def _read_whole(self, column: int) -> Column | None:
+        """Read the table at once and return one further column; None if that is not possible."""
+        columns = self._table.whole([*self._columns, column])
+        names = None if columns is None else present_files(self._root, columns[0])
+        if columns is None or names is None:
+            return None
+        further = [cells for cells in map(coded, columns[1:]) if cells is not None]
+        if len(further) < len(columns) - 1:
+            return None
+        self._numbers = range(self._table.first_row, self._table.first_row + len(names))
+        self._keep(names, np.arange(len(names)))
+        *splits, cells = (Column.of(*some) for some in further)
+        self.splits = self._read_splits(*splits) if splits else None
+        return cells
+
+    def _find_images(self, files: Column) -> None:
         first = np.unique(files.codes, return_index=True)[1].tolist()
         options = [_with_suffixes(name) for name in files.values]
-        paths = locate(self._root, options, lambda code: self.where(first[code]), self._config.missing)
-        image: dict[Path, int] = {}
-        image_of_file = np.array([image.setdefault(path, len(image)) for path in paths])
-        self.paths = tuple(image)
-        start = len(str(self._root / "x")) - 1
-        self.names = tuple(str(path)[start:].replace(os.sep, "/") for path in image)
-        self.of_row = image_of_file[files.codes]
+        names = locate_names(self._root, options, lambda code: self.where(first[code]), self._config.missing)
+        image: dict[str, int] = {}
+        image_of_file = np.array([image.setdefault(name, len(image)) for name in names])
+        self._keep(PackedNames.of(image), image_of_file[files.codes])
+
+    def _keep(self, names: PackedNames, of_row: Integers) -> None:
+        """Keep the images and what follows from the image of each row."""
+        self.paths = FilesBelow(self._root, names)
+        self.names = names
+        self.of_row = of_row
         self.first = np.unique(self.of_row, return_index=True)[1]
         self.repeats = np.flatnonzero(self.first[self.of_row] != np.arange(len(self.of_row)))
 
-    def _read_splits(self) -> tuple[str, ...]:
-        cells = self._splits
-        names = [split_name(cell) for cell in cells.values]
-        if None in names:
-            code = names.index(None)
+    def _read_splits(self, cells: Column) -> tuple[str, ...]:
+        names = [split_name(cell) or "" for cell in cells.values]
+        if "" in names:
+            code = names.index("")
             raise InputError(
                 f"{self.where(cells.first_row(code))}: the split is {quote(cells.values[code])}, but must be "
                 f"one of {', '.join(SPELLINGS)}. Fill it in for every row, remove the column, or pass "
@@ -177,4 +218,4 @@ class ImageRows:
                 f"{self.both(first, row)}, in the splits {splits[first]} and {splits[row]}. An image may be "
                 "in one split only: remove one of the rows."
             )
-        return tuple(splits[self.first].tolist())
+        return tuple(map(names.__getitem__, cells.codes[self.first].tolist()))

@@ -12,6 +12,7 @@ from ...errors import InputError
 from ..safe import quote
 from .arrow import cells, is_flat, is_list, require_pyarrow
 from .delimited import MAX_COLUMNS, Table, names_files, shorten
+from .whole import parquet_columns
 
 MAX_ROWS = 100_000_000
 MAX_ROWS_PER_BYTE = 100  # of the file; distinct names need more room than this
@@ -66,7 +67,14 @@ def open_parquet(path: Path, file_column: str = "") -> Table:
                 "images as files, and name those."
             )
     scalar = frozenset(k for k in flat if not names[k].startswith("__index"))
-    return Table(path, names, scalar, partial(_rows, path, file), counted=" (counted from 0)")
+    return Table(
+        path,
+        names,
+        scalar,
+        partial(_rows, path, file),
+        counted=" (counted from 0)",
+        whole=partial(parquet_columns, path, file),
+    )
 
 
 def _rows(path: Path, file: Any, columns: Sequence[int]) -> Iterator[tuple[int, Sequence[Any]]]:

@@ -23,7 +23,8 @@ Missing = Literal["stop", "skip"]
 
 # The usual suffix comes first; the others are tried only if there is no such file.
 IMAGE_SUFFIXES = (".jpg", *sorted(SUFFIXES - {".jpg"}), ".JPG", ".JPEG", ".PNG")
-_MANY = 100  # names in a folder for which it is listed
+MANY = 100
+"""Names in a folder for which it is listed."""
 _ODD = re.compile(r"[\\:]|" + CONTROL.pattern)  # in names that `inside` may change or refuse
 _NEARBY = 100  # folders that are looked into for a file that is missing
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
@@ -101,7 +102,14 @@ def find_files(
 def locate(
     root: Path, names: Sequence[Sequence[str]], where: Callable[[int], str], missing: Missing = "stop"
 ) -> list[Path]:
-    """File below `root` of each image: the first of its possible names that exists.
+    """File below `root` of each image, as `locate_names` finds it."""
+    return [root / name for name in locate_names(root, names, where, missing)]
+
+
+def locate_names(
+    root: Path, names: Sequence[Sequence[str]], where: Callable[[int], str], missing: Missing = "stop"
+) -> list[str]:
+    """Path relative to `root` of each image, with slashes: the first of its possible names that exists.
 
     Args:
         root: Folder that the names are relative to.
@@ -113,18 +121,20 @@ def locate(
     Raises:
         InputError: A name leads out of `root`; a file is missing and `missing` is `stop`; or all are missing.
     """
-    files: list[Path] = []
+    found: list[str] = []
+    start = len(str(root / "x")) - 1
     absent: list[int] = []
     present = are_listed(root, [options[0] for options in names])
     for image, (options, is_present) in enumerate(zip(names, present, strict=True)):
         if is_present:
-            files.append(root / options[0])
+            found.append(options[0])
             continue
         paths = (inside(root, name, where(image)) for name in options)
         path = next((path for path in paths if is_file(path)), None)
         if path is None:
             absent.append(image)
-        files.append(path or inside(root, options[0], where(image)))
+        path = path or inside(root, options[0], where(image))
+        found.append(str(path)[start:].replace(os.sep, "/"))
     if absent and (missing == "stop" or len(absent) == len(names)):
         missed = [names[image] for image in absent]
         # There is nothing to skip to if no file exists.
@@ -134,7 +144,7 @@ def locate(
             f"{_count(len(names), missed)}. {hint_at(root, missed[0])}Add the file, remove what names it, "
             f"or {_ELSEWHERE}.{skip}"
         )
-    return files
+    return found
 
 
 def are_listed(root: Path, names: Sequence[str]) -> list[bool]:
@@ -144,14 +154,17 @@ def are_listed(root: Path, names: Sequence[str]) -> list[bool]:
     is not listed is looked for.
     """
     folders = [name[: name.rfind("/") + 1] for name in names]
-    listed = {folder: _list(root, folder) for folder, count in Counter(folders).items() if count >= _MANY}
+    listed = {folder: files_in(root, folder) for folder, count in Counter(folders).items() if count >= MANY}
     pairs = zip(names, folders, strict=True)
     return [folder in listed and name[len(folder) :] in listed[folder] for name, folder in pairs]
 
 
-def _list(root: Path, folder: str) -> frozenset[str]:
-    """Names of the files in a folder, written as `a/b/`; none if it is not below root in just this form."""
-    if folder and (folder.startswith("/") or posixpath.normpath(folder) + "/" != folder):
+def files_in(root: Path, folder: str) -> frozenset[str]:
+    """Names of the files in a folder, written as `a/b/`; none if it is not below root in just this form.
+
+    Links are left out, and names that `inside` may change or refuse.
+    """
+    if not is_normal(folder):
         return frozenset()
     try:
         parent = inside(root, folder + "file", "").parent
@@ -160,6 +173,11 @@ def _list(root: Path, folder: str) -> frozenset[str]:
             return frozenset(name for name in files if not _ODD.search(name))
     except (InputError, OSError):
         return frozenset()
+
+
+def is_normal(folder: str) -> bool:
+    """Whether a folder, written as `a/b/` or empty, is relative and has no parts that lead nowhere."""
+    return not folder or (folder[0] != "/" and folder != "./" and posixpath.normpath(folder) + "/" == folder)
 
 
 def hint_at(root: Path, names: Sequence[str]) -> str:

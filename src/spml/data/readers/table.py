@@ -7,7 +7,6 @@ rows.
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -25,7 +24,7 @@ from .columns import Columns, find_columns
 from .delimited import Table, open_delimited, shorten
 from .documents import class_name
 from .entries import Entries, label_entries
-from .image_rows import Column, ImageRows, text
+from .image_rows import Column, ImageRows
 from .marks import read_class_columns
 from .parquet import open_parquet
 from .places import images_folder
@@ -142,9 +141,7 @@ def _read_marks(table: Table, columns: Columns, rows: ImageRows, config: DataCon
 def _read_names(table: Table, columns: Columns, rows: ImageRows, config: DataConfig) -> _Content:
     """Read the column that holds class names."""
     source = table.path
-    cells = Column()
-    for (cell,) in rows.read([columns.label]):
-        cells.append(tuple(map(text, cell)) if isinstance(cell, list) else text(cell))
+    cells = rows.read_column(columns.label)
     strings = [cell for cell in cells.values if isinstance(cell, str) and cell]
     several = columns.several or config.separator is not None
     separator = note = ""
@@ -167,14 +164,16 @@ def _read_names(table: Table, columns: Columns, rows: ImageRows, config: DataCon
     if not classes:
         raise InputError(f"{source}: no row has a label. At least one row must have one.")
     position = {name: k for k, name in enumerate(classes)}
-    positions = [[position[name] for name in some] for some in names]
-    images, labels = array("q"), array("q")
-    for image, code in zip(rows.of_row.tolist(), cells.codes.tolist(), strict=True):
-        for k in positions[code]:
-            images.append(image)
-            labels.append(k)
+    count = np.array([len(some) for some in names])
+    start = np.cumsum(count) - count
+    labels = np.array([position[name] for some in names for name in some])
+    # Row by row, the positions in `labels` of its cell: from the start of the cell on.
+    number = count[cells.codes]
+    within = np.arange(number.sum()) - np.repeat(np.cumsum(number) - number, number)
+    columns_of = labels[np.repeat(start[cells.codes], number) + within]
+    entries = Entries.of(np.repeat(rows.of_row, number), columns_of)
     shape = len(rows.names), len(classes)
-    return _Content(classes, label_entries(Entries.of(images, labels), shape, config.unlisted), [], note)
+    return _Content(classes, label_entries(entries, shape, config.unlisted), [], note)
 
 
 def _note_list(table: Table, columns: Columns, cells: Column) -> str:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ...errors import InputError
+from ..names import FilesBelow
 from ..phrases import counted
 from ..records import Records
 from ..safe import CONTROL, quote
@@ -28,9 +29,11 @@ def check_class_names(records: Records) -> None:
             )
 
 
-def image_files(records: Records) -> tuple[Path, ...] | None:
+def image_files(records: Records) -> Sequence[Path] | None:
     """The files of the samples; None if not every sample has a file of its own."""
-    if not isinstance(records.inputs, tuple):
+    if isinstance(records.inputs, FilesBelow):
+        return records.inputs
+    if not isinstance(records.inputs, Sequence):
         return None
     files = tuple(path for path in records.inputs if isinstance(path, Path))
     return files if len(files) == len(records.inputs) else None

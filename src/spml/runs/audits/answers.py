@@ -139,7 +139,7 @@ def _read_data(path: Path, classes: Sequence[str], images: str | None) -> Audite
     inputs = records.inputs
     if isinstance(inputs, FeatureMatrix):
         return Audited(str(path), tuple(records.ids), truth, inputs)
-    if not isinstance(inputs, tuple) or not all(isinstance(file, Path) for file in inputs):
+    if not isinstance(inputs, Sequence) or not all(isinstance(file, Path) for file in inputs):
         raise InputError(f"{path}: an audit must name image files, or hold features.")
     files = tuple(file for file in inputs if isinstance(file, Path))
     return Audited(str(path), tuple(records.ids), truth, files)

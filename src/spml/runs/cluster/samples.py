@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 import socket
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ...data import Inputs
-from ...data.images import FilePart, ImageFiles, MemoryImage
+from ...data.images import FilePart, ImageFiles, ImageSource, MemoryImage
 from ...data.matrix import FeatureMatrix
+from ...data.names import FilesBelow
 from ...errors import InputError
 
 
@@ -25,11 +27,14 @@ def portable(inputs: Inputs) -> Inputs:
         InputError: Images are in memory.
     """
     if isinstance(inputs, ImageFiles):
-        return inputs.with_paths([_absolute(source) for source in inputs.paths])
+        files = inputs.paths
+        if isinstance(files, FilesBelow):
+            return inputs.with_paths(FilesBelow(Path(os.path.abspath(files.root)), files.names))
+        return inputs.with_paths([_absolute(source) for source in files])
     return inputs.converted(by_path) if isinstance(inputs, FeatureMatrix) else inputs
 
 
-def _absolute(source: FilePart | MemoryImage | str) -> FilePart | str:
+def _absolute(source: ImageSource | str) -> FilePart | str:
     if isinstance(source, MemoryImage):
         raise InputError(
             f"{source}: is an image in memory, which other machines can't read. Save the images to a folder "
