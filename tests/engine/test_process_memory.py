@@ -30,11 +30,12 @@ def test_memory_is_kept_from_step_to_step():
         "for _ in range(4):\n"
         "    torch.ones(2**23)\n"
         "before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt\n"
-        "for _ in range(4):\n"
+        "for _ in range(16):\n"
         "    torch.ones(2**23)\n"
         "print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)\n"
     )
-    assert printed_by(code)[0] < 2**12  # of 4 x 2**13 pages that would be cleared anew
+    # Of 16 x 2**13 pages that would be cleared anew. A small block in between can cost a few steps.
+    assert printed_by(code)[0] < 2**15
 
 
 def test_the_peak_is_counted_without_what_was_given_back():

@@ -306,24 +306,27 @@ def _check_unlabelled(sources: Sequence[Path]) -> None:
 
 def _list_files(sources: Sequence[Path], images: str | None) -> tuple[Sequence[str], Sequence[Path]]:
     """Names and paths of the image files in `sources`, in their folders and in their tables, each once."""
-    files: dict[Path, str] = {}
-    for path in sources:
-        if path.suffix.lower() in file_list.SUFFIXES and not path.is_dir():
-            listed = file_list.read_file_list(path, images)
-            if len(sources) == 1 and isinstance(listed[1], FilesBelow):
-                return listed  # which differ
-            for name, file in zip(*listed, strict=True):
-                files.setdefault(file, name)
-        else:
-            below = FilesBelow(path, list_images(path).images) if path.is_dir() else [path]
-            if len(sources) == 1 and isinstance(below, FilesBelow) and len(below):
-                below = FilesBelow(path, PackedNames.of(below.names))
-                return PackedNames.of(file.as_posix() for file in below), below
-            for file in below:
-                files.setdefault(file, file.as_posix())
-    if not files:
+    listed = [_files_of(path, images) for path in sources]
+    if not any(len(paths) for _, paths in listed):
         raise InputError(f"{sources[0]}: holds no image ({', '.join(sorted(SUFFIXES))}).")
+    if len(listed) == 1 and isinstance(listed[0][1], FilesBelow):
+        return listed[0]  # which are all different
+    files: dict[Path, str] = {}
+    for names, paths in listed:
+        for name, file in zip(names, paths, strict=True):
+            files.setdefault(file, name)
     return tuple(files.values()), tuple(files)
+
+
+def _files_of(path: Path, images: str | None) -> tuple[Sequence[str], Sequence[Path]]:
+    """Names and paths of the image files in a table or a folder, or of the one file."""
+    if path.is_dir():
+        below = PackedNames.of(list_images(path).images)
+        beginning = (path / "x").as_posix()[:-1]
+        return PackedNames.of(beginning + name for name in below), FilesBelow(path, below)
+    if path.suffix.lower() in file_list.SUFFIXES:
+        return file_list.read_file_list(path, images)
+    return (path.as_posix(),), (path,)
 
 
 def _check(files: Files, source: str, config: DataConfig, report: Report) -> tuple[list[str], dict[int, str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import sys
 
@@ -260,3 +261,21 @@ def test_no_cluster_at_the_address():
         connection.connected("127.0.0.1:1"),
     ):
         pass
+
+
+def test_ray_reports_nothing_to_its_makers_unless_asked_to(monkeypatch):
+    ray = pytest.importorskip("ray")
+    seen = []
+
+    def start(**settings):
+        seen.append(os.environ["RAY_USAGE_STATS_ENABLED"])
+        raise ConnectionError
+
+    monkeypatch.setattr(ray, "init", start)
+    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "1")
+    with pytest.raises(InputError), connection.connected(""):
+        pass
+    monkeypatch.delenv("RAY_USAGE_STATS_ENABLED")
+    with pytest.raises(InputError), connection.connected(""):
+        pass
+    assert seen == ["1", "0"]

@@ -130,9 +130,7 @@ def present_files(root: Path, column: Any) -> PackedNames | None:
     if column.null_count or not len(column):
         return None
     if types.is_dictionary(column.type):
-        if len(column.dictionary) < len(column) or compute.count_distinct(column.indices).as_py() < len(
-            column
-        ):
+        if compute.count_distinct(column.indices).as_py() < len(column):
             return None  # before a small file that repeats a long text becomes large
         column = column.dictionary_decode()
     names = column.cast(large_string())

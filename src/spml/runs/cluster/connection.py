@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -56,6 +57,7 @@ def connected(address: str, report: Callable[[str], None] = lambda line: None) -
         stack.enter_context(ended_by_signals())  # restores the handlers that Ray replaces
         try:
             stack.enter_context(_messages_to(report))
+            os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # Ray would report to its makers otherwise
             stack.callback(ray.shutdown)
             ray.init(**settings, log_to_driver=False, logging_level=logging.ERROR)
         except (ConnectionError, ValueError, RuntimeError) as error:
