@@ -25,6 +25,8 @@ ELSEWHERE = {
     "benchmarks/README.md": "benchmarks/README.md",
     "benchmarks/results/losses.md": "benchmarks/results/losses.md",
     "benchmarks/results/loading.md": "benchmarks/results/loading.md",
+    "benchmarks/results/scale.md": "benchmarks/results/scale.md",
+    "benchmarks/results/lists.md": "benchmarks/results/lists.md",
     "benchmarks/results/correlation.md": "benchmarks/results/correlation.md",
     "benchmarks/results/faults.md": "benchmarks/results/faults.md",
     "benchmarks/results/export.md": "benchmarks/results/export.md",

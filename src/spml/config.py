@@ -243,6 +243,8 @@ class Config:
         accelerator: `auto`, `cpu`, `cuda`, `mps`.
         precision: Precision of training and of the features of a frozen backbone: `32-true`, `bf16-mixed`,
             `16-mixed`. Predictions of a finished run are computed in full precision.
+        compile: Compile the network that is trained with `torch.compile`. The first steps can take minutes,
+            and results differ by rounding. On CPU this needs a C++ compiler.
         checkpoint_steps: Also write a checkpoint every so many steps; 0 = after each epoch only.
         threads: Number of torch threads per process; 0 = as torch decides.
         init_from: Folder of a finished run to start from: its whole model, whose settings are taken over,
@@ -269,6 +271,7 @@ class Config:
     devices: int = 1
     accelerator: str = "auto"
     precision: Literal["32-true", "bf16-mixed", "16-mixed"] = "32-true"
+    compile: bool = False
     checkpoint_steps: int = 0
     threads: int = 0
     init_from: str = ""

@@ -191,6 +191,8 @@ def _settings(params: Mapping[str, Any], config: Config) -> dict[str, Any]:
     for name, default in _ADDED.items():
         if settings["data"][name] == default:
             del settings["data"][name]
+    if not settings["compile"]:  # came after the first stores, too
+        del settings["compile"]
     for name in ("output", "record", "record_samples", "threads"):
         del settings[name]
     return settings

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from ..data.matrix import FeatureMatrix
 from ..decisions import default_mean_labels
 from ..engine import Trainer, predict_logits, predict_scores
 from ..engine.checkpoint import has_checkpoint
+from ..engine.compiled import compiled
 from ..engine.lbfgs_path import check_solvable
 from ..engine.loop import Judging, OnScores
 from ..errors import InputError, SpmlError
@@ -144,7 +145,7 @@ class Build:
             on_epoch, on_step, recorded, on_scores: As in `Trainer`.
 
         Raises:
-            SpmlError: Training diverged, or a file could not be written.
+            SpmlError: Training diverged, a file could not be written, or torch can't compile the network.
             InputError: The data does not suit a head that is solved, or the checkpoint does not fit.
         """
         config = self.run.config
@@ -177,8 +178,12 @@ class Build:
             recorded=recorded,
             on_scores=on_scores,
         )
-        # A run that was killed before its first checkpoint starts from the beginning.
-        state = trainer.fit(resume and folder is not None and has_checkpoint(folder))
+        with ExitStack() as stack:
+            if config.compile:
+                assert self.classifier is not None
+                stack.enter_context(compiled(self.classifier.backbone.network))
+            # A run that was killed before its first checkpoint starts from the beginning.
+            state = trainer.fit(resume and folder is not None and has_checkpoint(folder))
         return Fitted(
             state.history,
             state.best_epoch,

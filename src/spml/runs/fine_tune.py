@@ -88,6 +88,7 @@ def fine_tune(
         optim=defaults.optim,
         epochs=defaults.epochs,
         patience=defaults.patience,
+        compile=False,
         output=str(folder / HEAD),
     )
     tuned = replace(

@@ -106,6 +106,8 @@ def resolve(config: Config, open_data: Opener, start: Start | None = None) -> Re
     optim = _optim_settings(config, spec, model, new_head=start is None and config.method != AUTO)
     config = replace(config, data=_data_settings(config.data, spec, data), model=model, optim=optim)
     _check_needs(config, needs)
+    if config.compile:
+        _check_compile(config, needs)
     if objective and (remark := missed_warmup(config, objective)):
         notes.append(remark)
     if remark := assumed_mean_labels(config, data, new_head=start is None):
@@ -345,6 +347,20 @@ def _check_needs(config: Config, needs: Needs) -> None:
             f"{consumer} needs the feature map of the backbone in every step, but --model.frozen is 'yes', "
             "which keeps pooled features only: pass --model.frozen no."
         )
+
+
+def _check_compile(config: Config, needs: Needs) -> None:
+    """Refuse to compile where no network is trained, or only its parts are called."""
+    model, maps = config.model, _needs_maps(config.method, config.model.head, needs)
+    reason = ""
+    if model.backbone == "none":
+        reason = "the data holds feature vectors"
+    elif model.frozen == "yes":
+        reason = "the backbone is frozen (--model.frozen no trains it)"
+    elif maps:
+        reason = f"{maps} calls only the first part of the network, for its feature map"
+    if reason:
+        raise InputError(f"--compile yes compiles the network that is trained, but {reason}: leave it out.")
 
 
 def _needs_maps(method: str, head: str, needs: Needs) -> str:
