@@ -137,8 +137,9 @@ def report(result):
         f"{days}, {result['machine']}, {os.cpu_count()} cores, torch {result['versions']['torch']}. "
         "`python benchmarks/scale.py FOLDER`.",
         "",
-        "Seconds of a whole command, start included, and the peak of memory in GB; for training in brackets "
-        "the seconds in the training loop with its validation, or in the solver.",
+        "Seconds of a whole command, start included, and the peak of memory in GB, without the pages of "
+        "files that are mapped into memory; for training in brackets the seconds in the training loop with "
+        "its validation, or in the solver.",
         "",
     ]
     for title, column in (

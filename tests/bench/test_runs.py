@@ -470,7 +470,7 @@ def files(folder):
 @pytest.mark.long
 def test_killed_three_times_and_continued_the_report_is_the_same(tmp_path):
     save_toy(tmp_path)
-    spec = save_spec(tmp_path, TOY.replace("epochs: 3", "epochs: 90"))
+    spec = save_spec(tmp_path, TOY.replace("epochs: 3", "epochs: 60"))
     rng = random.Random(0)
 
     def start(name):
