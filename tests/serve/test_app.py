@@ -127,7 +127,8 @@ def test_health_says_when_the_service_is_about_to_end(feature_run):
             {"status": "draining"},
         )
         # What was taken is still answered.
-        assert client.post("/predict", json={"features": [[0.0] * 8]}).status_code == 200
+        answer = client.post("/predict", json={"features": [[0.0] * 8]})
+        assert (answer.status_code, answer.headers["connection"]) == (200, "close")
 
 
 def test_metrics_count(photo_run):

@@ -9,12 +9,18 @@ import socket
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import spml
+from spml.serve.protocol import PatientProtocol
+from spml.serve.server import make_server
+from spml.serve.settings import Settings
+from spml.web import listen
 from tests.serve.conftest import files, png
 from tests.serve.process import Server, head, process, talk
 
@@ -107,6 +113,26 @@ def test_a_second_signal_ends_at_once(photo_run):
         code, _, _ = server.end()
         assert code == 128 + signal.SIGTERM
         assert time.monotonic() - started < 10  # of the 20 seconds that the body may take
+
+
+def test_a_connection_that_uvicorn_forgets_at_the_end_does_not_delay_it(feature_run, monkeypatch):
+    """As one does that is accepted at that moment: it is not among those that are asked to end."""
+    monkeypatch.setattr(PatientProtocol, "shutdown", lambda self: None)
+    settings = Settings(feature_run, "127.0.0.1", 0, device="cpu", shutdown_timeout=20)
+    service = settings.open()
+    server = make_server(settings, service)
+    with listen(0, "127.0.0.1") as listener, httpx.Client(timeout=60) as client:
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}/predict"
+        thread = threading.Thread(target=server.run, args=([listener],))
+        thread.start()
+        ask = partial(client.post, url, json={"features": [[0.0] * 8]})
+        ask().raise_for_status()
+        server.handle_exit(signal.SIGTERM, None)
+        with suppress(httpx.TransportError):
+            while ask().is_success:
+                pass
+        thread.join()
+    assert service.cut_off == 0
 
 
 def metrics_of(server: Server) -> dict[str, float]:

@@ -31,6 +31,7 @@ _HEADERS = [
     # The page shows a photo that was dropped, which has an address of the browser's own.
     for name, value in security_headers(images="'self' blob:").items()
 ]
+_CLOSE = (b"connection", b"close")
 _PATHS = ("/", "/predict", "/health", "/model", "/metrics")
 _GONE = 499
 """Status under which a request is counted whose client went away."""
@@ -253,7 +254,10 @@ class _Observed:
             if message["type"] == "http.response.start":
                 status = message["status"]
                 present: list[Any] = list(message.get("headers", []))
-                message = {**message, "headers": [*present, *_HEADERS]}
+                # uvicorn does not end a connection that it takes at the very moment at which it is asked to
+                # end, whose client could go on until the time is over.
+                ending = [_CLOSE] if self._service.draining and _CLOSE not in present else []
+                message = {**message, "headers": [*present, *_HEADERS, *ending]}
             await send(message)
 
         metrics = self._service.metrics
