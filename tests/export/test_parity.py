@@ -29,7 +29,7 @@ MODELS = {
 
 @pytest.fixture(scope="module")
 def photographs(shared, tmp_path_factory):
-    """A table of few photographs to train on, and 250 others."""
+    """A table of few photographs to train on, and 100 others."""
     folder = shared / "data" / "images" / "voc2012_animals"
     with open(folder / "labels.csv", newline="") as stream:
         rows = list(csv.DictReader(stream))
@@ -43,14 +43,14 @@ def photographs(shared, tmp_path_factory):
         writer = csv.DictWriter(stream, few[0])
         writer.writeheader()
         writer.writerows(few)
-    test = [folder / row["file"] for row in rows if row["split"] == "test"][:250]
+    test = [folder / row["file"] for row in rows if row["split"] == "test"][:100]
     return table, folder, test
 
 
 @pytest.mark.long
 @pytest.mark.shared
 @pytest.mark.parametrize("name", MODELS)
-def test_250_photographs_are_labelled_as_by_predict(name, photographs, shared, tmp_path):
+def test_100_photographs_are_labelled_as_by_predict(name, photographs, shared, tmp_path):
     table, images, test = photographs
     run = spml.train(
         table,
