@@ -104,19 +104,31 @@ def shards(folder, count):
         np.save(folder / f"Y_{number:05}.npy", index)
 
 
-def measure(data, run, words):
-    """Train, validate and predict."""
+def measure(data, run, words, case):
+    """Train, validate and predict. What was measured before a kill is found beside the run."""
+    path = run.with_suffix(".json")
+    before = json.loads(path.read_text()) if path.is_file() else {}
+    result = before["result"] if before.get("case") == case and run.is_dir() else {}
+    ten = ["--top_k", "10", "--scores", "predicted", "--output", run / "predictions.jsonl"]
+    stages = {
+        "train": ["train", data, *words, "--output", run],
+        "validate": ["evaluate", run, data, "--split", "test", "--observed"],
+        "predict": ["predict", run, data, *ten],
+    }
+    for stage, line in stages.items():
+        if stage in result:
+            continue
+        if stage == "train":
+            shutil.rmtree(run, ignore_errors=True)
+        result[stage] = command(*line)
+        if stage == "train" and "failed" not in result[stage]:
+            summary = json.loads((run / "summary.json").read_text())
+            result[stage]["training_seconds"] = summary["cost"]["training_seconds"]
+        path.write_text(json.dumps({"case": case, "result": result}))
+        if "failed" in result["train"]:
+            break
     shutil.rmtree(run, ignore_errors=True)
-    result = {"train": command("train", data, *words, "--output", run)}
-    if "failed" in result["train"]:
-        return result
-    summary = json.loads((run / "summary.json").read_text())
-    result["train"]["training_seconds"] = summary["cost"]["training_seconds"]
-    output = run / "predictions.jsonl"
-    result["validate"] = command("evaluate", run, data, "--split", "test", "--observed")
-    ten = ["--top_k", "10", "--scores", "predicted"]
-    result["predict"] = command("predict", run, data, *ten, "--output", output)
-    shutil.rmtree(run)
+    path.unlink()
     return result
 
 
@@ -216,7 +228,7 @@ def main():
                     features_with_classes(data, classes, width)
                 else:
                     shards(data, samples)
-            measured = measure(data, arguments.folder / "run", words)
+            measured = measure(data, arguments.folder / "run", words, case)
             rows.append(
                 {**case, "date": date.today().isoformat(), "machine": processor(), "result": measured}
             )

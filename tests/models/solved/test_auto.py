@@ -106,7 +106,9 @@ def reference(head, features):
         if space.width:
             kernel = head.maps[member.space]
             distances = torch.cdist(inputs.double(), head.landmarks[space.scaling].double()).square()
-            inputs = (-kernel.gamma * distances).exp() @ kernel.projection.double()
+            inputs = (-kernel.gamma * distances).exp()
+            if not space.folded:
+                inputs = inputs @ kernel.projection.double()
         layer = head.heads[number]
         outputs = inputs.double() @ layer.weight.double().T + layer.bias.double()
         scores = outputs.log_softmax(1) if member.head == "lda" else outputs
@@ -127,6 +129,39 @@ def test_the_head_is_the_weighted_sum_of_its_members(cross_validate):
     features = features_of(make_samples(50, seed=2))
     torch.testing.assert_close(head(features).double(), reference(head, features), rtol=1e-4, atol=1e-4)
     torch.testing.assert_close(head(features.view(5, 10, D)), head(features).view(5, 10, C))
+
+
+def test_projections_are_multiplied_into_small_heads(monkeypatch):
+    """They change no logit, neither of the head nor of a saved one; large heads are kept apart from them."""
+    train, val = make_samples(200), make_samples(80, seed=1)
+    features = features_of(make_samples(50, seed=2))
+    head = fit(train, val).head
+    kernels = [number for number, space in enumerate(head.settings.spaces) if space.width]
+    assert len(kernels) > 1
+    for number in kernels:
+        assert head.settings.spaces[number].folded
+        assert head.settings.spaces[number].features == 200
+        assert head.maps[number].projection is None
+    monkeypatch.setattr(
+        Spaces, "head_inputs", lambda self, width, outputs: (self.features(self.widths.index(width)), None)
+    )
+    apart = fit(train, val).head
+    assert not any(space.folded for space in apart.settings.spaces)
+    expected = reference(apart, features)
+    assert (head(features) - expected).abs().max() < 1e-4
+    assert (apart(features) - expected).abs().max() < 1e-4
+
+
+def test_a_projection_is_folded_where_that_saves_arithmetic():
+    fitted = Spaces(Pool(make_samples(90)), np.arange(90), "standard", [0.0, 3.0], seed=0)
+    features = fitted.features(1)
+    assert features < 90  # with 90 x 10 outputs: 900 x 90 against 90 x R + R x 900
+    assert fitted.head_inputs(0.0, 1) == (D, None)
+    pays = 90 * features // (90 - features)
+    inputs, projection = fitted.head_inputs(3.0, pays)
+    assert inputs == 90
+    assert projection is fitted.maps[1].projection
+    assert fitted.head_inputs(3.0, pays + 1) == (features, None)
 
 
 def test_held_out_scores_are_those_of_members_that_did_not_see_the_samples():
@@ -279,6 +314,8 @@ def test_a_structure_that_contradicts_itself_is_refused():
         {"members": [{**settings["members"][0], "head": "svm"}]},
         {"members": [{**settings["members"][0], "penalty": 0}]},
         {"spaces": [{"scaling": "none", "features": 3}]}, {"more": 1},
+        {"spaces": [{"scaling": "standard", "features": 3, "width": 1.0, "folded": True}], "landmarks": 4},
+        {"spaces": [{"scaling": "standard", "features": 3, "folded": True}], "landmarks": 3},
     ):  # fmt: skip
         with pytest.raises(msgspec.ValidationError):
             msgspec.convert({**settings, **change}, EnsembleSettings)

@@ -312,10 +312,12 @@ def _assemble(
 ) -> Ensemble:
     """Put the members together as they are solved now, standardised as in the selection."""
     keys = list(dict.fromkeys((member.scaling, member.width) for member, _ in members))
-    spaces = [
-        SpaceSettings(scaling, fitted[scaling].features(fitted[scaling].widths.index(width)), width)
-        for scaling, width in keys
-    ]
+    spaces, projections = [], []
+    for key in keys:
+        heads = sum((member.scaling, member.width) == key for member, _ in members)
+        inputs, projection = fitted[key[0]].head_inputs(key[1], heads * len(pool.columns))
+        spaces.append(SpaceSettings(key[0], inputs, key[1], folded=projection is not None))
+        projections.append(projection)
     settings = EnsembleSettings(
         spaces,
         [
@@ -338,12 +340,16 @@ def _assemble(
         scaling.load_state_dict(fitted[name].scaling.state_dict())
         if name in head.landmarks:
             head.landmarks[name].copy_(fitted[name].landmarks)
-    for (scaling_name, width), space in zip(keys, head.maps, strict=True):
+    for (scaling_name, width), projection, space in zip(keys, projections, head.maps, strict=True):
         own = fitted[scaling_name]
-        space.load_state_dict(own.maps[own.widths.index(width)].state_dict())
-    for (member, _), layer in zip(members, head.heads, strict=True):
+        state = own.maps[own.widths.index(width)].state_dict()
+        if projection is not None:
+            del state["projection"]
+        space.load_state_dict(state)
+    for (member, _), described, layer in zip(members, settings.members, head.heads, strict=True):
         assert isinstance(layer, nn.Linear)
-        fitted[member.scaling].solver(member.width).fill(layer, member.head, member.penalty)
+        solver = fitted[member.scaling].solver(member.width)
+        solver.fill(layer, member.head, member.penalty, projections[described.space])
     head.centre.copy_(torch.from_numpy(sum_of.centre))
     head.spread.copy_(torch.from_numpy(sum_of.spread))
     if start:

@@ -23,13 +23,16 @@ class SpaceSettings(msgspec.Struct, forbid_unknown_fields=True):
 
     Attributes:
         scaling: Scaling of the features (see `make_scaling`).
-        features: Number of features in the space.
+        features: Number of features in the space, the inputs of its heads.
         width: 0 for the scaled features themselves, else w of the kernel exp(-d^2 / (2 w median d^2)).
+        folded: Whether the heads of the space have taken in the projection of its kernel map, so that their
+            inputs are the similarities to the landmarks.
     """
 
     scaling: str
     features: _Count
     width: Annotated[float, msgspec.Meta(ge=0, le=100)] = 0.0
+    folded: bool = False
 
     def __post_init__(self) -> None:
         if self.scaling not in SCALINGS:
@@ -79,6 +82,9 @@ class EnsembleSettings(msgspec.Struct, forbid_unknown_fields=True, omit_defaults
     def __post_init__(self) -> None:
         if max(member.space for member in self.members) >= len(self.spaces):
             raise ValueError("a member names a space that does not exist")
+        folded = [space for space in self.spaces if space.folded]
+        if any(not space.width or space.features != self.landmarks for space in folded):
+            raise ValueError("a folded space must have a kernel and as many features as there are landmarks")
         if self.start and self.start not in SCALINGS:
             raise ValueError(f"start must be one of {', '.join(SCALINGS)}, got {self.start!r}")
 
@@ -87,26 +93,34 @@ class KernelMap(nn.Module):
     """Nystroem features of a Gaussian kernel: phi(x) = k(x, L) U v^-1/2, with landmarks L and eigenvalues v
     and eigenvectors U of k(L, L).
 
+    Args:
+        landmarks: Number of landmarks M.
+        features: Number of features R.
+        folded: Whether linear heads take in the projection.
+
     Attributes:
+        features: Number of features.
         gamma: Factor of the kernel exp(-gamma d^2), float32 scalar.
-        projection: U v^-1/2, float32 of shape (M, R) for M landmarks.
+        projection: U v^-1/2, float32 of shape (M, R) for M landmarks; None where linear heads have taken it
+            in, and the map returns k(x, L).
 
     Source:
         Williams, Seeger. Using the Nystroem Method to Speed Up Kernel Machines. NIPS 2000.
     """
 
     gamma: Tensor
-    projection: Tensor
+    projection: Tensor | None
 
-    def __init__(self, landmarks: int, features: int) -> None:
+    def __init__(self, landmarks: int, features: int, *, folded: bool = False) -> None:
         super().__init__()
+        self.features = features
         self.register_buffer("gamma", torch.ones(()))
-        self.register_buffer("projection", torch.zeros(landmarks, features))
+        self.register_buffer("projection", None if folded else torch.zeros(landmarks, features))
 
     def forward(self, squared_distances: Tensor) -> Tensor:
         """Return the features (B, R) of samples with these squared distances (B, M) to the landmarks."""
         kernel: Tensor = (squared_distances * -self.gamma).exp_()
-        return kernel @ self.projection
+        return kernel if self.projection is None else kernel @ self.projection
 
 
 def squared_distances(rows: Tensor, landmarks: Tensor) -> Tensor:
@@ -157,7 +171,9 @@ class Ensemble(nn.Module):
             {name: torch.zeros(settings.landmarks, num_features) for name in used if name in with_kernel}
         )
         self.maps = nn.ModuleList(
-            KernelMap(settings.landmarks, space.features) if space.width else nn.Identity()
+            KernelMap(settings.landmarks, space.features, folded=space.folded)
+            if space.width
+            else nn.Identity()
             for space in settings.spaces
         )
         self.heads = nn.ModuleList(

@@ -110,7 +110,22 @@ class Spaces:
     def features(self, position: int) -> int:
         """Number of features in one of the spaces."""
         space = self.maps[position]
-        return space.projection.shape[1] if isinstance(space, KernelMap) else self.pool.width
+        return space.features if isinstance(space, KernelMap) else self.pool.width
+
+    def head_inputs(self, width: float, outputs: int) -> tuple[int, Tensor | None]:
+        """Number of inputs of the linear heads on a space, and the projection (M, R) of its kernel map that
+        they take in; None where they do not.
+
+        Multiplied into heads with few outputs altogether, the projection leaves less to multiply with each
+        sample: M x outputs instead of M x R and R x outputs.
+        """
+        position = self.widths.index(width)
+        space, features = self.maps[position], self.features(position)
+        if isinstance(space, KernelMap) and space.projection is not None:
+            landmarks = len(space.projection)
+            if landmarks * outputs <= features * (landmarks + outputs):
+                return landmarks, space.projection
+        return features, None
 
     def add(self, rows: Rows) -> None:
         """Add samples to the moments; scaling and kernels stay as they are."""
@@ -195,12 +210,19 @@ class Solver:
         return (inputs - self.mean.float()) @ self.axes.vectors.float()
 
     @torch.no_grad()
-    def fill(self, layer: nn.Linear, head: str, penalty: float) -> None:
-        """Set a linear layer to a solution."""
+    def fill(self, layer: nn.Linear, head: str, penalty: float, projection: Tensor | None = None) -> None:
+        """Set a linear layer to a solution.
+
+        Args:
+            layer: The layer, from R inputs.
+            head: `ridge` or `lda`.
+            penalty: Penalty lambda.
+            projection: Projection (M, R) that the layer takes in, so that it has M inputs; None = none.
+        """
         along, bias = self.along(head, penalty)
         weights = self.axes.vectors @ along
-        layer.weight.copy_(weights.T)
         layer.bias.copy_(bias - self.mean @ weights)
+        layer.weight.copy_((weights if projection is None else projection.double() @ weights).T)
 
 
 def kernel_map(between: Tensor, width: float) -> KernelMap:
@@ -213,5 +235,5 @@ def kernel_map(between: Tensor, width: float) -> KernelMap:
     kept = values > _SMALLEST_EIGENVALUE * values[-1]
     space = KernelMap(len(between), int(kept.sum()))
     space.gamma.fill_(gamma)
-    space.projection.copy_(vectors[:, kept] * values[kept].rsqrt())
+    space.projection = (vectors[:, kept] * values[kept].rsqrt()).float()
     return space
