@@ -4,6 +4,7 @@
     python benchmarks/losses.py --against OLD.json   # with the figures of an earlier result next to the new
     python benchmarks/losses.py tensors              # only (d), the rest of the results stays
     python benchmarks/losses.py fused                # only (e)
+    python benchmarks/losses.py start                # only (f)
 
 The losses are compared with (a) `binary_cross_entropy_with_logits` on a dense target, which it builds from
 the class index; (b) a plain transcription of the formula, with boolean indexing on probabilities, as in
@@ -21,6 +22,9 @@ CPU time.
 64 features. Its memory is the peak of live allocations, including the gradients of features, weight and bias.
 On a GPU, where there is one, also as the share of that time in which it could have copied the logits once.
 
+(f) In a new process PyTorch's log1p may be slow until an input of -0.0 (see `spml/losses/_core`). Dense BCE
+and its parts are timed in new processes, before and after the import of `spml.losses`.
+
 The script then measures the cost of a training step with a small CNN, and of the same losses under
 `torch.compile`. Writes benchmarks/results/losses.json and .md.
 """
@@ -31,6 +35,7 @@ import argparse
 import json
 import platform
 import statistics
+import subprocess
 import sys
 import time
 from datetime import date
@@ -411,6 +416,62 @@ def fused_report(result):
     return lines
 
 
+# -- (f): a new process ---------------------------------------------------------------------------------
+
+START = """
+import json, time, torch
+from torch.nn import functional as F
+torch.set_num_threads(1)
+x, target = torch.rand(1024, 312), torch.zeros(1024, 312)
+calls = {
+    "log1p": lambda: torch.log1p(x), "expm1": lambda: torch.expm1(x), "softplus": lambda: F.softplus(x),
+    "bce": lambda: F.binary_cross_entropy_with_logits(x, target),
+}
+def measure():
+    seconds = {}
+    for name, call in calls.items():
+        each = []
+        for _ in range(12):
+            started = time.perf_counter()
+            call()
+            each.append(time.perf_counter() - started)
+        seconds[name] = sorted(each)[6]
+    return seconds
+before = measure()
+import spml.losses
+print(json.dumps([before, measure()]))
+"""
+
+
+def start(processes=7):
+    """Microseconds in new processes, before and after the import of the losses: medians over processes."""
+    rows = []
+    for _ in range(processes):
+        done = subprocess.run([sys.executable, "-c", START], check=True, capture_output=True)
+        rows.append(json.loads(done.stdout))
+    names = rows[0][0]
+    figures = {
+        name: [1e6 * statistics.median(row[moment][name] for row in rows) for moment in (0, 1)]
+        for name in names
+    }
+    return {"date": date.today().isoformat(), "machine": processor(), "microseconds": figures}
+
+
+def start_report(result):
+    """The table of (f) as lines of Markdown."""
+    if not result:
+        return []
+    lines = [
+        "",
+        f"1024 x 312 numbers in a new process, forward pass, microseconds ({result['date']}, "
+        f"{result['machine']}):",
+        "",
+        "| | before `import spml.losses` | after |",
+        "|---|---|---|",
+    ]
+    return lines + [f"| {name} | {a:.0f} | {b:.0f} |" for name, (a, b) in result["microseconds"].items()]
+
+
 # -- training steps --------------------------------------------------------------------------------------
 
 
@@ -506,6 +567,7 @@ def report(result):
         ]
         lines.append(f"| {name} | {' | '.join(cells)} |")
     lines += fused_report(result.get("fused", {}))
+    lines += start_report(result.get("start"))
     tensors = result["tensors"]
     lines += ["", f"Ours over an expression in whole tensors ({tensors['date']}, {tensors['machine']}):", ""]
     table = tensors["ours over tensors"]
@@ -538,7 +600,9 @@ def processor():
 def main():
     """Measure and write the results."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("part", nargs="?", choices=("tensors", "fused"), help="measure only this part again")
+    parser.add_argument(
+        "part", nargs="?", choices=("tensors", "fused", "start"), help="measure only this part again"
+    )
     parser.add_argument("--against", type=Path, help="earlier losses.json, shown next to the new figures")
     options = parser.parse_args()
     torch.set_num_threads(1)
@@ -557,10 +621,8 @@ def main():
             print(shape, flush=True)
         result["compiled"] = {f"{r} x {c}": compiled(r, c) for r, c in ((16, 80), (1024, 312), (256, 10_000))}
         result["steps"] = training_steps()
-    if options.part != "fused":
-        result["tensors"] = tensor_forms()
-    if options.part != "tensors":
-        result["fused"] = fused()
+    parts = {"start": start, "tensors": tensor_forms, "fused": fused}
+    result |= {name: measure() for name, measure in parts.items() if options.part in (None, name)}
     if before:
         result["before"] = before
     RESULTS.mkdir(exist_ok=True)
