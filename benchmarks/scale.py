@@ -7,7 +7,7 @@ Every command is a process of its own, as a user starts it. Classes: 10,000 samp
 each with one known class out of C, drawn by a power law. Samples: N samples of 512 features in float16, in
 shards, 100 classes. Memory is the peak of what the process holds; pages of memory-mapped files, which the
 system takes back when it needs them, are left out of the second figure. Writes benchmarks/results/scale.json
-and .md after each case. What this machine has measured is not measured again, unless `--again` says so.
+and .md after each command. What this machine has measured is not measured again, unless `--again` says so.
 """
 
 from __future__ import annotations
@@ -104,17 +104,17 @@ def shards(folder, count):
         np.save(folder / f"Y_{number:05}.npy", index)
 
 
-def measure(data, run, words, case):
-    """Train, validate and predict. What was measured before a kill is found beside the run."""
-    path = run.with_suffix(".json")
-    before = json.loads(path.read_text()) if path.is_file() else {}
-    result = before["result"] if before.get("case") == case and run.is_dir() else {}
+def measure(data, run, words, result):
+    """Train, validate and predict as far as `result` lacks it. Yields after each of them, with its figures in
+    `result`, so that what a killed process has measured is kept."""
     ten = ["--top_k", "10", "--scores", "predicted", "--output", run / "predictions.jsonl"]
     stages = {
         "train": ["train", data, *words, "--output", run],
         "validate": ["evaluate", run, data, "--split", "test", "--observed"],
         "predict": ["predict", run, data, *ten],
     }
+    if not run.is_dir():
+        result.clear()
     for stage, line in stages.items():
         if stage in result:
             continue
@@ -124,12 +124,16 @@ def measure(data, run, words, case):
         if stage == "train" and "failed" not in result[stage]:
             summary = json.loads((run / "summary.json").read_text())
             result[stage]["training_seconds"] = summary["cost"]["training_seconds"]
-        path.write_text(json.dumps({"case": case, "result": result}))
+        yield
         if "failed" in result["train"]:
             break
     shutil.rmtree(run, ignore_errors=True)
-    path.unlink()
-    return result
+
+
+def is_measured(row):
+    """Whether nothing of a case is left to measure."""
+    result = row["result"]
+    return "predict" in result or "failed" in result.get("train", {})
 
 
 def slope(rows, column, stage, key):
@@ -145,8 +149,9 @@ def report(result):
     """The tables as Markdown."""
     days = sorted({row["date"] for row in result["rows"]})
     days = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
+    torch = " and ".join(sorted({row["torch"] for row in result["rows"]}))
     lines = [
-        f"{days}, {result['machine']}, {os.cpu_count()} cores, torch {result['versions']['torch']}. "
+        f"{days}, {result['machine']}, {os.cpu_count()} cores, torch {torch}. "
         "`python benchmarks/scale.py FOLDER`.",
         "",
         "Seconds of a whole command, start included, and the peak of memory in GB, without the pages of "
@@ -204,9 +209,9 @@ def main():
     arguments = parser.parse_args()
     arguments.folder.mkdir(parents=True, exist_ok=True)
     path = RESULTS / "scale.json"
-    rows = json.loads(path.read_text())["rows"] if path.is_file() and not arguments.again else []
+    rows = json.loads(path.read_text())["rows"] if path.is_file() else []
     if any(row["machine"] != processor() for row in rows):
-        parser.error(f"{path} is from another machine: --again measures everything here.")
+        parser.error(f"{path} is from another machine: remove it to measure everything here.")
     cases = [
         ("classes", c, COUNT, d) for c in CLASSES for d in arguments.widths if c <= arguments.largest_classes
     ]
@@ -219,7 +224,8 @@ def main():
             case = {
                 "vary": vary, "classes": classes, "samples": samples, "features": width, "candidate": name,
             }  # fmt: skip
-            if name not in arguments.only or any(case.items() <= row.items() for row in rows):
+            row = next((row for row in rows if case.items() <= row.items()), None)
+            if name not in arguments.only or (row and is_measured(row) and not arguments.again):
                 continue
             if vary == "samples" and name in ("em", "gr"):
                 continue
@@ -228,12 +234,15 @@ def main():
                     features_with_classes(data, classes, width)
                 else:
                     shards(data, samples)
-            measured = measure(data, arguments.folder / "run", words, case)
-            rows.append(
-                {**case, "date": date.today().isoformat(), "machine": processor(), "result": measured}
-            )
-            print(json.dumps(rows[-1]), flush=True)
-            write(rows)
+            if row and arguments.again:
+                rows.remove(row)
+            if row is None or arguments.again:
+                row = {**case, "machine": processor(), "torch": versions()["torch"], "result": {}}
+                rows.append(row)
+            for _ in measure(data, arguments.folder / f"{data.stem}-{name}", words, row["result"]):
+                row["date"] = date.today().isoformat()
+                write(rows)
+            print(json.dumps(row), flush=True)
         if vary == "samples":
             shutil.rmtree(data, ignore_errors=True)
 
