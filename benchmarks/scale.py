@@ -249,7 +249,8 @@ def main():
 
 def write(rows):
     """Write the results of all cases."""
-    rows.sort(key=lambda row: (row["vary"], row["features"], row["classes"], row["samples"]))
+    order = ("vary", "features", "classes", "samples")
+    rows.sort(key=lambda row: (*(row[key] for key in order), list(CANDIDATES).index(row["candidate"])))
     result = {"machine": processor(), "versions": versions(), "rows": rows}
     (RESULTS / "scale.json").write_text(json.dumps(result, indent=1) + "\n")
     (RESULTS / "scale.md").write_text(report(result))
