@@ -155,7 +155,8 @@ def run(
 def _limit(memory: int | None, seconds: int | None) -> None:
     if memory is not None:
         now = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-        resource.setrlimit(resource.RLIMIT_AS, (now + memory, now + memory))
+        hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+        resource.setrlimit(resource.RLIMIT_AS, (now + memory, hard))
     if seconds is not None:
         resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
         signal.alarm(10 * seconds)  # for a command that waits for ever
@@ -184,6 +185,8 @@ def _child(words: list[str], folder: Path, stop: Stop | None, printed: Path, log
         code = 99
     sys.stdout.flush()
     sys.stderr.flush()
+    hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+    resource.setrlimit(resource.RLIMIT_AS, (hard, hard))  # the log needs memory that the command may not have
     log.write_text(json.dumps([disk.log, list(sys.modules)]))
     return code
 
