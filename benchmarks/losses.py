@@ -459,8 +459,6 @@ def start(processes=7):
 
 def start_report(result):
     """The table of (f) as lines of Markdown."""
-    if not result:
-        return []
     lines = [
         "",
         f"1024 x 312 numbers in a new process, forward pass, microseconds ({result['date']}, "
@@ -567,7 +565,7 @@ def report(result):
         ]
         lines.append(f"| {name} | {' | '.join(cells)} |")
     lines += fused_report(result.get("fused", {}))
-    lines += start_report(result.get("start"))
+    lines += start_report(result["start"])
     tensors = result["tensors"]
     lines += ["", f"Ours over an expression in whole tensors ({tensors['date']}, {tensors['machine']}):", ""]
     table = tensors["ours over tensors"]

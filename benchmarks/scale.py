@@ -236,7 +236,8 @@ def main():
                     shards(data, samples)
             if row and arguments.again:
                 rows.remove(row)
-            if row is None or arguments.again:
+                row = None
+            if row is None:
                 row = {**case, "machine": processor(), "torch": versions()["torch"], "result": {}}
                 rows.append(row)
             for _ in measure(data, arguments.folder / f"{data.stem}-{name}", words, row["result"]):

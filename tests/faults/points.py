@@ -17,6 +17,7 @@ import argparse
 import contextlib
 import importlib
 import json
+import mmap
 import os
 import random
 import resource
@@ -65,6 +66,7 @@ class Job(NamedTuple):
 
 TRAIN = "train {data} --output out --mean_labels 1.5 --data.workers 0 "
 CONTINUED = ("--resume", "--overwrite")
+RESERVE = 16 << 20  # bytes of address space
 SPEC = """
 data:
   rows: {path: rows.npz, mean_labels: 1.5, test_share: 0.3, unlisted: negative}
@@ -145,8 +147,9 @@ def run(
     words = words.split() if isinstance(words, str) else list(words)
     child = os.fork()
     if not child:
+        reserve = mmap.mmap(-1, RESERVE)  # for the log of a command that has used up its memory
         _limit(memory, seconds)
-        os._exit(_child(words, folder, stop, printed, log))
+        os._exit(_child(words, folder, stop, printed, log, reserve))
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     lines, modules = json.loads(log.read_text()) if code >= 0 else ([], [])
     return Ended(code, printed.read_text(), lines, modules)
@@ -155,14 +158,15 @@ def run(
 def _limit(memory: int | None, seconds: int | None) -> None:
     if memory is not None:
         now = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-        hard = resource.getrlimit(resource.RLIMIT_AS)[1]
-        resource.setrlimit(resource.RLIMIT_AS, (now + memory, hard))
+        resource.setrlimit(resource.RLIMIT_AS, (now + memory, now + memory))
     if seconds is not None:
         resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
         signal.alarm(10 * seconds)  # for a command that waits for ever
 
 
-def _child(words: list[str], folder: Path, stop: Stop | None, printed: Path, log: Path) -> int:
+def _child(
+    words: list[str], folder: Path, stop: Stop | None, printed: Path, log: Path, reserve: mmap.mmap
+) -> int:
     with open(printed, "w") as stream:
         os.dup2(stream.fileno(), 1)
         os.dup2(stream.fileno(), 2)
@@ -185,8 +189,7 @@ def _child(words: list[str], folder: Path, stop: Stop | None, printed: Path, log
         code = 99
     sys.stdout.flush()
     sys.stderr.flush()
-    hard = resource.getrlimit(resource.RLIMIT_AS)[1]
-    resource.setrlimit(resource.RLIMIT_AS, (hard, hard))  # the log needs memory that the command may not have
+    reserve.close()
     log.write_text(json.dumps([disk.log, list(sys.modules)]))
     return code
 

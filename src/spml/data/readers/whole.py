@@ -1,4 +1,5 @@
-"""Columns of a large table, read at once with pyarrow, in a fifth to a half of the time of single rows.
+"""Columns of a large table, read at once with pyarrow: a million rows in half the time of single rows
+(`benchmarks/lists.py`).
 
 Only what needs no second look is read in this way: rows without quotes, file names that are all different,
 plainly written and present. For everything else the functions return None, and the rows are read one by one,
