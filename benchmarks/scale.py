@@ -49,22 +49,23 @@ def command(*words):
     process = subprocess.Popen(
         [sys.executable, "-m", "spml", *map(str, words)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
     )
-    anonymous = [0]
+    anonymous, ended = [0], threading.Event()
 
     def watch():
-        while process.poll() is None:
+        # `process.poll` would take the child's usage away from `os.wait4`.
+        while not ended.wait(0.05):
             try:
                 lines = Path(f"/proc/{process.pid}/status").read_text().splitlines()
             except OSError:
                 return
             held = [int(line.split()[1]) for line in lines if line.startswith("RssAnon")]
             anonymous[0] = max([anonymous[0], *held])
-            time.sleep(0.05)
 
     watcher = threading.Thread(target=watch)
     watcher.start()
     errors = process.stderr.read().decode()
     _, status, usage = os.wait4(process.pid, 0)
+    ended.set()
     process.returncode = os.waitstatus_to_exitcode(status)
     watcher.join()
     if process.returncode:
