@@ -69,12 +69,13 @@ class DataConfig:
         sample_seed: Seed of both draws.
         label_columns: Attributes of an ARFF file that are labels: N for the first N, -N for the last N; 0 =
             as its .xml file or @relation says.
-        file_column: Column of a table that names the images; default: `file`, `filename`, `image`, `path`,
-            `id` or a similar name. For a Hugging Face data set the column that holds them.
-        label_column: Column of a table that holds the labels; default: `label`, `tag`, `category`, `class` or
-            a plural of these, which holds several labels. For a FiftyOne dataset the field that holds them.
-        separator: Separator of several labels in one cell of a table; recognised in a column with a plural
-            name if not stated.
+        file_column: Column of a table that names the images; default: `file`, `image`, `path`, `id` or a
+            similar name. For a Hugging Face data set the column that holds them.
+        label_column: Column of a table, or field of a FiftyOne dataset, that holds the labels; default:
+            `label`, `tag`, `category`, `class` or a plural. `CAT,DOG`: columns that stand for one class each.
+        split_column: Column of a table that holds the split; default: `split`, or one with names of splits.
+        separator: Separator of labels in one cell of a table; default: recognised from all cells. Empty:
+            every cell is one label.
         size: Side in pixels to which images are resized; 0 = the size that the backbone was trained with.
         flip: Mirror training images at random (never done for digits and feature files).
         max_unreadable: Share of unreadable images above which reading stops.
@@ -116,6 +117,7 @@ class DataConfig:
     label_columns: int = 0
     file_column: str = ""
     label_column: str = ""
+    split_column: str = ""
     separator: str | None = None
     size: int = 0
     flip: bool = True

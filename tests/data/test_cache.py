@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from tests.data.cached import PIXELS, Counting, files
 from torch import nn
 
 from spml.data import cached_features
 from spml.data.images import ImageFiles
 from spml.data.matrix import FeatureMatrix, ImageArray
 from spml.errors import SpmlError
+from tests.data.cached import PIXELS, Counting, files
 
 Picture = Callable[..., Path]
 

@@ -20,12 +20,12 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 import torch
-from tests.data.cached import PIXELS, Counting, files
 
 from spml.data import cached_features, feature_store
 from spml.data.feature_store import FeatureStore
 from spml.data.matrix import ImageArray
 from spml.errors import SpmlError
+from tests.data.cached import PIXELS, Counting, files
 
 KILLED = """
 import os, signal, sys

@@ -6,11 +6,11 @@ import csv
 import unicodedata
 
 import pytest
-from tests.helpers import write_image
 
 from spml.config import DataConfig
 from spml.data import Dataset, inspect, open_dataset
 from spml.errors import InputError
+from tests.helpers import write_image
 
 CLASSES = ("beach", "dog", "sea")
 
@@ -86,7 +86,9 @@ REFUSED = {
         ("path,filename,label", ("x", "{}.jpg", "{one}")), {},
         r"Pass --data\.file_column path or --data\.file_column filename\.",
     ),
-    "no column of files": (("photo no,label", ("{}.jpg", "{one}")), {}, r"pass it as --data\.file_column"),
+    "no column of files": (
+        ("photo no,label", ("{}.jpg", "{one}")), {}, r"Pass --data\.file_column 'photo no'\."
+    ),
 }  # fmt: skip
 
 
@@ -101,11 +103,11 @@ def test_what_is_refused(messy, table, options, message):
         assert "\n" not in str(caught.value)
 
 
-def test_a_note_on_a_list_in_one_label(messy):
+def test_several_labels_in_a_column_called_label(messy):
     messy("file,label", ("{}.jpg", "{one};{two}"))
     data = messy.open()
-    assert any("--data.separator ';'" in note for note in data.notes)
-    assert data.classes == ("beach;dog", "dog;sea", "sea;beach")
+    assert any("separated by semicolons, 3 classes, 2.00 labels per sample" in note for note in data.notes)
+    assert data.classes == ("beach", "dog", "sea")
 
 
 def test_missing_files_and_empty_labels_are_skipped_and_listed(messy):

@@ -25,16 +25,18 @@ from .inspection.remarks import remarks
 from .memory import read_unlabelled
 from .names import FilesBelow, PackedNames
 from .phrases import counted
-from .readers import Source, existing, features, file_list, read, shards
+from .readers import Source, existing, features, read, shards
 from .readers.folder import list_images
 from .readers.shards import is_shards
 from .records import Records
 from .subset import select
+from .tables.read import read_file_list
+from .tables.table import SUFFIXES as TABLES
 
 Report = Callable[[str], None]
 Files = Sequence[ImageSource | str]
 
-_LABEL_FILES = (".arff", ".json", ".jsonl", ".xml", ".txt")
+_LABEL_FILES = (".arff", ".json", ".xml", ".txt")
 """Suffixes of files that list labels, except tables: for training and evaluation, not for prediction."""
 
 
@@ -296,7 +298,7 @@ def _check_unlabelled(sources: Sequence[Path]) -> None:
         suffix = path.suffix.lower()
         if suffix in _LABEL_FILES and path.is_file():
             raise InputError(
-                f"{path}: images, folders of images, tables ({', '.join(file_list.SUFFIXES)}), feature "
+                f"{path}: images, folders of images, tables ({', '.join(TABLES)}), feature "
                 f"shards or one .npz file can be predicted, not {suffix} files."
             )
         if len(sources) > 1 and (suffix == ".npz" or is_shards(Source(path))):
@@ -324,8 +326,8 @@ def _files_of(path: Path, images: str | None) -> tuple[Sequence[str], Sequence[P
         below = PackedNames.of(list_images(path).images)
         beginning = (path / "x").as_posix()[:-1]
         return PackedNames.of(beginning + name for name in below), FilesBelow(path, below)
-    if path.suffix.lower() in file_list.SUFFIXES:
-        return file_list.read_file_list(path, images)
+    if path.suffix.lower() in TABLES:
+        return read_file_list(path, images)
     return (path.as_posix(),), (path,)
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import islice
+
+from ..errors import CONTROL
 
 
 def counted(number: int, noun: str, plural: str = "") -> str:
@@ -25,3 +28,10 @@ def class_differences(names: Sequence[str], expected: Sequence[str]) -> str:
 def first_few(phrases: Sequence[str], limit: int, separator: str = ", ") -> str:
     """The first phrases, joined; an ellipsis stands for those beyond `limit`."""
     return separator.join([*phrases[:limit], *(["..."] if len(phrases) > limit else [])])
+
+
+def shorten(names: Iterable[str]) -> str:
+    """Names as a list for a message: one line of at most 200 characters."""
+    short = (name if len(name) < 60 else name[:57] + "..." for name in islice(names, 100))
+    text = ", ".join(repr(name) if CONTROL.search(name) else name for name in short)
+    return text if len(text) <= 200 else text[:197] + "..."

@@ -10,12 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ..data.matrix import CHUNK, FeatureMatrix
-from ..data.phrases import counted
-from ..data.readers.delimited import Table, open_delimited, shorten
-from ..data.readers.image_rows import text
-from ..data.readers.parquet import open_parquet
+from ..data.phrases import counted, shorten
 from ..data.records import Records
 from ..data.safe import quote
+from ..data.tables.table import open_table, text
 from ..errors import InputError
 
 MOST_FEATURES = 30
@@ -80,7 +78,7 @@ def _read(path: Path, wanted: set[str]) -> dict[str, Content]:
     """Columns of the wanted samples."""
     if not path.is_file():
         raise InputError(f"{path}: no such file. Pass a CSV, TSV or Parquet file as --rows.")
-    table: Table = open_parquet(path) if path.suffix.lower() == ".parquet" else open_delimited(path)
+    table = open_table(path)
     names = table.names
     if len(names) < 2:
         raise InputError(

@@ -15,7 +15,7 @@ from typing import Any, BinaryIO, Literal
 import numpy as np
 import numpy.typing as npt
 
-from ..data.readers.arrow import require_pyarrow
+from ..data.tables.arrow import require_pyarrow
 from ..data.writers.predictions import PROBABILITY
 from ..errors import InputError
 from ..files import write_with

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from tests.data.benchmarks.layouts import LAYOUTS
 
 from spml.data.benchmarks import prepare
+from tests.data.benchmarks.layouts import LAYOUTS
 
 
 @pytest.fixture(scope="session")

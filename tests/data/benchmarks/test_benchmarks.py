@@ -10,7 +10,6 @@ import zipfile
 
 import numpy as np
 import pytest
-from tests.data.benchmarks.layouts import LAYOUTS, TEST, TRAIN, formatted_nuswide
 
 import spml
 from spml.config import DataConfig
@@ -21,6 +20,7 @@ from spml.data.hiding.protocol import protocol_observed, protocol_split
 from spml.data.readers import read
 from spml.errors import InputError
 from spml.labels import ObservedLabels
+from tests.data.benchmarks.layouts import LAYOUTS, TEST, TRAIN, formatted_nuswide
 
 NAMES = tuple(LAYOUTS)
 

@@ -6,7 +6,6 @@ import json
 
 import numpy as np
 import pytest
-from tests.data.benchmarks.layouts import TEST, TRAIN, formatted_nuswide, nuswide
 
 from spml.config import DataConfig
 from spml.data import open_dataset
@@ -15,6 +14,7 @@ from spml.data.benchmarks import prepare
 from spml.data.hiding.protocol import protocol_observed, protocol_split
 from spml.data.readers import read
 from spml.errors import InputError
+from tests.data.benchmarks.layouts import TEST, TRAIN, formatted_nuswide, nuswide
 
 
 def read_merged(root):

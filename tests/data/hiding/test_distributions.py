@@ -8,12 +8,12 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from scipy.stats import chi2, hypergeom, kstest
-from tests.runs.test_true_labels import leaks
 
 from spml.data.draws import raw, uniform
 from spml.data.hiding import rules, weights
 from spml.data.records import Objects
 from spml.labels import ObservedLabels
+from tests.runs.test_true_labels import leaks
 
 SMALL = np.array([
     [1, 1, 0, 1, 0], [0, 1, 0, 0, 0], [1, 1, 1, 1, 1], [0, 0, 0, 0, 0],

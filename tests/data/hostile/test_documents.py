@@ -7,11 +7,11 @@ import json
 
 import pytest
 from hypothesis import strategies as st
-from tests.data.hostile.fuzzing import DELETE, bounded, change_document, fuzz
 
 from spml.config import DataConfig
 from spml.data.readers import read
 from spml.errors import InputError
+from tests.data.hostile.fuzzing import DELETE, bounded, change_document, fuzz
 
 COCO = {
     "images": [

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import strategies as st
 from PIL import Image
+
 from tests.data.hostile.fuzzing import changes, damage, fuzz, open_or_refuse
 
 

@@ -7,9 +7,9 @@ import io
 import pytest
 from hypothesis import strategies as st
 from PIL import Image
-from tests.data.hostile.fuzzing import bounded, changes, damage, fuzz
 
 from spml.data.images import check_images
+from tests.data.hostile.fuzzing import bounded, changes, damage, fuzz
 
 SUFFIXES = ["jpeg", "png", "webp", "gif", "tiff", "bmp"]
 

@@ -8,14 +8,14 @@ import shutil
 import numpy as np
 import pytest
 from hypothesis import strategies as st
-from tests.data.benchmarks.layouts import LAYOUTS
-from tests.data.hostile.fuzzing import bounded, fuzz
 
 from spml.config import DataConfig
 from spml.data.benchmarks import prepare
 from spml.data.readers import manifest, read
 from spml.errors import InputError
 from spml.files import json_sha256
+from tests.data.benchmarks.layouts import LAYOUTS
+from tests.data.hostile.fuzzing import bounded, fuzz
 
 
 @pytest.fixture(scope="module")

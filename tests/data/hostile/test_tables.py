@@ -6,6 +6,7 @@ import io
 
 import pytest
 from hypothesis import strategies as st
+
 from tests.data.hostile.fuzzing import changes, damage, fuzz, open_or_refuse, text_changes, unlisted
 
 files = st.sampled_from(["a.png", "b.png", "c.png", "d.png", "./a.png", "a.png", "b.png", "x.png", "..", ""])

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 from hypothesis import strategies as st
-from tests.data.hostile.fuzzing import bounded, fuzz
 
 from spml.config import DataConfig
 from spml.data.readers import read, voc
 from spml.errors import InputError
+from tests.data.hostile.fuzzing import bounded, fuzz
 
 BOX = "<bndbox><xmin>1</xmin><ymin>1</ymin><xmax>10</xmax><ymax>10</ymax></bndbox>"
 CAT = f"<object><name>cat</name><difficult>1</difficult>{BOX}</object>"

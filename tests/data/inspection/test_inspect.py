@@ -8,12 +8,12 @@ from contextlib import nullcontext
 import numpy as np
 import pytest
 from PIL import Image
-from tests.helpers import write_odd_photos
 
 from spml.config import DataConfig
 from spml.data import inspect
 from spml.data.inspection.class_names import ALIKE, NUMBERS, ONE_LETTER
 from spml.errors import InputError
+from tests.helpers import write_odd_photos
 
 
 @pytest.fixture

@@ -115,8 +115,8 @@ _OTHERS = (
         (
             {"file": ["a.png"], "what": ["dog"]}, None, {},
             "data in memory: there is no column `label` or `labels`, and no other column holds 1, 0, -1, "
-            "true, false, yes, no or blank; found: file, what. Expected the columns `file` and `label`, "
-            "or `file` and `labels`, or `file` and one column per class, and optionally `split`.",
+            "x, true, false, yes, no, counts or blank; found: file, what. Expected the columns `file` and "
+            "`label`, or `file` and `labels`, or `file` and one column per class, and optionally `split`.",
         ),
         (
             {"file": ["a.png"], "label": ["dog"]}, None, {"label_column": "lable"},
@@ -143,25 +143,31 @@ def test_every_mistake_in_a_table_has_one_sentence(frame, photos, columns, y, se
         (
             pandas.DataFrame({"a": [1.0, 2.0]}, index=[3, 3]),
             [0, 1],
-            "X: its index has '3' 2 times, but names of samples must be distinct: call "
-            "X.reset_index(drop=True).",
+            (
+                "X: its index has '3' 2 times, but names of samples must be distinct: call "
+                "X.reset_index(drop=True)."
+            ),
         ),
         (
             pandas.DataFrame({"a": [1.0, 2.0]}, index=[0, 1]),
             pandas.Series([0, 1], index=[1, 0]),
-            "ambiguous: X and y have different indexes. Pass y.loc[X.index], or y.to_numpy() if their rows "
-            "are in the same order.",
+            (
+                "ambiguous: X and y have different indexes. Pass y.loc[X.index], or y.to_numpy() if their"
+                " rows are in the same order."
+            ),
         ),
         (
             pandas.DataFrame({"a": [1.0, 2.0]}),
-            pandas.DataFrame({"x": ["1", "0"]}, dtype=object),
+            pandas.DataFrame({"x": ["1", "0"], "y": [0, 1]}, dtype=object),
             "y: the column 'x' holds object, not numbers. It must have one column of numbers for each class.",
         ),
         (
             pandas.DataFrame({"a": [1.0, None]}),
             ["x", None],
-            "y[1] is None, but every sample needs a label. Leave out samples without one, or give a list of "
-            "labels for each sample, which may be empty.",
+            (
+                "y[1] is None, but every sample needs a label. Leave out samples without one, or give a list"
+                " of labels for each sample, which may be empty."
+            ),
         ),
     ],
 )

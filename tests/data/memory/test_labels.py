@@ -89,8 +89,9 @@ def test_labels_of_polars():
 
 
 _EXPECTED = (
-    "expected class names, class indices, a list of names or of indices for each sample, or a matrix (N, C) "
-    "of {0, 1}, {-1, 0, 1} or {0, 1, NaN} as a NumPy array, torch tensor, SciPy matrix or DataFrame."
+    "expected class names, alone or with separators, class indices, a list of names or of indices for each"
+    " sample, or a matrix (N, C) of {0, 1}, {-1, 0, 1} or {0, 1, NaN} as a NumPy array, torch tensor, SciPy"
+    " matrix or DataFrame."
 )
 _NEEDS_A_LABEL = (
     "but every sample needs a label. Leave out samples without one, or give a list of labels for each "
@@ -116,7 +117,14 @@ _AS_A_MATRIX = (
         ([0.5, 1.0], None, f"y[0] is 0.5; {_EXPECTED}"),
         ([True, False], None, f"y[0] is True; {_EXPECTED}"),
         (["a", "dgo"], ["a", "dog"], "y[1]: 'dgo' is not one of the 2 classes. Did you mean dog?"),
-        (["a", " "], None, "y[1]: the class name ' ' is empty or too long. Correct it."),
+        (["a", "b\0"], None, "y[1]: the class name 'b\\x00' holds control characters. Correct it."),
+        (
+            ["['a', 'b']", "['a'", "['b' ... 'c']"],
+            None,
+            "y[2]: y: labels: 1 cell can't be read as lists such as \"['a', 'b']\", otherwise one label per "
+            "cell and counts as without a label, such as \"['b' ... 'c']\" (y[2]). Correct it, or leave the "
+            "sample out.",
+        ),
         (["a", "b"], ["a", "a"], "classes[1]: 'a' occurs twice: give distinct names as text."),
         ([0, 1], ["a", 1], "classes[1]: 1 is not text: give distinct names as text."),
         (
@@ -127,7 +135,7 @@ _AS_A_MATRIX = (
         ),
         ([[0], [3]], ABC, "y[1]: class index 3 is outside 0 ... 2."),
         ([[0], 1], ABC, "y[1] is 1, but y[0] is a list: give a list of labels for each sample."),
-        ([["a"], [None]], None, "y[1] holds None; expected class names or class indices."),
+        ([["a"], [None]], None, "y[1] holds None: leave missing labels out of the list, which may be empty."),
         (
             [["a"], [1]],
             None,

@@ -10,7 +10,6 @@ import pytest
 import torch
 from PIL import Image
 from scipy.sparse import coo_matrix, csr_matrix
-from tests.helpers import write_image
 from torch.utils.data import Dataset, IterableDataset, TensorDataset
 
 from spml.config import DataConfig
@@ -19,6 +18,7 @@ from spml.data.images import ImageFiles, MemoryImage
 from spml.data.matrix import FeatureMatrix, check_finite
 from spml.data.memory.samples import read_samples
 from spml.errors import InputError
+from tests.helpers import write_image
 
 X = np.arange(6, dtype=np.float32).reshape(3, 2)
 PIXELS = np.random.default_rng(0).integers(0, 256, (3, 8, 6, 3), np.uint8)

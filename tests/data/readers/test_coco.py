@@ -10,7 +10,6 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from tests.data.hostile.fuzzing import DELETE, set_value
 
 from spml.config import DataConfig
 from spml.data import open_dataset
@@ -18,6 +17,7 @@ from spml.data.readers import documents, read
 from spml.data.readers.coco import KEYS, Document
 from spml.data.readers.documents import load_json, read_outline
 from spml.errors import InputError
+from tests.data.hostile.fuzzing import DELETE, set_value
 
 IMAGES = [
     {"id": 7, "file_name": "a.png", "width": 20, "height": 10},

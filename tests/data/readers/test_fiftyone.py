@@ -7,12 +7,12 @@ import json
 import shutil
 
 import pytest
-from tests.data.hostile.fuzzing import DELETE, set_value
 
 from spml.config import DataConfig
 from spml.data import open_dataset
 from spml.data.readers import read
 from spml.errors import InputError
+from tests.data.hostile.fuzzing import DELETE, set_value
 
 
 def labels(*names, **more):

@@ -6,12 +6,12 @@ import copy
 import json
 
 import pytest
-from tests.data.hostile.fuzzing import DELETE, set_value
 
 from spml.config import DataConfig
 from spml.data import open_dataset
 from spml.data.readers import read
 from spml.errors import InputError
+from tests.data.hostile.fuzzing import DELETE, set_value
 
 
 def choice(*names):

@@ -7,7 +7,6 @@ import shutil
 
 import numpy as np
 import pytest
-from tests.data.benchmarks.layouts import LAYOUTS
 
 from spml.config import DataConfig
 from spml.data import open_dataset
@@ -15,6 +14,7 @@ from spml.data.benchmarks import prepare
 from spml.data.readers import read
 from spml.data.readers.manifest import is_manifest
 from spml.errors import InputError
+from tests.data.benchmarks.layouts import LAYOUTS
 
 
 @pytest.fixture(scope="module")

@@ -136,7 +136,7 @@ def test_bad_rows(write, rows, message):
 
 
 def test_headers(write):
-    with pytest.raises(InputError, match=r"no column `label` or `labels`.*found: imageid, labelname"):
+    with pytest.raises(InputError, match=r"no column `label` or `labels`.*found: ImageID, LabelName"):
         opened(write("ImageID,LabelName", "01,/m/dog"))
 
 

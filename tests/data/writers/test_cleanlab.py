@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.data.writers.samples import CLASSES, FILES, GUESSED, MATRIX, feature_records, image_records
 
 from spml.data.writers import named_from, write
 from spml.errors import InputError
+from tests.data.writers.samples import CLASSES, FILES, GUESSED, MATRIX, feature_records, image_records
 
 SCORES = np.array([[0.9, 0.2, 0.1], [0.75, 0.5, 0.6], [0, 1, 0.3]], np.float32)
 NOTE = "cleanlab treats every label that is not given as absent, the unknown ones included."

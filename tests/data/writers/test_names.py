@@ -7,6 +7,11 @@ import json
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+
+from spml.config import DataConfig
+from spml.data.readers import read
+from spml.data.writers import image_names, named_from, write
+from spml.errors import InputError
 from tests.data.writers.samples import (
     CLASSES,
     FILES,
@@ -16,11 +21,6 @@ from tests.data.writers.samples import (
     feature_records,
     image_records,
 )  # fmt: skip
-
-from spml.config import DataConfig
-from spml.data.readers import read
-from spml.data.writers import image_names, named_from, write
-from spml.errors import InputError
 
 
 @pytest.mark.parametrize("form", OUTPUTS)

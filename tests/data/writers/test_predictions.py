@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.data.writers.samples import CLASSES, MATRIX, image_records
 
 from spml.data.writers.predictions import read_inferred
 from spml.errors import InputError
+from tests.data.writers.samples import CLASSES, MATRIX, image_records
 
 relaxed = settings(
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]

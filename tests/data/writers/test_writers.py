@@ -14,6 +14,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from PIL import Image
+
+from spml.config import DataConfig
+from spml.data.readers import read
+from spml.data.records import Records
+from spml.data.safe import CONTROL
+from spml.data.writers import Inferred, write, writers
+from spml.data.writers.inferred import leave_out_known
+from spml.errors import InputError, SpmlError
+from spml.labels import ObservedLabels
 from tests.data.writers.samples import (
     CLASSES,
     FILES,
@@ -25,15 +34,6 @@ from tests.data.writers.samples import (
     feature_records,
     image_records,
 )  # fmt: skip
-
-from spml.config import DataConfig
-from spml.data.readers import read
-from spml.data.records import Records
-from spml.data.safe import CONTROL
-from spml.data.writers import Inferred, write, writers
-from spml.data.writers.inferred import leave_out_known
-from spml.errors import InputError, SpmlError
-from spml.labels import ObservedLabels
 
 relaxed = settings(
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]

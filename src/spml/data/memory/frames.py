@@ -14,15 +14,24 @@ import numpy.typing as npt
 
 from ...config import DataConfig
 from ...errors import InputError, nearest
-from ..readers.columns import find_columns
-from ..readers.delimited import Table, names_files
-from ..readers.image_rows import text
 from ..readers.places import images_folder
-from ..readers.table import read_rows
 from ..records import Records
 from ..safe import quote
+from ..tables.columns import find_file
+from ..tables.delimited import names_files
+from ..tables.read import read_rows
+from ..tables.table import Block, Table, text
 
 _LIBRARIES = ("pandas", "polars")
+
+
+def is_missing(value: object) -> bool:
+    """Whether a value is None, NaN, or what pandas has for a missing value."""
+    return (
+        value is None
+        or type(value).__name__ in ("NAType", "NaTType")
+        or (isinstance(value, float) and value != value)
+    )
 
 
 def is_frame(value: object) -> bool:
@@ -80,16 +89,18 @@ def check_same_index(samples: Any, labels: Any) -> None:
         )
 
 
-def split_off(frame: Any, label: str) -> tuple[Any, list[Any]]:
-    """Separate the column of labels from the others.
+def split_off(frame: Any, label: str, argument: str) -> tuple[Any, list[Any]]:
+    """Separate a column, which `argument` names, from the others.
 
     Raises:
         InputError: There is no such column.
     """
     if label not in frame.columns:
-        raise InputError(f"y: there is no column {quote(label)}. {nearest(label, column_names(frame))}")
+        raise InputError(
+            f"{argument}: there is no column {quote(label)}. {nearest(label, column_names(frame))}"
+        )
     rest = frame.drop(columns=label) if hasattr(frame, "iloc") else frame.drop(label)
-    return rest, _cells(frame, list(frame.columns).index(label))
+    return rest, cells_of(frame, list(frame.columns).index(label))
 
 
 def numbers(frame: Any, name: str, advice: str) -> npt.NDArray[np.float64]:
@@ -132,16 +143,16 @@ def read_frame(frame: Any, config: DataConfig, source: str) -> Records:
         InputError: The table can't be understood; names the row.
     """
     names = column_names(frame)
-    columns = [_cells(frame, position) for position in range(len(names))]
+    columns = [cells_of(frame, position) for position in range(len(names))]
     lists = {k for k, cells in enumerate(columns) if any(isinstance(cell, list) for cell in cells)}
 
-    def rows(positions: Sequence[int]) -> Iterator[tuple[int, Sequence[object]]]:
-        yield from enumerate(zip(*(columns[k] for k in positions), strict=True))
+    def blocks(positions: Sequence[int]) -> Iterator[Block]:
+        yield Block(range(len(frame)), [columns[k] for k in positions])
 
     scalar = frozenset(range(len(names))) - lists
-    table = Table(Path(source), names, scalar, rows, counted=" (counted from 0)")
+    table = Table(Path(source), names, scalar, blocks, counted=" (counted from 0)")
     root = (images_folder(config) or Path()).absolute()
-    file = find_columns(table, config).file
+    file = find_file(table, config.file_column)
     paths = [name and os.path.normpath(root / name) for name in map(text, columns[file])]
     if all(Path(path).is_relative_to(root) for path in filter(None, paths)):
         return read_rows(table, root, config)
@@ -151,7 +162,7 @@ def read_frame(frame: Any, config: DataConfig, source: str) -> Records:
     return replace(records, ids=tuple((top / name).as_posix() for name in records.ids))
 
 
-def _cells(frame: Any, position: int) -> list[Any]:
+def cells_of(frame: Any, position: int) -> list[Any]:
     """Cells of a column; None where a value is missing, and lists instead of arrays."""
     if hasattr(frame, "iloc"):
         column = frame.iloc[:, position].astype(object)

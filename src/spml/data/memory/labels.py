@@ -13,12 +13,15 @@ from ...labels import ObservedLabels, Unlisted
 from ..readers.documents import class_name
 from ..readers.label_arrays import read_labels
 from ..safe import quote
-from .frames import column_names, is_frame, is_series, numbers
+from ..tables.labels import label_cells
+from ..tables.rows import Column
+from .frames import cells_of, column_names, is_frame, is_missing, is_series, numbers
 from .samples import as_numpy, described
 
 ACCEPTED = (
-    "class names, class indices, a list of names or of indices for each sample, or a matrix (N, C) of "
-    "{0, 1}, {-1, 0, 1} or {0, 1, NaN} as a NumPy array, torch tensor, SciPy matrix or DataFrame"
+    "class names, alone or with separators, class indices, a list of names or of indices for each sample, or"
+    " a matrix (N, C) of {0, 1}, {-1, 0, 1} or {0, 1, NaN} as a NumPy array, torch tensor, SciPy matrix or"
+    " DataFrame"
 )
 _LISTS = (list, tuple, set, frozenset)
 
@@ -30,19 +33,26 @@ class Labels(NamedTuple):
         classes: Class names.
         given: Whether the classes were listed; if not, they are the names that occur.
         observed: Labels of all samples.
-        note: How they were understood.
+        notes: How they were understood, one line each.
     """
 
     classes: tuple[str, ...]
     given: bool
     observed: ObservedLabels
-    note: str
+    notes: tuple[str, ...]
 
 
 def understand_labels(
-    labels: Any, classes: Sequence[str] | None, known: Sequence[str], unlisted: Unlisted, source: str
+    labels: Any,
+    classes: Sequence[str] | None,
+    known: Sequence[str],
+    unlisted: Unlisted,
+    source: str,
+    separator: str | None = None,
 ) -> Labels:
     """Understand labels by their type, their shape and the type of the first one.
+
+    Text is read as the cells of a table are (`parse_cells`), so it may hold several names.
 
     Args:
         labels: What the user passed as y.
@@ -51,6 +61,7 @@ def understand_labels(
         known: Classes of the run that the data is for; empty if there is none.
         unlisted: Meaning of a label that is not listed, as in a file.
         source: Name of the data, for messages.
+        separator: `data.separator`.
 
     Raises:
         InputError: They are of another type than those in `ACCEPTED`, or one of them is impossible.
@@ -58,39 +69,48 @@ def understand_labels(
     stated = _class_names(classes)
     if isinstance(labels, torch.Tensor):
         labels = as_numpy(labels)
-    if is_frame(labels):
+    if is_frame(labels) and len(column_names(labels)) == 1:
+        labels = cells_of(labels, 0)
+    elif is_frame(labels):
         stated = stated or _class_names(column_names(labels))
         labels = numbers(labels, "y", "It must have one column of numbers for each class.")
     if hasattr(labels, "tocsr"):
         labels = labels.tocsr()
+    elif (
+        isinstance(labels, np.ndarray)
+        and labels.ndim == 2
+        and labels.shape[1] == 1
+        and len(stated or known) != 1
+    ):
+        labels = labels[:, 0]  # as df[["label"]].to_numpy() gives it
     if hasattr(labels, "tocsr") or (isinstance(labels, np.ndarray) and labels.ndim == 2):
         return _from_array(labels, stated or tuple(known), unlisted, source)
     if is_series(labels):
         labels = labels.to_list() if hasattr(labels, "to_list") else list(labels)
     if isinstance(labels, np.ndarray) and labels.ndim == 1:
-        if labels.size and labels.dtype.kind == "i":
-            stated = stated or tuple(known) or _numbered(int(labels.max()))
-            return _from_array(labels.astype(np.int64), stated, unlisted, source)
         labels = labels.tolist()
     if not isinstance(labels, (list, tuple)):
         raise InputError(f"y is {described(labels)}; expected {ACCEPTED}.")
     if not labels:
         raise InputError(f"y is empty; expected {ACCEPTED}.")
     entries = [_plain(label) for label in labels]
-    first = entries[0]
+    first = next((entry for entry in entries if not is_missing(entry)), entries[0])
     if isinstance(first, np.ndarray):
         return _from_array(_stacked(entries), stated or tuple(known), unlisted, source)
     if isinstance(first, _LISTS):
-        return _from_lists(_checked_lists(entries), stated, tuple(known), unlisted)
-    kind: type = str if isinstance(first, str) else int
-    for row, entry in enumerate(entries):
-        if not isinstance(entry, kind) or isinstance(entry, bool):
-            raise _wrong_label(entry, row, first)
-    if kind is str:
-        return _from_lists([[name] for name in entries], stated, (), unlisted)
-    return _from_array(
-        np.asarray(entries), stated or tuple(known) or _numbered(max(entries)), unlisted, source
-    )
+        entries = _checked_lists(entries)
+        first = next((label for labels in entries for label in labels), "")
+        if isinstance(first, int):
+            return _from_index_lists(entries, stated or tuple(known), unlisted)
+    else:
+        kind: type = str if isinstance(first, str) else int
+        for row, entry in enumerate(entries):
+            if not isinstance(entry, kind) or isinstance(entry, bool):
+                raise _wrong_label(entry, row, first)
+        if kind is int:
+            names = stated or tuple(known) or _numbered(max(entries))
+            return _from_array(np.asarray(entries), names, unlisted, source)
+    return _from_names(entries, stated, known, unlisted, separator)
 
 
 def _class_names(classes: Sequence[str] | None) -> tuple[str, ...]:
@@ -116,7 +136,9 @@ def _plain(label: Any) -> Any:
     if isinstance(label, torch.Tensor):
         label = as_numpy(label)
     if isinstance(label, (np.generic, np.ndarray)) and label.ndim == 0:
-        return label.item()
+        label = label.item()
+    if isinstance(label, float) and label.is_integer():
+        return int(label)  # pandas makes numbers of a column with a missing one floats
     return label.tolist() if isinstance(label, np.ndarray) and label.dtype.kind in "UO" else label
 
 
@@ -131,7 +153,7 @@ def _stacked(rows: list[Any]) -> Any:
 
 
 def _wrong_label(entry: Any, row: int, first: Any) -> InputError:
-    if entry is None or entry != entry:
+    if is_missing(entry):
         return InputError(
             f"y[{row}] is {entry}, but every sample needs a label. Leave out samples without one, or give a "
             "list of labels for each sample, which may be empty."
@@ -151,7 +173,7 @@ def _numbered(last: int) -> tuple[str, ...]:
 def _from_array(array: Any, classes: tuple[str, ...], unlisted: Unlisted, source: str) -> Labels:
     """Labels in an array of indices or in a matrix, by the rules for .npz files."""
     observed, note = read_labels(array, classes, unlisted, source)
-    return Labels(classes or _numbered(observed.num_classes - 1), True, observed, note)
+    return Labels(classes or _numbered(observed.num_classes - 1), True, observed, (note,))
 
 
 def _checked_lists(entries: list[Any]) -> list[list[Any]]:
@@ -169,6 +191,10 @@ def _checked_lists(entries: list[Any]) -> list[list[Any]]:
             )
         labels = [_plain(label) for label in entry]
         for label in labels:
+            if is_missing(label):
+                raise InputError(
+                    f"y[{row}] holds {label}: leave missing labels out of the list, which may be empty."
+                )
             first = label if first is None else first
             if not isinstance(label, (str, int)) or isinstance(label, bool):
                 raise InputError(f"y[{row}] holds {described(label)}; expected class names or class indices.")
@@ -183,34 +209,50 @@ def _checked_lists(entries: list[Any]) -> list[list[Any]]:
     return rows
 
 
-def _from_lists(
-    rows: list[list[Any]], classes: tuple[str, ...], known: tuple[str, ...], unlisted: Unlisted
+def _from_index_lists(rows: list[list[int]], classes: tuple[str, ...], unlisted: Unlisted) -> Labels:
+    """Labels in lists of indices of classes."""
+    classes = classes or _numbered(max(label for row in rows for label in row))
+    _check_not_a_matrix(rows, len(classes))
+    names = [[_name_of(label, classes, row) for label in labels] for row, labels in enumerate(rows)]
+    observed = ObservedLabels.from_names(names, classes, unlisted=unlisted)
+    return Labels(classes, True, observed, ("y holds lists of class indices.",))
+
+
+def _from_names(
+    entries: Sequence[str | list[str]],
+    stated: tuple[str, ...],
+    known: Sequence[str],
+    unlisted: Unlisted,
+    separator: str | None,
 ) -> Labels:
-    """Labels in lists of names, or of indices of classes."""
-    if isinstance(next(label for row in rows for label in row), int):
-        classes = classes or known or _numbered(max(label for row in rows for label in row))
-        _check_not_a_matrix(rows, len(classes))
-        rows = [[_name_of(label, classes, row) for label in labels] for row, labels in enumerate(rows)]
-        note = "y holds lists of class indices."
-        given = True
-    else:
-        spelled = {
-            name: class_name(name, f"y[{row}]")
-            for row, labels in reversed([*enumerate(rows)])
-            for name in labels
-        }
-        rows = [[spelled[name] for name in labels] for labels in rows]
-        given, classes = bool(classes), classes or tuple(sorted({*spelled.values()}))
-        known_names = {*classes}
-        for row, labels in enumerate(rows):
-            for name in labels:
-                if name not in known_names:
-                    raise InputError(
-                        f"y[{row}]: {quote(name)} is not one of the {len(classes)} classes. "
-                        f"{nearest(name, classes)}"
-                    )
-        note = "y holds class names."
-    return Labels(classes, given, ObservedLabels.from_names(rows, classes, unlisted=unlisted), note)
+    """Labels in text or in lists of text."""
+    cells = Column()
+    cells.extend(entries)
+    found = label_cells(
+        cells.values,
+        cells.codes,
+        "y",
+        "labels",
+        lambda row: f"y[{row}]",
+        separator=separator,
+        known=stated or known,
+    )
+    classes = stated or found.classes
+    if not classes:
+        raise InputError("y: no sample has a label. At least some must have one.")
+    for row in found.unread.tolist():
+        raise InputError(f"y[{row}]: {found.notes[-1]} Correct it, or leave the sample out.")
+    for code, names in enumerate(found.names):
+        for name in names:
+            if name not in classes:
+                raise InputError(
+                    f"y[{cells.first_row(code)}]: {quote(name)} is not one of the {len(classes)} classes. "
+                    f"{nearest(name, classes)}"
+                )
+    observed = ObservedLabels.from_names(
+        [found.names[code] for code in found.codes], classes, unlisted=unlisted
+    )
+    return Labels(classes, bool(stated), observed, ("y holds class names.", *found.notes))
 
 
 def _name_of(index: int, classes: tuple[str, ...], row: int) -> str:

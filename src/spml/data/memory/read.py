@@ -12,6 +12,8 @@ from ..images import ImageSource
 from ..matrix import FeatureMatrix, check_finite
 from ..phrases import counted
 from ..records import MEMORY, Records
+from ..safe import quote
+from ..splits import SPELLINGS, split_name
 from .frames import check_same_index, has_files, is_frame, read_frame, split_off
 from .labels import ACCEPTED, understand_labels
 from .samples import described, is_dataset, item_of, length_of, read_samples
@@ -26,6 +28,7 @@ def read_memory(
     *,
     classes: Sequence[str] | None = None,
     known: Sequence[str] = (),
+    split: Sequence[str] | None = None,
 ) -> Records:
     """Understand labelled samples.
 
@@ -36,9 +39,10 @@ def read_memory(
         config: Settings of the data.
         classes: Class names, in the order of indices and columns.
         known: Classes of the run that the data is for; empty if there is none.
+        split: `train`, `val` or `test` for each sample; None = that of `config.split_column`, if it is set.
 
     Raises:
-        InputError: Samples or labels are of another type, or do not go together.
+        InputError: Samples, labels or the split are of another type, or do not go together.
     """
     if labels is None and is_frame(samples) and has_files(samples, config):
         if classes is not None:
@@ -47,12 +51,20 @@ def read_memory(
             )
         return read_frame(samples, config, MEMORY)
     if labels is None and is_dataset(samples):
-        labels = _labels_of(samples)
-        names = getattr(samples, "classes", None)
+        labels, whole = _labels_of(samples), samples
+        while not hasattr(whole, "classes") and is_dataset(getattr(whole, "dataset", None)):
+            whole = whole.dataset  # of which the data set is a torch Subset
+        names = getattr(whole, "classes", None)
         if classes is None and isinstance(names, (list, tuple)) and labels and not isinstance(labels[0], str):
             classes = names
     if isinstance(labels, str) and is_frame(samples):
-        samples, labels = split_off(samples, labels)
+        samples, labels = split_off(samples, labels, "y")
+    if config.split_column:
+        if split is not None or not is_frame(samples):
+            raise InputError(
+                "data.split_column names a column of a DataFrame X: pass the split of arrays as split."
+            )
+        samples, split = split_off(samples, config.split_column, "data.split_column")
     check_same_index(samples, labels)
     content = read_samples(samples, config, MEMORY)
     if labels is None:
@@ -60,8 +72,9 @@ def read_memory(
             "y is missing: pass the labels of the samples. Only a torch Dataset of (image, label) and a "
             f"DataFrame of image files and labels hold them already. Labels are {ACCEPTED}."
         )
-    understood = understand_labels(labels, classes, known, config.unlisted, MEMORY)
+    understood = understand_labels(labels, classes, known, config.unlisted, MEMORY, config.separator)
     _check_lengths(len(content.ids), understood.observed)
+    parts = None if split is None or config.split == "ignore" else _splits(split, len(content.ids))
     return Records(
         source=MEMORY,
         name=_NAME,
@@ -70,8 +83,8 @@ def read_memory(
         classes=understood.classes,
         classes_given=understood.given,
         labels=understood.observed,
-        split=None,
-        notes=(understood.note,),
+        split=parts,
+        notes=understood.notes,
     )
 
 
@@ -105,6 +118,19 @@ def _labels_of(dataset: Any) -> list[Any]:
             )
         labels.append(item[1])
     return labels
+
+
+def _splits(split: Sequence[str], count: int) -> tuple[str, ...]:
+    """The split of each sample, checked."""
+    names = [split_name(str(name)) for name in split]
+    if len(names) != count:
+        raise InputError(
+            f"X has {counted(count, 'sample')}, but the split has {counted(len(names), 'entry', 'entries')}."
+        )
+    if None in names:
+        row = names.index(None)
+        raise InputError(f"split[{row}] is {quote(split[row])}, but must be one of {', '.join(SPELLINGS)}.")
+    return tuple(name or "" for name in names)
 
 
 def _check_lengths(count: int, observed: ObservedLabels) -> None:

@@ -18,14 +18,14 @@ from ...config import DataConfig
 from ...errors import InputError
 from ...labels import ObservedLabels, Unlisted
 from ..matrix import FeatureMatrix
-from ..phrases import counted
+from ..phrases import counted, shorten
 from ..records import Records
 from ..safe import is_file, quote
+from ..tables.delimited import read_lines
+from ..tables.marks import BAD, BLANK, COUNT, MARKS, meaning
 from .arff_header import Header, label_positions, read_header, split_cells, unescape
-from .delimited import read_lines, shorten
 from .documents import class_name
 from .features import MAX_WIDTH
-from .marks import BAD, BLANK, MARKS, meaning
 from .registry import register_reader
 
 _ENTRY = re.compile(r"""\s*(\d{1,9})\s+(?:'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)"|([^,'"]*))\s*(?:,|$)""")
@@ -201,7 +201,7 @@ def _add_cells(cells: Iterable[tuple[int, str]], columns: Sequence[_Column], row
         name, label, start, codes, _ = column
         if label:
             mark = MARKS[cell]
-            if mark == BAD or not cell or (codes and mark != BLANK and cell not in codes):
+            if mark in (BAD, COUNT) or not cell or (codes and mark != BLANK and cell not in codes):
                 raise ValueError(f"the label {quote(name)} is {quote(cell)}, not 0, 1 or ?")
             if mark:
                 rows.add(column, mark)

@@ -11,8 +11,8 @@ from typing import NamedTuple
 from ...config import DataConfig
 from ...errors import InputError
 from ..safe import is_file, quote
+from ..tables.marks import BAD, COUNT, MARKS
 from .documents import parse_xml
-from .marks import BAD, MARKS
 
 MAX_XML = 1 << 24  # bytes
 _QUOTED = r"""'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)\""""
@@ -139,7 +139,7 @@ def label_positions(path: Path, header: Header, config: DataConfig) -> tuple[Seq
         )
     for position in positions:
         name, values = header.attributes[position]
-        if values is None or any(MARKS[value] == BAD for value in values):
+        if values is None or any(MARKS[value] in (BAD, COUNT) for value in values):
             raise InputError(
                 f"{path}: the attribute {quote(name)} is a label, as {source} says, but its values are "
                 f"{quote(', '.join(values)) if values else 'text'}, not 0 and 1."

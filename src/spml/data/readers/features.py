@@ -20,10 +20,10 @@ from ...config import DataConfig
 from ...errors import InputError
 from ..matrix import FeatureMatrix, check_finite
 from ..names import RowNames
+from ..phrases import shorten
 from ..records import Records
 from ..safe import CONTROL, check_readable, quote
 from ..splits import SPELLINGS, split_name
-from .delimited import shorten
 from .label_arrays import read_labels
 from .places import find_files, images_folder
 from .registry import register_reader

@@ -19,13 +19,13 @@ from ...config import DataConfig
 from ...errors import InputError
 from ...labels import ObservedLabels
 from ..images import FilePart
+from ..phrases import shorten
 from ..records import Records
 from ..safe import inside, is_file, quote
 from ..splits import SPELLINGS, split_name
 from ..subset import without_unlabelled
-from .arrow import cells, require_pyarrow
-from .columns import LABEL_COLUMNS, find_stated
-from .delimited import shorten
+from ..tables.arrow import cells, require_pyarrow
+from ..tables.columns import LABEL_COLUMNS, find_stated
 from .documents import class_name, convert, load_json
 from .registry import Source, register_reader
 

@@ -16,7 +16,8 @@ from ..images import MISSING
 from ..phrases import counted
 from ..records import Records
 from ..safe import inside, is_file, quote
-from .delimited import read_cells, read_header, read_rows
+from ..tables.delimited import open_delimited, read_header, read_rows
+from ..tables.table import text
 from .documents import class_name
 from .entries import Entries, in_both, label_entries
 from .places import images_folder
@@ -112,14 +113,16 @@ def _read_labels(path: Path) -> tuple[list[str], list[str], Entries, Entries, in
 
 def _rows(path: Path) -> Iterator[tuple[int, str, str, int]]:
     """Number, ImageID and LabelName of each row, and 1 (present), -1 (absent) or 0 (not verified)."""
-    header = [*map(str.lower, read_header(path))]
+    table = open_delimited(path)
+    header = [*map(str.lower, table.names)]
     columns = [header.index(name) for name in (*COLUMNS, "source") if name in header]
-    for number, (image, label, confidence, *source) in read_cells(path, ",", len(header), columns):
+    for number, cells in table.rows(columns):
+        image, label, confidence, *source = map(text, cells)
         value = _CONFIDENCES.get(confidence)
         if value is None:
             value = _confidence(confidence, f"{path}: row {number}")
-        verified = value in (0, 1) and not (source and source[0].strip().lower() == "machine")
-        yield number, image.strip(), label.strip(), (1 if value else -1) if verified else 0
+        verified = value in (0, 1) and not (source and source[0].lower() == "machine")
+        yield number, image, label, (1 if value else -1) if verified else 0
 
 
 def _confidence(text: str, where: str) -> float:

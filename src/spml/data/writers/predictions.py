@@ -17,11 +17,11 @@ import numpy.typing as npt
 
 from ...errors import InputError, nearest
 from ..phrases import counted
-from ..readers.delimited import read_lines
 from ..readers.features import load_arrays
-from ..readers.parquet import open_parquet
 from ..records import Records
 from ..safe import quote
+from ..tables.delimited import read_lines
+from ..tables.parquet import open_parquet
 from .inferred import Inferred
 from .names import image_files
 

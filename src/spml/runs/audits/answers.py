@@ -15,8 +15,8 @@ from ...data import Inputs, Samples
 from ...data.matrix import FeatureMatrix
 from ...data.phrases import counted
 from ...data.readers import read
-from ...data.readers.delimited import open_delimited
 from ...data.safe import quote
+from ...data.tables.delimited import open_delimited
 from ...decisions.priors import FEWEST_AUDITED
 from ...errors import InputError, nearest
 from ...labels import ObservedLabels

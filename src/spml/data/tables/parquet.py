@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import InputError
+from ..phrases import shorten
 from ..safe import quote
 from .arrow import cells, is_flat, is_list, require_pyarrow
-from .delimited import MAX_COLUMNS, Table, names_files, shorten
-from .whole import parquet_columns
+from .delimited import names_files
+from .table import MAX_COLUMNS, Block, Table
 
 MAX_ROWS = 100_000_000
 MAX_ROWS_PER_BYTE = 100  # of the file; distinct names need more room than this
@@ -67,18 +68,11 @@ def open_parquet(path: Path, file_column: str = "") -> Table:
                 "images as files, and name those."
             )
     scalar = frozenset(k for k in flat if not names[k].startswith("__index"))
-    return Table(
-        path,
-        names,
-        scalar,
-        partial(_rows, path, file),
-        counted=" (counted from 0)",
-        whole=partial(parquet_columns, path, file),
-    )
+    return Table(path, names, scalar, partial(_blocks, path, file), counted=" (counted from 0)")
 
 
-def _rows(path: Path, file: Any, columns: Sequence[int]) -> Iterator[tuple[int, Sequence[Any]]]:
-    """Number of each row, and its cells in some columns; a missing value is None.
+def _blocks(path: Path, file: Any, columns: Sequence[int]) -> Iterator[Block]:
+    """Rows batch by batch; a missing value is None.
 
     Raises:
         InputError: The file is damaged, a column holds neither values nor lists of values, or its content is
@@ -90,11 +84,10 @@ def _rows(path: Path, file: Any, columns: Sequence[int]) -> Iterator[tuple[int, 
                 f"{path}: column {quote(field.name)} holds {str(field.type)[:100]}, not text, numbers or "
                 "lists of them."
             )
-    number = 0
+    start = 0
     for batch in _batches(path, file, [file.schema_arrow.names[column] for column in columns]):
-        for row in zip(*batch, strict=True):
-            yield number, row
-            number += 1
+        yield Block(range(start, start + len(batch[0])), batch)
+        start += len(batch[0])
 
 
 def _batches(path: Path, file: Any, names: Sequence[str]) -> Iterator[list[list[Any]]]:

@@ -9,8 +9,8 @@ import pytest
 
 from spml.config import DataConfig
 from spml.data import open_dataset
-from spml.data.readers import parquet as reader
-from spml.data.readers.table import read_table
+from spml.data.tables import parquet as reader
+from spml.data.tables.read import read_table
 from spml.errors import InputError
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow, which reads Parquet, is not installed")
@@ -89,7 +89,7 @@ def test_one_column_per_class(save):
         hen=pa.array(["yes", "", None]),
         fox=pa.array([None, None, None], pa.null()),
         box=[[1], [2], [3]],
-        note=["x", None, "y"],
+        note=["far", None, "near"],
     )
     records = read_table(path, DataConfig())
     assert records.classes == ("cat", "dog", "cow", "hen", "fox")
@@ -128,7 +128,7 @@ def test_batches_join(save, monkeypatch):
     [
         (
             {"picture_of": FILES, "label": FILES},
-            r"has no column `file` .*found: picture_of, label\. If another",
+            r"has no column `file` .*found: picture_of, label\. Pass",
         ),
         ({"file": FILES[:0], "label": pa.array([], pa.string())}, "has no rows"),
         (
@@ -138,9 +138,11 @@ def test_batches_join(save, monkeypatch):
         ({"file": FILES, "label": [{"a": 1}] * 3}, "column 'label' holds struct<a: int64>, not text"),
         ({"file": FILES, "labels": [[["a"]]] * 3}, "column 'labels' holds list.*, not text"),
         ({"file": FILES, "label": [b"a"] * 3}, "column 'label' holds .*binary"),
-        ({"file": FILES, "labels": [["a", None]] * 3}, "row 0 .* the list has an empty label"),
         ({"file": FILES, "Label": FILES, "label": FILES}, "names a column twice"),
-        ({"file": FILES, "cat": [1, 0, 1], "dog": [1, 7, 0]}, "row 1 .* column 'dog' holds 7, but most"),
+        (
+            {"file": FILES, "cat": [1, 0, 1], "dog": [1, 0.5, 0]},
+            "row 1 .* column 'dog' holds '0.5', but most",
+        ),
         ({"file": FILES, "when": pa.array([1, 2, 3], pa.timestamp("s"))}, "no other column holds"),
         ({"file": ["../a.png", *FILES[1:]], "label": FILES}, "lies outside the folder"),
     ],

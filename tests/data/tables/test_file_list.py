@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from spml.data import list_inputs
-from spml.data.readers.file_list import read_file_list
+from spml.data.tables.read import read_file_list
 from spml.errors import InputError
 
 Picture = Callable[..., Path]
@@ -37,7 +37,7 @@ def test_a_folder_of_many_files_is_listed(
     monkeypatch.setattr("spml.data.readers.places.MANY", 1)
     looked_for: list[str] = []
     monkeypatch.setattr(
-        "spml.data.readers.file_list.is_file", lambda path: looked_for.append(path.name) or path.is_file()
+        "spml.data.readers.places.is_file", lambda path: looked_for.append(path.name) or path.is_file()
     )
     files = picture("a.png"), picture("sub/b.png"), picture("c.png")
     (tmp_path / "l.csv").write_text("file\na.png\nsub/b.png\nsub/../c.png\n")
@@ -66,12 +66,18 @@ def test_names_relative_to_another_folder_and_absolute_ones_in_it(tmp_path: Path
     ("text", "message"),
     [
         ("file\na.png\nb.png\nc.png\n", r"l\.csv: row 3: there is no file 'b\.png' in .* \(2 of 3 files are"),
-        ("file\nb.png\n", r"no file 'b\.png' in [^(]*\. Add the file, remove the row, or pass --images with"),
-        ("file,n\n,1\n", r"l\.csv: row 2: the name of the file is empty"),
+        (
+            "file\nb.png\n",
+            r"no file 'b\.png' in [^(]*\. Add the file, remove what names it, or pass --images with",
+        ),
+        ("file,n\n,1\n", r"l\.csv: row 2: the name of a file is empty"),
         ("file\n../a.png\n", r"row 2: '\.\./a\.png' lies outside the folder .* --images"),
         (
             "name,n\na.png,1\n",
-            r"l\.csv: has no column that names the images, such as file, .* found: name, n",
+            (
+                r"l\.csv: the header has no column `file` .* found: name, n\. Rename the column that names"
+                r" the images to `file`"
+            ),
         ),
         ("file\n", "has no rows"),
         ("", r"l\.csv: the file is empty"),

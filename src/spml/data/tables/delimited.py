@@ -1,0 +1,189 @@
+"""Delimited text files (CSV, TSV) as tables.
+
+Rows are parsed by the `csv` module. As pandas and `pyarrow.csv` hand out rows of strings they are no faster,
+and they lose what messages need: pandas pads short rows and accepts NUL bytes, pyarrow does not report an
+unclosed quote, and neither numbers rows as a spreadsheet does.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import re
+from collections.abc import Iterator, Sequence
+from functools import partial
+from itertools import islice
+from operator import itemgetter
+from pathlib import Path
+
+from ...errors import InputError
+from ..phrases import counted, shorten
+from .table import EXPECTED, MAX_COLUMNS, Block, Table
+
+DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
+# A name of an earlier group wins, so that a table with `file` may have a column `image`, too.
+FILE_COLUMNS = (
+    ("file",),
+    (
+        "filename", "file_name", "filepath", "file_path", "path", "image", "img", "image_path", "img_path",
+        "image_file", "image_name", "photo", "picture", "fname",
+    ),
+    ("id", "image_id", "img_id", "imageid"),
+)  # fmt: skip
+MAX_LINE = 8_000_000  # characters
+_ROWS, _CELLS = 1 << 14, 1 << 21  # in a block, at most
+_STATED = re.compile(r"\ufeff?\"?sep=(.)\"?[;,\t]*\s*", re.IGNORECASE)  # the first line of some spreadsheets
+
+
+def names_files(names: Sequence[str], file_column: str = "", *, ids: bool = True) -> bool:
+    """Whether one of the names of columns is that of the column that names the images.
+
+    Args:
+        names: Names of columns.
+        file_column: `data.file_column`; if it is empty, the names in `FILE_COLUMNS` are looked for.
+        ids: Whether `id` and the like count, too.
+    """
+    known = {name for group in FILE_COLUMNS[: None if ids else -1] for name in group}
+    return not {*map(str.lower, names)}.isdisjoint({file_column.lower()} if file_column else known)
+
+
+def open_delimited(path: Path, file_column: str = "") -> Table:
+    """Open a CSV or TSV file.
+
+    The delimiter is `,`, `;`, a tab or `|`: the first one with which the header has a column that names the
+    images and another. A first line `sep=;`, as spreadsheets write it, states it.
+
+    Args:
+        path: CSV or TSV file.
+        file_column: `data.file_column`.
+
+    Raises:
+        InputError: The file has no header, or one with too many columns.
+    """
+    first = next(iter(read_lines(path)), "")
+    if stated := _STATED.fullmatch(first):
+        skip, headers = 1, {stated[1]: read_header(path, stated[1], skip=1)}
+    else:
+        skip, headers = 0, {delimiter: read_header(path, delimiter) for delimiter in DELIMITERS}
+    fitting = (d for d, names in headers.items() if len(names) > 1 and names_files(names, file_column))
+    delimiter = next(fitting, None) or max(headers, key=lambda d: len(headers[d]))
+    names = headers[delimiter]
+    if not names:
+        raise InputError(f"{path}: the file is empty, or its first row is not valid CSV. {EXPECTED}.")
+    if len(names) > MAX_COLUMNS:
+        raise InputError(
+            f"{path}: the header has {len(names):,} columns, more than {MAX_COLUMNS:,}. {EXPECTED}; with "
+            "many classes, list those of an image in one column `labels`."
+        )
+    separated = f"{path.name}: columns are separated by {DELIMITERS.get(delimiter, repr(delimiter))}."
+    broken: dict[int, str] = {}
+    return Table(
+        path,
+        names,
+        frozenset(range(len(names))),
+        partial(_blocks, path, delimiter, len(names), skip, broken),
+        notes=() if delimiter == "," else (separated,),
+        broken=broken,
+    )
+
+
+def read_header(path: Path, delimiter: str = ",", *, skip: int = 0) -> tuple[str, ...]:
+    """Cells of the first row that is not blank; empty if there is none or it is not valid CSV.
+
+    Raises:
+        InputError: The file is not text, as in `read_lines`.
+    """
+    rows = csv.reader(islice(read_lines(path), skip, None), delimiter=delimiter)
+    try:
+        return next((tuple(map(str.strip, cells)) for cells in rows if any(map(str.strip, cells))), ())
+    except csv.Error:
+        return ()
+
+
+def _blocks(
+    path: Path, delimiter: str, width: int, skip: int, broken: dict[int, str], columns: Sequence[int]
+) -> Iterator[Block]:
+    """Rows below the header; those that are longer or shorter than it are left out and named in `broken`.
+
+    Raises:
+        InputError: The file is not valid CSV.
+    """
+    rows = islice(read_rows(path, delimiter, skip=skip), 1, None)
+    while block := list(islice(rows, max(1, min(_ROWS, _CELLS // width)))):
+        if any(len(cells) != width for _, cells in block):
+            broken |= {number: _wrong_width(cells, width) for number, cells in block if len(cells) != width}
+            block = [row for row in block if len(row[1]) == width]
+        numbers, cells = zip(*block, strict=True) if block else ((), ())
+        yield Block(numbers, [list(map(itemgetter(column), cells)) for column in columns])
+
+
+def _wrong_width(cells: Sequence[str], width: int) -> str:
+    return (
+        f"has {counted(len(cells), 'cell')}, but the header has {width:,}: {shorten(map(repr, cells))}. Put a"
+        ' cell that contains the delimiter in quotes, for example "cat,dog".'
+    )
+
+
+def read_rows(path: Path, delimiter: str = ",", *, skip: int = 0) -> Iterator[tuple[int, list[str]]]:
+    """Rows of a CSV file that are not blank, each with its number; the first row is 1.
+
+    Raises:
+        InputError: The file is not valid CSV.
+    """
+    reader = csv.reader(islice(read_lines(path), skip, None), delimiter=delimiter, strict=True)
+    try:
+        for number, cells in enumerate(reader, start=1 + skip):
+            if any(map(str.strip, cells)):
+                yield number, cells
+    except csv.Error as error:
+        raise InputError(
+            f'{path}: is not valid CSV near line {reader.line_num}: {error}. Is a quote (") not closed there?'
+        ) from error
+
+
+def read_lines(path: Path) -> Iterator[str]:
+    """Lines of a file in UTF-8, or in UTF-16 with a byte order mark, without the mark and with their ends.
+
+    Raises:
+        InputError: The file can't be read or is in another encoding, or a line contains a NUL byte or is
+            longer than `MAX_LINE`.
+    """
+    try:
+        with open(path, "rb") as stream:
+            wide = stream.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+        with open(path, encoding="utf-16" if wide else "utf-8-sig", newline="") as stream:
+            number = 0
+            while line := stream.readline(MAX_LINE):
+                number += 1
+                if "\0" in line:
+                    raise InputError(
+                        f"{path}: line {number} holds a NUL byte, so the file is damaged or in UTF-16, "
+                        f"which can be converted: iconv -f UTF-16LE -t UTF-8 {path.name}."
+                    )
+                if len(line) >= MAX_LINE:
+                    raise InputError(f"{path}: line {number} is longer than {MAX_LINE:,} characters.")
+                yield line
+    except UnicodeError as error:
+        raise InputError(f"{path}: is damaged UTF-16: {error}." if wide else _not_utf8(path)) from error
+    except OSError as error:
+        raise InputError(f"{path}: can't be read: {error.strerror or error}.") from error
+
+
+def _not_utf8(path: Path) -> str:
+    """Message on the first byte of a file that is not UTF-8."""
+    where, start = "", 0
+    with open(path, "rb") as stream:
+        # The limit is above the longest line that `read_lines` accepts.
+        for number, line in enumerate(iter(partial(stream.readline, 4 * MAX_LINE + 4), b""), start=1):
+            try:
+                line.decode()
+            except UnicodeDecodeError as error:
+                byte = line[error.start]
+                where = f": byte 0x{byte:02x} at position {start + error.start}, line {number}"
+                break
+            start += len(line)
+    # Latin-1 with characters for the bytes 0x80 to 0x9f, as spreadsheets in the West write it.
+    return (
+        f"{path}: is not UTF-8{where}. Save it as UTF-8 (spreadsheets call it 'CSV UTF-8'), or convert it, "
+        f"for example: iconv -f CP1252 -t UTF-8 {path.name} > utf8.csv."
+    )

@@ -1,0 +1,277 @@
+"""From a table to records: the images that it names, and labels in one column or in a column per class."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ...config import DataConfig
+from ...errors import InputError
+from ...labels import ObservedLabels
+from ..names import FilesBelow
+from ..phrases import counted, shorten
+from ..readers.documents import class_name
+from ..readers.entries import Entries, in_both, label_entries
+from ..readers.places import images_folder
+from ..records import Records
+from ..safe import quote
+from .class_columns import find_class_columns
+from .columns import PLURALS, Columns, find_columns, find_file
+from .delimited import names_files
+from .labels import CellLabels, label_cells
+from .marks import COUNT, MARKS, meaning
+from .rows import Column, ImageRows
+from .table import Table, open_table
+
+_CHECKED = "column:"
+"""Start of `data.unlisted` that names a column with the classes that were looked for."""
+
+
+def read_table(path: Path, config: DataConfig) -> Records:
+    """Read a CSV, TSV, JSON Lines or Parquet file; files are relative to its folder or to `config.images`.
+
+    Labels are in one column, of which `parse_cells` reads the cells, or in a column per class (`marks`). The
+    labels in all rows of an image are merged.
+
+    Raises:
+        InputError: The file can't be understood; names the row.
+    """
+    return read_rows(open_table(path, config.file_column), images_folder(config) or path.parent, config)
+
+
+def read_file_list(path: Path, images: str | None) -> tuple[Sequence[str], FilesBelow]:
+    """Read the files that a table names, for prediction.
+
+    Args:
+        path: CSV, TSV, JSON Lines or Parquet file.
+        images: Folder that the names are relative to; None = the folder of the table.
+
+    Returns:
+        The names as they are written, each once, and the files.
+
+    Raises:
+        InputError: The table can't be read, has no column of files or no rows, a name leads out of the
+            folder, or a file is missing; names the row.
+    """
+    table = open_table(path)
+    root = path.parent if images is None else Path(images)
+    if not root.is_dir():
+        raise InputError(f"--images: {quote(str(root))} is not a folder.")
+    if not names_files(table.names):
+        raise InputError(
+            f"{path}: the header has no column `file` (or `filename`, `image`, `path`, `id`); found: "
+            f"{shorten(table.names)}. Rename the column that names the images to `file`."
+        )
+    try:
+        rows = ImageRows(table, Columns(find_file(table), -1), root, DataConfig(max_unreadable=0))
+        for _ in rows.read([]):
+            pass
+    except InputError as error:
+        raise InputError(str(error).replace("--data.images", "--images")) from error
+    written: dict[int, str] = {}
+    for name, image in zip(rows.written, rows.image_of_written.tolist(), strict=True):
+        written.setdefault(image, name)
+    return tuple(written.values()), rows.paths
+
+
+def read_rows(
+    table: Table, root: Path, config: DataConfig, *, classes: Sequence[str] | None = None
+) -> Records:
+    """Read a table that has been opened.
+
+    Args:
+        table: The table.
+        root: Folder that files are relative to.
+        config: Settings of the data.
+        classes: Class names, if they are known; None = those that occur.
+
+    Raises:
+        InputError: The table can't be understood; names the row.
+    """
+    path, columns = table.path, find_columns(table, config)
+    rows = ImageRows(table, columns, root, config)
+    read = _read_marks if columns.label < 0 else _read_names
+    content = read(table, columns, rows, config)
+    used = columns.used | {*content.columns}
+    if config.split == "ignore":
+        used -= {columns.split}
+    unused = shorten(name for k, name in enumerate(table.names) if name and k not in used)
+    notes = (
+        *table.notes,
+        _name_columns(table, columns),
+        *columns.notes,
+        f"{path.name}: columns that are not used: {unused}." if unused else "",
+        *content.notes,
+        *rows.notes(),
+    )
+    return Records(
+        source=str(path),
+        name=path.stem if path.stem != "labels" else path.resolve().parent.name,
+        ids=rows.names,
+        inputs=rows.paths,
+        classes=content.classes,
+        classes_given=read is _read_marks,
+        labels=content.labels,
+        split=rows.splits,
+        notes=tuple(filter(None, notes)),
+    )
+
+
+def _name_columns(table: Table, columns: Columns) -> str:
+    """Note on columns that are used although they have other names than `file`, `label` or `labels`."""
+    roles = {"images": (columns.file, ("file",)), "labels": (columns.label, ("label", "labels"))}
+    phrases = [
+        f"the {role} are those of the column {quote(table.names[k])}"
+        for role, (k, usual) in roles.items()
+        if k >= 0 and table.names[k].lower() not in usual
+    ]
+    return f"{table.path.name}: {', '.join(phrases)}." if phrases else ""
+
+
+class _Content(NamedTuple):
+    """Labels of a table.
+
+    Attributes:
+        classes: Class names.
+        labels: Labels of each image.
+        columns: Further columns that are used.
+        notes: How the labels were understood.
+    """
+
+    classes: tuple[str, ...]
+    labels: ObservedLabels
+    columns: Collection[int]
+    notes: Sequence[str]
+
+
+def _read_marks(table: Table, columns: Columns, rows: ImageRows, config: DataConfig) -> _Content:
+    """Read columns that stand for one class each."""
+    rest = columns.marks or [k for k in sorted(table.scalar - columns.used) if table.names[k]]
+    blocks = [
+        np.array([array("b", map(MARKS.__getitem__, cells)) for cells in block], np.int8)
+        for block in rows.read(rest)
+    ]
+    codes = np.concatenate(blocks, axis=1) if rest else np.zeros((0, len(rows.of_row)), np.int8)
+    chosen = find_class_columns(table, rest, codes, stated=columns.marks is not None)
+    codes = codes[[rest.index(k) for k in chosen]].T
+    classes = tuple(class_name(table.names[k], str(table.path)) for k in chosen)
+    present = np.unique(codes).tolist()
+    zero, blank, sentence = meaning(present, config.unlisted, str(table.path))
+    values = np.array([0, 1, blank, 0, 1, -1], np.int8)  # by code; -1 is the last one
+    values[0] = zero
+    stand = counted(len(classes), "column stands", "columns stand")
+    notes = [f"{table.path.name}: {stand} for a class ({shorten(classes)}): {sentence}"]
+    if COUNT in present:
+        notes.append(
+            f"{table.path.name}: a number above 1 in such a column is a count, so the class is present."
+        )
+    return _Content(classes, ObservedLabels.from_ternary(_merge(values[codes], rows, classes)), chosen, notes)
+
+
+def _read_names(table: Table, columns: Columns, rows: ImageRows, config: DataConfig) -> _Content:
+    """Read the column that holds class names, and a column that says whether each is present."""
+    checked = -1
+    if config.unlisted.startswith(_CHECKED):
+        checked = table.names.index(config.unlisted[len(_CHECKED) :])
+    further = [k for k in (columns.presence, checked) if k >= 0]
+    cells, *others = rows.read_columns([columns.label, *further])
+    labels = _cell_labels(table, columns.label, cells, rows, config)
+    classes = labels.classes
+    if not classes:
+        unread = f" {labels.notes[-1]}" if len(labels.unread) else ""
+        raise InputError(f"{table.path}: no row has a label.{unread} At least one row must have one.")
+    if labels.several and config.unlisted == "negative":
+        _check_repeats(labels, rows)
+    row, column = labels.entries(classes)
+    positive, negative, notes = Entries.of(rows.of_row[row], column), None, labels.notes
+    if columns.presence >= 0:
+        marks = np.array([MARKS[cell] for cell in others[0].values])[others[0].codes]
+        positive, negative = (
+            Entries.of(rows.of_row[row[keep]], column[keep]) for keep in (marks[row] == 1, marks[row] == 0)
+        )
+        notes = [
+            *notes,
+            (
+                f"{table.path.name}: {quote(table.names[columns.presence])} says whether the label of a row"
+                " is present (1) or absent (0)."
+            ),
+        ]
+        _check_contradiction(rows, labels, classes, positive, negative)
+    unknown = None
+    if len(labels.unread):
+        images = np.unique(rows.of_row[labels.unread])
+        unknown = Entries.of(np.repeat(images, len(classes)), np.tile(np.arange(len(classes)), len(images)))
+    shape = len(rows.names), len(classes)
+    observed = label_entries(positive, shape, config.unlisted, negative=negative, unknown=unknown)
+    return _Content(classes, observed, [columns.label, *further], notes)
+
+
+def _cell_labels(table: Table, column: int, cells: Column, rows: ImageRows, config: DataConfig) -> CellLabels:
+    name = table.names[column]
+    labels = label_cells(
+        cells.values,
+        cells.codes,
+        table.path.name,
+        f"column {quote(name)}",
+        rows.where,
+        separator=config.separator,
+        plural=any(word in name.lower() for word in PLURALS),
+    )
+    if len(labels.unread) and config.unlabelled == "stop":
+        raise InputError(
+            f"{labels.notes[-1]} Correct it, or pass --data.unlabelled skip to leave such rows out."
+        )
+    return labels
+
+
+def _check_contradiction(
+    rows: ImageRows, labels: CellLabels, classes: Sequence[str], positive: Entries, negative: Entries
+) -> None:
+    if both := in_both(positive, negative):
+        image, column = both
+        some = [
+            row
+            for row in np.flatnonzero(rows.of_row == image).tolist()
+            if classes[column] in labels.names[labels.codes[row]]
+        ]
+        raise InputError(
+            f"{rows.both(some[0], some[1])}, but contradict each other about {classes[column]!r}. Correct one"
+            " of them."
+        )
+
+
+def _check_repeats(labels: CellLabels, rows: ImageRows) -> None:
+    """Check that all rows of an image have the same names."""
+    for row in rows.repeats.tolist():
+        first = rows.first[rows.of_row[row]]
+        one, other = (labels.names[labels.codes[k]] for k in (first, row))
+        if {*one} != {*other}:
+            raise InputError(
+                f"{rows.both(first, row)}, with different labels, but data.unlisted=negative says that each "
+                f"row lists all of them. Write one row: {';'.join(dict.fromkeys((*one, *other)))[:200]}"
+            )
+
+
+def _merge(ternary: npt.NDArray[np.int8], rows: ImageRows, classes: Sequence[str]) -> npt.NDArray[np.int8]:
+    """Labels of each image: those that any of its rows knows."""
+    if not len(rows.repeats):
+        return ternary
+    order = np.argsort(rows.of_row, kind="stable")
+    starts = np.unique(rows.of_row[order], return_index=True)[1]
+    largest, smallest = (
+        extreme.reduceat(ternary[order], starts, axis=0) for extreme in (np.maximum, np.minimum)
+    )
+    conflicts = np.argwhere((largest == 1) & (smallest == -1)).tolist()
+    if conflicts:
+        image, column = conflicts[0]
+        values = np.where(rows.of_row == image, ternary[:, column], 0).tolist()
+        raise InputError(
+            f"{rows.both(*sorted((values.index(1), values.index(-1))))}, but contradict each other about "
+            f"{classes[column]!r}. Correct one of them."
+        )
+    return np.where(largest == 1, largest, smallest)

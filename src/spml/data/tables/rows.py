@@ -1,0 +1,242 @@
+"""Rows of a table, grouped by the image that they name."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator, Sequence
+from pathlib import Path, PurePosixPath
+from typing import Any, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from ...config import DataConfig
+from ...errors import InputError
+from ..images import SUFFIXES
+from ..names import FilesBelow, PackedNames
+from ..phrases import counted
+from ..readers.places import IMAGE_SUFFIXES, locate_names
+from ..safe import quote
+from ..splits import SPELLINGS, split_name
+from .columns import Columns
+from .marks import MARKS
+from .table import EXPECTED, Table, text
+
+Integers = npt.NDArray[np.int64]
+
+
+class Column:
+    """Cells of a column in the order of the rows. Equal cells are stored once."""
+
+    def __init__(self) -> None:
+        self._codes: dict[Any, int] = {}
+        self._rows = array("q")
+
+    def extend(self, cells: Sequence[object]) -> None:
+        """Add the cells of further rows: text without blanks around it, or the entries of lists as text."""
+        codes = self._codes
+        for cell in cells:
+            value = tuple(map(text, cell)) if isinstance(cell, (list, tuple)) else text(cell)
+            self._rows.append(codes.setdefault(value, len(codes)))
+
+    @property
+    def values(self) -> list[Any]:
+        """Distinct cells, in the order in which they first occur."""
+        return list(self._codes)
+
+    @property
+    def codes(self) -> Integers:
+        """Position in `values` of the cell of each row."""
+        return np.frombuffer(self._rows, np.int64)
+
+    @property
+    def counts(self) -> Integers:
+        """Number of rows with each of `values`."""
+        return np.bincount(self.codes, minlength=len(self._codes))
+
+    def first_row(self, code: int) -> int:
+        """First row that has the cell `values[code]`."""
+        return self._rows.index(code)
+
+
+class _Spellings(Sequence[tuple[str, ...]]):
+    """Possible names of each image, made when they are asked for: ids may lack the suffix of the file."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._names = names
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    @overload
+    def __getitem__(self, key: int) -> tuple[str, ...]: ...
+
+    @overload
+    def __getitem__(self, key: slice) -> list[tuple[str, ...]]: ...
+
+    def __getitem__(self, key: int | slice) -> tuple[str, ...] | list[tuple[str, ...]]:
+        if isinstance(key, slice):
+            return [*map(_with_suffixes, self._names[key])]
+        return _with_suffixes(self._names[key])
+
+
+def _with_suffixes(name: str) -> tuple[str, ...]:
+    stem, _, suffix = name.rpartition(".")
+    if stem[-1:] not in ("", "/") and f".{suffix.lower()}" in SUFFIXES:  # much faster than to parse the path
+        return (name,)
+    if not name or PurePosixPath(name).suffix.lower() in SUFFIXES:
+        return (name,)
+    return (name, *(name + suffix for suffix in IMAGE_SUFFIXES))
+
+
+class ImageRows:
+    """Rows of a table and the images that they name, in the order in which these first occur.
+
+    Args:
+        table: Table to read.
+        columns: Its columns.
+        root: Folder that files are relative to. A name without the suffix of an image stands for a file with
+            one.
+        config: Settings, of which `missing`, `max_unreadable` and `split` are used.
+
+    Attributes:
+        paths: Paths of the images. This and the following are known once `read` has come to its end.
+        names: The same relative to `root`.
+        written: The different names as they are written in the table.
+        image_of_written: Image that each of them names.
+        splits: Split of each image; None if the table has no such column.
+        of_row: Image of each row.
+        first: First row of each image.
+        repeats: Rows that name an image which an earlier row names.
+    """
+
+    paths: FilesBelow
+    names: Sequence[str]
+    written: Sequence[str]
+    image_of_written: Integers
+    splits: tuple[str, ...] | None
+    of_row: Integers
+    first: Integers
+    repeats: Integers
+
+    def __init__(self, table: Table, columns: Columns, root: Path, config: DataConfig) -> None:
+        self._table = table
+        self._root = root
+        split = columns.split if config.split == "given" else -1
+        self._columns = [k for k in (columns.file, split) if k >= 0]
+        self._split_if = columns.split_if
+        self._config = config
+        self._numbers = array("q")
+
+    def read(self, columns: Sequence[int]) -> Iterator[Sequence[Sequence[Any]]]:
+        """Read the table, and yield the cells of further columns in blocks of rows.
+
+        Raises:
+            InputError: There are no rows, too many are broken, a file is missing or lies outside the folder,
+                or a split is not known or differs between rows of one image.
+        """
+        known = len(self._columns)
+        files, splits = Column(), Column()
+        for block in self._table.blocks([*self._columns, *columns]):
+            self._numbers.extend(block.numbers)
+            files.extend(block.cells[0])
+            if known > 1:
+                splits.extend(block.cells[1])
+            yield block.cells[known:]
+        self._check_broken()
+        if not self._numbers:
+            raise InputError(f"{self._table.path}: has no rows. {EXPECTED}, then one row per image.")
+        self._find_images(files)
+        self.splits = self._read_splits(splits) if known > 1 else None
+
+    def read_column(self, column: int) -> Column:
+        """Read the table, and return one further column."""
+        return self.read_columns([column])[0]
+
+    def read_columns(self, columns: Sequence[int]) -> list[Column]:
+        """Read the table, and return further columns."""
+        found = [Column() for _ in columns]
+        for cells in self.read(columns):
+            for column, some in zip(found, cells, strict=True):
+                column.extend(some)
+        return found
+
+    def where(self, *rows: int) -> str:
+        """The table and the numbers of one or two rows, for messages."""
+        return self._table.where(*(self._numbers[row] for row in rows))
+
+    def both(self, first: int, second: int) -> str:
+        """The beginning of a message on two rows of one image."""
+        return f"{self.where(first, second)} both name {quote(self.names[self.of_row[first]])}"
+
+    def notes(self) -> list[str]:
+        """Notes on rows that were left out and on images with several rows."""
+        notes = []
+        if broken := self._table.broken:
+            number, problem = next(iter(broken.items()))
+            rows = counted(len(broken), "row was left out, since it is", "rows were left out, since they are")
+            notes.append(f"{self._table.path.name}: {rows} broken: row {number} {problem}")
+        if len(self.repeats):
+            count = len(np.unique(self.of_row[self.repeats]))
+            examples = []
+            for row in self.repeats[:3].tolist():
+                image = self.of_row[row]
+                rows = f"{self._numbers[self.first[image]]} and {self._numbers[row]}"
+                examples.append(f"{self.names[image]} (rows {rows})")
+            notes.append(
+                f"{self._table.path.name}: {counted(count, 'file has', 'files have')} several rows, whose"
+                f" labels were merged, such as {', '.join(examples)}."
+            )
+        return notes
+
+    def _check_broken(self) -> None:
+        """Refuse a table with more broken rows than `data.max_unreadable` allows."""
+        broken, limit = self._table.broken, self._config.max_unreadable
+        total = len(broken) + len(self._numbers)
+        if len(broken) > limit * total:
+            number, problem = next(iter(broken.items()))
+            more = ""
+            if len(broken) > 1:
+                more = f" {len(broken):,} of {counted(total, 'row')} are broken in this way."
+            raise InputError(
+                f"{self._table.where(number)} {problem}{more} Or leave such rows out: --data.max_unreadable "
+                f"{min(1.0, np.ceil(100 * len(broken) / total) / 100):g}."
+            )
+
+    def _find_images(self, files: Column) -> None:
+        first = np.unique(files.codes, return_index=True)[1]
+        self.written = files.values
+        names = locate_names(
+            self._root, _Spellings(self.written), lambda code: self.where(first[code]), self._config.missing
+        )
+        image: dict[str, int] = {}
+        self.image_of_written = np.array([image.setdefault(name, len(image)) for name in names])
+        self.names = PackedNames.of(image)
+        self.paths = FilesBelow(self._root, self.names)
+        self.of_row = self.image_of_written[files.codes]
+        self.first = np.unique(self.of_row, return_index=True)[1]
+        self.repeats = np.flatnonzero(self.first[self.of_row] != np.arange(len(self.of_row)))
+
+    def _read_splits(self, cells: Column) -> tuple[str, ...]:
+        if self._split_if:
+            other = "test" if self._split_if == "train" else "train"
+            names = [{1: self._split_if, 0: other}.get(MARKS[cell], "") for cell in cells.values]
+        else:
+            names = [split_name(cell) or "" for cell in cells.values]
+        if "" in names:
+            code = names.index("")
+            raise InputError(
+                f"{self.where(cells.first_row(code))}: the split is {quote(cells.values[code])}, but must be "
+                f"one of {', '.join(SPELLINGS)}. Fill it in for every row, remove the column, or pass "
+                "--data.split ignore."
+            )
+        splits = np.array(names, np.str_)[cells.codes]
+        first_rows = self.first[self.of_row]
+        wrong = np.flatnonzero(splits != splits[first_rows]).tolist()
+        if wrong:
+            row, first = wrong[0], first_rows[wrong[0]]
+            raise InputError(
+                f"{self.both(first, row)}, in the splits {splits[first]} and {splits[row]}. An image may be "
+                "in one split only: remove one of the rows."
+            )
+        return tuple(map(names.__getitem__, cells.codes[self.first].tolist()))
