@@ -151,6 +151,8 @@ def draw_rows(draw: random.Random, names: Sequence[str], *, several: bool) -> Ro
 def joined_of_others(names: Sequence[str]) -> bool:
     """Whether a name consists of other names joined by a separator, so that it looks like several labels."""
     known = {*names}
+    if 2 * sum(name[-1] in ";,|；，、｜" for name in names) >= len(names):
+        return True  # as if all were written with a separator at the end
     for name in names:
         for separator, (_, forms) in SEPARATORS.items():
             parts = [part.strip() for part in re.split(f"[{re.escape(forms)}]" if forms else r"\s+", name)]

@@ -129,7 +129,7 @@ def test_tags_are_split_or_refused(separator, names, rows, plural):
     found, refusal = read(cells, plural)
     if refusal:
         assert "pass --data.separator" in refusal
-        assert rows < 30
+        assert rows < 30 or rows < len(names)
     else:
         hashtags = [tuple(name.removeprefix("#") for name in tags) for tags in some]
         assert [found[cell] for cell in cells] in (some, hashtags)

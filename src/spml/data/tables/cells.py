@@ -44,6 +44,7 @@ _WEAK_ALONE = 0.5
 _STRONG = (";", "|", "\t")  # hardly ever in a name
 _AT_EDGES = (*_STRONG, ",")  # at the ends of cells, as programs leave them
 _RECOMBINE = 2 / 3  # share of the parts that occur in another cell, too
+_NEARLY_ALL = 0.9
 _FEW = 20  # rows below which it means nothing that all cells differ
 _MARKS = frozenset("".join(forms for _, forms in SEPARATORS.values()))
 _TYPED = {"\\n": "\n", "\\t": "\t"}  # as they are typed on a command line
@@ -101,6 +102,8 @@ def parse_cells(
         for k, found in enumerate(parsed)
         if found and not found.certain and cells[k] not in vocabulary
     }
+    if any(re.match(r'\{".*"\s*:', str(cells[k])) for k in listed):
+        loose = {}  # JSON objects have only JSON next to them
     if loose and _are_lists(loose, listed, cells, where):
         listed |= loose
     plain = [k for k, cell in enumerate(cells) if isinstance(cell, str) and cell and k not in listed]
@@ -256,9 +259,11 @@ class _Evidence(NamedTuple):
         if self.separator == "\n" or (not self.several and self.edged):
             return True
         lists = self.varied and 2 * self.classes <= self.cells and (self.unlike or self.alone >= 0.25)
-        lists |= self.separator != " " and self.unlike and self.recombine >= 0.9 and self.mean >= 3
-        enough = self.alone >= _ALONE.get(self.separator, _WEAK_ALONE) or lists
-        return self.recombine >= _RECOMBINE and enough
+        lists |= self.separator != " " and self.unlike and self.recombine >= _NEARLY_ALL and self.mean >= 3
+        alone = _ALONE.get(self.separator, _WEAK_ALONE)
+        if self.recombine < _NEARLY_ALL:
+            alone = min(_WEAK_ALONE, alone + 0.25)
+        return self.recombine >= _RECOMBINE and (self.alone >= alone or lists)
 
     def is_doubtful(self, plural: bool) -> bool:
         """Whether the separator may separate labels."""
@@ -317,9 +322,9 @@ def _weigh(
         uneven = re.compile(
             after if separator == "#" else before if separator in ";,|" else f"{before}|{after}"
         )
-        odd |= 2 * sum(len(uneven.findall(cell)) for cell in cells) >= sum(
-            cell.count(form) for cell in cells for form in forms
-        )
+        count = sum(len(uneven.findall(cell)) for cell in cells)
+        count += sum(cell[0] in forms for cell in cells) if count else 0
+        odd |= 2 * count >= sum(cell.count(form) for cell in cells for form in forms)
     several = [some for some in parts if some and len(some) > 1]
     if not several and not edged:
         return None

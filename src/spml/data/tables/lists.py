@@ -13,7 +13,7 @@ BLANK_WORDS = frozenset({"", "nan", "none", "null", "n/a", "#n/a", "<na>", "unkn
 _ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|(.))", re.DOTALL)
 _ESCAPED = {"n": "\n", "t": "\t", "r": "\r"}
 _CLOSING = {"[": "]", "(": ")", "{": "}", "<": ">"}
-_WRAPPER = re.compile(r"(?:set|frozenset|list|tuple|array)\((.*?)(?:,\s*dtype=[^\]})]*)?\)", re.DOTALL)
+_WRAPPER = re.compile(r"(?:set|frozenset|list|tuple|array)\((.*)\)", re.DOTALL)
 # A quote inside a name is none that a comma, another quote or the end follows.
 _QUOTED = re.compile(
     r"""\s*(?:'((?:[^'\\]|\\.|'(?!\s*(?:[,'"]|$)))*)'|"((?:[^"\\]|\\.|"(?!\s*(?:[,'"]|$)))*)")\s*(?:,|(?=['"])|$)""",
@@ -55,6 +55,9 @@ def parse_list(cell: str) -> Listed | None:
     """
     wrapped = _WRAPPER.fullmatch(cell)
     text = wrapped[1].strip() if wrapped else cell
+    before, _, kind = text.rpartition("dtype=")
+    if wrapped and before.rstrip().endswith(",") and not {*kind} & {*"])}"}:
+        text = before.rstrip()[:-1].rstrip()
     if wrapped and not text:
         return Listed((), True)
     if text[0] == "#":
