@@ -328,7 +328,7 @@ def _weigh(
     several = [some for some in parts if some and len(some) > 1]
     if not several and not edged:
         return None
-    if separator == " " and 2 * sum(not _MARKS.isdisjoint(some) for some in several) >= len(several):
+    if several and 2 * sum(not _MARKS.isdisjoint(some) for some in several) >= len(several):
         return None  # blanks around another separator
     uses = Counter(part for some in parts if some for part in {*some})
     uses.update(known)
