@@ -31,6 +31,7 @@ def labelled(
     *,
     classes: Sequence[str] | None = None,
     known: Sequence[str] = (),
+    split: Sequence[str] | None = None,
 ) -> LabelledData:
     """Understand labelled data.
 
@@ -40,20 +41,22 @@ def labelled(
         settings: Fields of `DataConfig` by name.
         classes: Class names, in the order of the indices or columns of `y`.
         known: Classes of the run that the data is for; empty if there is none.
+        split: Split of each sample in memory.
 
     Raises:
         InputError: A setting is unknown or has the wrong type, or samples and labels do not suit.
     """
     if isinstance(data, DataConfig) or _is_path(data):
-        if y is not None or classes is not None:
+        if y is not None or classes is not None or split is not None:
             raise InputError(
-                "y and classes belong to samples in memory, but the data is named by its path: leave them "
-                "out, or pass the samples themselves."
+                "y, classes and split belong to samples in memory, but the data is named by its path: leave "
+                "them out, or pass the samples themselves."
             )
         return LabelledData(data if isinstance(data, DataConfig) else data_config(data, settings))
     # Processes would have to be given all samples before they can decode any.
     config = data_config(MEMORY, {"workers": 0, **settings})
-    return LabelledData(config, read_memory(data, y, config, classes=classes, known=known))
+    records = read_memory(data, y, config, classes=classes, known=known, split=split)
+    return LabelledData(config, records)
 
 
 def data_config(path: str | Path, settings: Mapping[str, Any]) -> DataConfig:
