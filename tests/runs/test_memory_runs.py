@@ -304,8 +304,9 @@ def test_data_in_memory_is_evaluated_as_that_of_a_file(folder, run, arrays, from
             None,
             "y is missing: pass the labels of the samples. Only a torch Dataset of (image, label) and a "
             "DataFrame of image files and labels hold them already. Labels are class names, alone or with "
-            "separators, class indices, a list of names or of indices for each sample, or a matrix (N, C) of {{0, 1}}, {{-1, 0, 1}} or "
-            "{{0, 1, NaN}} as a NumPy array, torch tensor, SciPy matrix or DataFrame.",
+            "separators, class indices, a list of names or of indices for each sample, or a matrix (N, C) of "
+            "{{0, 1}}, {{-1, 0, 1}} or {{0, 1, NaN}} as a NumPy array, torch tensor, SciPy matrix or "
+            "DataFrame.",
         ),
     ],
 )
