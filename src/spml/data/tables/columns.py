@@ -44,6 +44,9 @@ PRESENCE_COLUMNS = (
     "present", "is_present", "presence", "exists", "value", "answer", "positive", "is_positive", "truth",
     "verified", "observed", "confidence", "vote", "score",
 )  # fmt: skip
+INFERRED = {"inferred": 1, "inferred_negative": -1}
+"""Columns in which `spml data convert` writes labels that a model inferred, which are no known ones."""
+
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 
 
