@@ -37,9 +37,6 @@ def add_data_commands(parent: Any) -> None:
     prepare = ArgumentParser(description="Check the official files of a benchmark and write its manifest.")
     prepare.add_argument("name", help="voc2012, coco2014, nuswide, nuswide-merged or cub200")
     prepare.add_argument("--root", required=True, help="folder that holds the official folders")
-    prepare.add_argument(
-        "--download", action="store_true", help="download missing files, where that is allowed"
-    )
     commands.add_subcommand("prepare", prepare, help="check a benchmark's files")
 
     convert = ArgumentParser(
@@ -120,7 +117,7 @@ def _inspect(arguments: Namespace) -> None:
 def _prepare(arguments: Namespace) -> None:
     from ..data.benchmarks import prepare
 
-    manifest = prepare(arguments.name, arguments.root, download=arguments.download, report=print)
+    manifest = prepare(arguments.name, arguments.root, report=print)
     print(f"{manifest}: written. Train on it with the labels that the publications observed:")
     print(f"  spml train {shlex.quote(str(manifest))} --data.observe protocol --output runs/{arguments.name}")
 

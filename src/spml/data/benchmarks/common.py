@@ -17,7 +17,8 @@ from ...labels import ObservedLabels
 from ..hiding.protocol import protocol_observed, protocol_split
 from ..readers.manifest import FORMAT, PARTS, image_paths
 from ..safe import is_file
-from .download import Archive, Report
+
+Report = Callable[[str], None]
 
 
 class Part(NamedTuple):
@@ -50,18 +51,6 @@ class Official(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-class Missing(NamedTuple):
-    """A missing file or folder.
-
-    Attributes:
-        path: Expected path.
-        archive: Archive that contains it, if one can be downloaded.
-    """
-
-    path: Path
-    archive: Archive | None = None
-
-
 class Published(NamedTuple):
     """Numbers from publications: official training and test images, mean labels per training image."""
 
@@ -78,9 +67,9 @@ class Benchmark:
         name: Name on the command line.
         title: Name in publications.
         page: URL of the official page.
-        obtain: How to get the benchmark, in whole sentences.
+        obtain: What to download there and where to unpack it, in whole sentences.
         published: Published numbers, to recognise an incomplete copy.
-        missing: Function from the root to its missing files; `read` needs them all.
+        missing: Function from the root to the files and folders that it lacks; `read` needs them all.
         read: Function from the root to the content of its files.
     """
 
@@ -89,7 +78,7 @@ class Benchmark:
     page: str
     obtain: str
     published: Published
-    missing: Callable[[Path], list[Missing]]
+    missing: Callable[[Path], list[Path]]
     read: Callable[[Path], Official]
 
 

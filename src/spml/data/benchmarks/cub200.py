@@ -11,17 +11,11 @@ import numpy.typing as npt
 
 from ...errors import InputError
 from ...labels import ObservedLabels
-from .common import Benchmark, Missing, Official, Part, Published, find_folder, read_lines
-from .download import Archive
+from .common import Benchmark, Official, Part, Published, find_folder, read_lines
 
 _FOLDERS = ("CUB_200_2011", ".", "CUB_200_2011/CUB_200_2011")
 _LABELS = "attributes/image_attribute_labels.txt"
 _LISTS = ("images.txt", "train_test_split.txt", _LABELS)
-_ARCHIVE = Archive(
-    "https://data.caltech.edu/records/65de6-vp158/files/CUB_200_2011.tgz?download=1",
-    1_150_585_339,
-    "md5:97eceeb196236b17998738112f37df78",
-)
 
 
 def _names(root: Path) -> Path:
@@ -30,12 +24,12 @@ def _names(root: Path) -> Path:
     return root / find_folder(root, candidates, "attributes.txt") / "attributes.txt"
 
 
-def _missing(root: Path) -> list[Missing]:
+def _missing(root: Path) -> list[Path]:
     base = root / find_folder(root, _FOLDERS, "images.txt")
     missing = [path for path in (*(base / name for name in _LISTS), _names(root)) if not path.is_file()]
     if not (base / "images").is_dir():
         missing.append(base / "images")
-    return [Missing(path, _ARCHIVE) for path in missing]
+    return missing
 
 
 def _read(root: Path) -> Official:
@@ -120,8 +114,8 @@ CUB200 = Benchmark(
     title="CUB-200-2011",
     page="https://www.vision.caltech.edu/datasets/cub_200_2011/",
     obtain=(
-        f"Download {_ARCHIVE.url} and unpack it into the root folder, so that it contains attributes.txt and "
-        "CUB_200_2011/images.txt."
+        "Download CUB_200_2011.tgz (1.2 GB) and unpack it into the root folder, so that it contains "
+        "attributes.txt and CUB_200_2011/images.txt."
     ),
     published=Published(5994, 5794, 31.4),
     missing=_missing,

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...labels import ObservedLabels, Unlisted
+from ..phrases import counted
 from ..records import Objects
 
 
@@ -117,6 +118,12 @@ def objects_of(entries: Entries, boxes: npt.ArrayLike, sizes: npt.ArrayLike) -> 
     share = (clipped[:, 1] - clipped[:, 0]) / size
     offset = np.hypot(*(clipped.mean(axis=1) - size / 2).T)
     return Objects(entries.rows, entries.columns, share.prod(axis=1), offset / (np.hypot(*size.T) / 2))
+
+
+def without_box(count: int, noun: str) -> str:
+    """Note on the number of annotations or objects that have no usable box."""
+    has, labels = ("has", "its label is") if count == 1 else ("have", "their labels are")
+    return f"{counted(count, noun)} {has} no usable box; {labels} used."
 
 
 def _keys(entries: Entries) -> npt.NDArray[np.int64]:
