@@ -79,11 +79,7 @@ class _Sample(NamedTuple):
 
 def is_label_studio(source: Source) -> bool:
     """Whether a source is a JSON file with a list of tasks."""
-    return (
-        source.suffix == ".json"
-        and source.outline.kind == "a list"
-        and not {"annotations", "data"}.isdisjoint(source.outline.keys)
-    )
+    return source.suffix == ".json" and source.outline.kind == "a list" and "data" in source.outline.keys
 
 
 @register_reader("labelstudio", "a Label Studio export", recognises=is_label_studio)
