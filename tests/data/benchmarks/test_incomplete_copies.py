@@ -81,7 +81,7 @@ def test_missing_images(tmp_path):
 LABELS = "CUB_200_2011/attributes/image_attribute_labels.txt"
 WRONG = [
     ("voc2012", "VOCdevkit/VOC2012/ImageSets/Main/cat_val.txt", "x 2\n", "line 1 is 'x 2', but must be"),
-    ("voc2012", "VOCdevkit/VOC2012/ImageSets/Main/cat_val.txt", b"\xff\xfe", "can't be read"),
+    ("voc2012", "VOCdevkit/VOC2012/ImageSets/Main/cat_val.txt", b"\xff\xfe", "is not UTF-8: byte 0xff"),
     ("coco2014", "annotations/instances_val2014.json", '{"images": ', "is not valid JSON"),
     ("coco2014", "annotations/instances_val2014.json", '{"x": ' + "[" * 100_000, "nested too deeply"),
     ("coco2014", "annotations/instances_val2014.json", "[1]", "expected an object, got a list"),

@@ -278,7 +278,7 @@ def test_a_link_to_a_file_elsewhere(write, tmp_path, name):
 def test_other_mistakes(write, tmp_path):
     with pytest.raises(InputError, match="samples is empty"):
         opened(write([]))
-    with pytest.raises(InputError, match="no sample has a label in 'ground_truth'"):
+    with pytest.raises(InputError, match="'ground_truth': no image has a label"):
         opened(write([sample("a.png")]))
     with pytest.raises(InputError, match=r"metadata\.json: default_classes\[1\]: expected a string"):
         opened(write(metadata={"default_classes": ["a", 1]}))

@@ -199,5 +199,5 @@ def test_bad_values(write, path, value, message):
 
 
 def test_nothing_is_labelled(write):
-    with pytest.raises(InputError, match="no annotation gives a label"):
+    with pytest.raises(InputError, match="no image has a label"):
         opened(write([task("a.png"), task("b.png", [])]))

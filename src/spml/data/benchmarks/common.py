@@ -15,6 +15,7 @@ from ...errors import InputError
 from ...files import json_sha256, write_text
 from ...labels import ObservedLabels
 from ..hiding.protocol import protocol_observed, protocol_split
+from ..readers.documents import MAX_BYTES, read_text
 from ..readers.manifest import FORMAT, PARTS, image_paths
 from ..safe import is_file
 
@@ -93,11 +94,7 @@ def read_lines(path: Path) -> list[str]:
     Raises:
         InputError: The file can't be read, or is not UTF-8 text.
     """
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: can't be read: {error}.") from error
-    return [line.strip() for line in text.splitlines() if line.strip()]
+    return [line.strip() for line in read_text(path, MAX_BYTES).splitlines() if line.strip()]
 
 
 def full_labels(rows: Sequence[Sequence[int]], num_classes: int) -> ObservedLabels:
