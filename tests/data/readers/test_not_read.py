@@ -79,12 +79,22 @@ def test_xml_by_its_first_element(tmp_path, content, expected):
         ({"_via_settings": {}, "_via_img_metadata": {}}, "is a project of VIA, which is not read"),
         ([{"image_id": 1, "category_id": 2, "bbox": [], "score": 1}], "is a list of COCO results, without"),
         ({"images": [], "annotations": []}, "is COCO without categories, such as captions: it has no labels"),
+        ({"classes": ["dog"], "labels": {"1": 0}}, "is a classification dataset of FiftyOne. Export it as"),
         ({"1.jpg": ["dog"]}, "is not a known kind of JSON; found the keys '1.jpg'. Known are COCO"),
         ([{"file": "1.jpg"}], "is not a known kind of JSON; found a list. Known are COCO"),
     ],
 )
 def test_json_by_its_keys(tmp_path, content, expected):
     assert message(tmp_path / "a.json", json.dumps(content).encode()).startswith(expected)
+
+
+def test_json_lines_with_the_suffix_of_json(tmp_path):
+    text = message(
+        tmp_path / "a.json", b'{"file": "1.jpg", "label": "dog"}\n{"file": "2.jpg", "label": "cat"}\n'
+    )
+    assert text.startswith(
+        "holds a second JSON value at line 2, column 1. If each line is one, as in JSON Lines"
+    )
 
 
 def test_text(tmp_path):

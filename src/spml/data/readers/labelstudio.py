@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from msgspec import UNSET, Struct
+from msgspec import Struct
 
 from ...config import DataConfig
 from ...errors import InputError
@@ -50,12 +50,11 @@ class Meta(Struct):
 
 
 class Task(Struct):
-    """One image with its annotations, which old versions of Label Studio call `completions`."""
+    """One image with its annotations."""
 
     data: dict[str, Any]
     annotations: list[Annotation] | None = None
     meta: Meta | None = None
-    completions: Any = UNSET
 
 
 class _Sample(NamedTuple):
@@ -125,11 +124,6 @@ def read_label_studio(path: Path, config: DataConfig) -> Records:
 
 
 def _sample(task: Task, key: str, where: str, ignored: dict[str, int]) -> _Sample:
-    if task.completions is not UNSET:
-        raise InputError(
-            f"{where}: was written by an old version of Label Studio. Export from a version that writes "
-            "`annotations`."
-        )
     if key not in task.data:
         raise InputError(f"{where}.data: there is no field `{key}`, which names the image in the first task.")
     image = f"{where}.data.{key}"

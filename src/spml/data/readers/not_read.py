@@ -22,7 +22,7 @@ _SPREADSHEET = (
 _ARCHIVE = "an archive, which is not read. Unpack it, and name the folder or the file in it."
 _ARRAYS = "not read. Save its features and labels with numpy.savez as X (N, D) and Y (N, C) in a .npz file."
 _DATABASE = "a database, which is not read. Export the files and their labels as a .csv file."
-_COLUMNS = "not read. Save it as Parquet, which holds the same columns."
+_COLUMNS = "not read. Save it as Parquet, or name the folder that `save_to_disk` of `datasets` wrote."
 
 _SUFFIXES = {
     **dict.fromkeys((".xlsx", ".xls", ".xlsm", ".ods", ".numbers"), _SPREADSHEET),
@@ -62,6 +62,7 @@ _JSON = (
         {"image_id", "category_id"},
         "a list of COCO results, without the images. Name the file with the images.",
     ),
+    ({"classes", "labels"}, "a classification dataset of FiftyOne. Export it as `FiftyOneDataset`."),
     ({"images", "annotations"}, "COCO without categories, such as captions: it has no labels."),
 )
 """Kinds of JSON by some of their keys."""
