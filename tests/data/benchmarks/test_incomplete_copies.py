@@ -109,12 +109,17 @@ WRONG = [
         '{"categories": [{"id": 7, "name": "x"}], "images": [], "annotations": []}',
         "its categories are not those of instances_train2014.json",
     ),
-    ("cub200", "CUB_200_2011/train_test_split.txt", "1 2\n", "says '2' of image 1"),
-    ("cub200", "CUB_200_2011/train_test_split.txt", "1 1\n", "has 1 lines for 28 images"),
-    ("cub200", "CUB_200_2011/images.txt", "1\n", "line 1 is '1', but must be a number"),
+    (
+        "cub200",
+        "CUB_200_2011/train_test_split.txt",
+        "1 2\n",
+        "must say 1 .training. or 0 .test. of each of the 28",
+    ),
+    ("cub200", "CUB_200_2011/train_test_split.txt", "1 1\n", "must say 1 .training. or 0"),
+    ("cub200", "CUB_200_2011/images.txt", "1\n", "line 1 is '1', but must be the number 1"),
     ("cub200", "CUB_200_2011/images.txt", "", "is empty"),
     ("cub200", LABELS, "1 1 1 1 1\n", "expected 8,736 lines"),
-    ("cub200", LABELS, "1 1 3 1 1\n", "is_present is neither 0 nor 1"),
+    ("cub200", LABELS, "1 1 3 1 1\n", "neither 0 nor 1"),
     ("cub200", LABELS, "1 400 1 1 1\n", "in no list"),
     ("cub200", LABELS, "1 1\n", "is not the official file"),
     ("cub200", LABELS, "", "is not the official file"),
@@ -183,5 +188,5 @@ def test_a_link_out_of_the_root_is_refused(tmp_path):
 
 def test_a_number_of_thousands_of_digits(tmp_path):
     (tmp_path / "images.txt").write_text("1 a.jpg\n" + "9" * 5000 + " b.jpg\n")
-    with pytest.raises(InputError, match=r"images\.txt: line 2 is '9999.*must be a number that occurs once"):
+    with pytest.raises(InputError, match=r"images\.txt: line 2 is '9999.*must be the number 2"):
         cub200._numbered(tmp_path / "images.txt")
