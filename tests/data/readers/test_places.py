@@ -21,9 +21,8 @@ from spml.errors import InputError
         ("a.jpg", "a.JPG", "There is 'a.jpg', which differs in case: rename"),
         ("Images/A.jpg", "images\\a.jpg", "There is 'Images/A.jpg', which differs in case: rename"),
         ("a.jpeg", "a.jpg", "There is 'a.jpeg', with another suffix: rename"),
-        ("sub/a.jpg", "a.jpg", "/sub: if that holds all files, pass --data.images "),
-        ("train/cat/a.jpg", "a.jpg", "write the names with their folders, as in 'train/cat/a.jpg'. "),
-        ("train/cat/a.jpg", "cat\\a.jpg", "/train: if that holds all files, pass --data.images "),
+        ("sub/a.jpg", "a.jpg", "It is in another folder: pass --data.images /"),
+        ("train/cat/a.jpg", "cat\\a.jpg", "It is in another folder: pass --data.images /"),
         ("0007.jpg", "7", "There is '0007.jpg', with zeros in front, which spreadsheets remove: rename"),
         ("img/0007.jpg", "img/7.jpg", "There is 'img/0007.jpg', with zeros in front"),
         ("007.jpg", "17.jpg", ""),
@@ -31,7 +30,7 @@ from spml.errors import InputError
         ("x/a.jpg", "data\\x\\a.jpg", " holds 'x/a.jpg': remove 'data\\\\' from the names. "),
         ("b.jpg", "a.jpg", ""),
         ("a.txt", "a.jpg", ""),
-        ("b.jpg", "https://host/a.jpg", "This is an address, but only files on this machine are read"),
+        ("b.jpg", "https://host/a.jpg", "This is an address. Only files on this machine are read: dow"),
         ("a.jpg", "https://host/a.jpg", " holds 'a.jpg': remove 'https://host/' from the names. "),
         ("a.jpg", "file:///C:/me/a.jpg", " holds 'a.jpg': remove 'file:///C:/me/' from the names. "),
         ("b.jpg", "file:///C:/me/a.jpg", "This is the address of a file: name it relative to the folder"),
@@ -70,6 +69,19 @@ def test_hint_at_the_folder_above(tmp_path):
     assert str(tmp_path / "photos") in hint_at(tmp_path, ["a", "a.jpg"])
 
 
+def test_hint_at_images_in_several_folders(tmp_path, monkeypatch):
+    for name in ("train/cat/a.jpg", "train/cat/b.jpg", "train/dog/c.jpg"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(b"x")
+    monkeypatch.chdir(tmp_path)
+    missing = [["a", "a.jpg"], ["b", "b.jpg"]]
+    assert hint_at(Path(), missing[0], missing) == "It is in another folder: pass --data.images train/cat. "
+    expected = (
+        "It is in train/cat, others are elsewhere: write the names with folders, as in 'train/cat/a.jpg'. "
+    )
+    assert hint_at(Path(), missing[0], [*missing, ["c.jpg"]]) == expected
+
+
 def test_hint_at_the_folder_above_the_current_one(tmp_path, monkeypatch):
     (tmp_path / "photos").mkdir()
     (tmp_path / "photos" / "a.jpg").write_bytes(b"x")
@@ -86,7 +98,7 @@ def test_links_and_endless_folders_are_not_searched(tmp_path, monkeypatch):
     assert hint_at(root, ["a.jpg"]) == ""
     (root / "x" / "y").mkdir(parents=True)
     (root / "x" / "y" / "a.jpg").write_bytes(b"x")
-    assert "root/x/y: if that holds" in hint_at(root, ["a.jpg"])
+    assert hint_at(root, ["a.jpg"]).endswith("--data.images " + str(root / "x" / "y") + ". ")
     monkeypatch.setattr(places, "_NEARBY", 2)
     assert hint_at(root, ["a.jpg"]) == ""
 

@@ -26,7 +26,7 @@ IMAGE_SUFFIXES = (".jpg", *sorted(SUFFIXES - {".jpg"}), ".JPG", ".JPEG", ".PNG")
 MANY = 100
 """Names in a folder for which it is listed."""
 _ODD = re.compile(r"[\\:]|" + CONTROL.pattern)  # in names that `inside` may change or refuse
-_NEARBY = 1000  # folders that are looked into for a file that is missing
+_NEARBY = 1000  # folders that are looked into for a missing file, and files that are looked for
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _FORMS: tuple[Literal["NFC", "NFD"], ...] = ("NFC", "NFD")
 _ELSEWHERE = "pass --data.images with the folder that the names are relative to"
@@ -79,7 +79,7 @@ def find_folder(folders: Sequence[Path], names: Sequence[Sequence[str]], where: 
         if outside:
             raise outside
     present = [folder for folder in folders if folder.is_dir()]
-    hint = next(filter(None, (hint_at(folder, names[0]) for folder in present)), "")
+    hint = next(filter(None, (hint_at(folder, names[0], names) for folder in present)), "")
     raise InputError(
         f"{where}: there is no file {quote(names[0][0])} in {' or '.join(map(shown, present))}"
         f"{_count(len(names), names)}. {hint or f'If the images are elsewhere, {_ELSEWHERE}.'}".rstrip()
@@ -145,7 +145,7 @@ def locate_names(
         missed = [names[image] for image in absent]
         # There is nothing to skip to if no file exists.
         skip = "Or leave out what is missing: --data.missing skip." if len(absent) < len(names) else ""
-        hint = hint_at(root, missed[0]) or f"Add the file, remove what names it, or {_ELSEWHERE}. "
+        hint = hint_at(root, missed[0], missed) or f"Add the file, remove what names it, or {_ELSEWHERE}. "
         raise InputError(
             f"{where(absent[0])}: there is no file {quote(missed[0][0])} in {shown(root)}"
             f"{_count(len(names), missed)}. {hint}{skip}".rstrip()
@@ -186,7 +186,7 @@ def is_normal(folder: str) -> bool:
     return not folder or (folder[0] != "/" and folder != "./" and posixpath.normpath(folder) + "/" == folder)
 
 
-def hint_at(root: Path, names: Sequence[str]) -> str:
+def hint_at(root: Path, names: Sequence[str], missing: Sequence[Sequence[str]] = ()) -> str:
     """Sentence on a file that may be the one which is missing, and a blank; empty if there is none.
 
     It may differ in case, in the form of Unicode or in zeros in front, have another suffix, or lie in another
@@ -195,13 +195,15 @@ def hint_at(root: Path, names: Sequence[str]) -> str:
     Args:
         root: Folder that the names are relative to.
         names: Possible names of the file, which `inside` accepts.
+        missing: Possible names of all missing files, of which the first are looked for, too.
     """
     name = names[0]
     shorter = shorter_name(root, name)
     if address := _ADDRESS.match(name):
         if address[0].lower() == "file://":
             return shorter or "This is the address of a file: name it relative to the folder of the images. "
-        return shorter or "This is an address, but only files on this machine are read: download the images. "
+        rest = shorter or "Only files on this machine are read: download the images. "
+        return f"This is an address. {rest}"
     if "\\" in name and is_file(root / name):
         return (
             f"There is a file whose name holds the backslash itself, {quote(name)}, probably from an archive "
@@ -214,20 +216,23 @@ def hint_at(root: Path, names: Sequence[str]) -> str:
         found = similar.relative_to(root).as_posix()
         difference = _difference(relative, found)
         return f"There is {quote(found)}, {difference}: rename the files or correct the names. "
-    options = [option.replace("\\", "/") for option in names]
     above = folder_above(root)
-    if any(is_file(above / option) for option in options):
-        return f"It is in another folder: pass --data.images {shlex.quote(shown(above))}. "
-    if shorter:
+    if not _in_folder(above, names) and shorter:
         return shorter
-    for folder in _folders_below(root):
-        if file := next((option for option in options if is_file(folder / option)), ""):
-            full = quote((folder / file).relative_to(root).as_posix())
-            return (
-                f"{quote(file)} is in {folder}: if that holds all files, pass --data.images "
-                f"{shlex.quote(str(folder))}; otherwise write the names with their folders, as in {full}. "
-            )
+    for folder in (above, *_folders_below(root)):
+        if not (file := _in_folder(folder, names)):
+            continue
+        if folder == above or all(_in_folder(folder, options) for options in missing[:_NEARBY]):
+            return f"It is in another folder: pass --data.images {shlex.quote(shown(folder))}. "
+        full = (folder / file).relative_to(root).as_posix()
+        return f"It is in {folder}, others are elsewhere: write the names with folders, as in {quote(full)}. "
     return ""
+
+
+def _in_folder(folder: Path, names: Sequence[str]) -> str:
+    """The first of the possible names of a file that exists in a folder; empty if there is none."""
+    options = (name.replace("\\", "/") for name in names)
+    return next((option for option in options if is_file(folder / option)), "")
 
 
 def _folders_below(root: Path) -> Iterator[Path]:
