@@ -135,6 +135,12 @@ def test_boxes_in_images_of_a_wrong_size_are_not_measured(write, size):
     assert not any("usable" in note for note in records.notes)
 
 
+def test_a_size_beyond_64_bits(write):
+    content = document()
+    content["images"][1]["width"] = 1 << 64
+    assert opened(write(content)).objects.area.tolist() == pytest.approx([0, 0.25, 0, 0])
+
+
 def test_categories_of_the_same_name_are_one_class(write):
     content = document(categories=[*CATEGORIES, {"id": 5, "name": " cat"}])
     content["annotations"][1]["category_id"] = 5

@@ -345,7 +345,7 @@ def _annotations(
     stated = any(annotation.bbox is not None for annotation in annotations)
     unboxed = count - len(boxed) if stated else 0
     boxes = np.array([annotations[position].bbox for position in boxed], np.float64).reshape(-1, 4)
-    sizes = np.array([_size(image) for image in document.images]).reshape(-1, 2)[row[boxed]]
+    sizes = np.array([_size(image) for image in document.images], np.float64).reshape(-1, 2)[row[boxed]]
     known = np.isfinite(sizes).all(axis=1)
     boxed, boxes, sizes = boxed[known], boxes[known], sizes[known]
     with np.errstate(over="ignore"):  # the corners are clipped to the image
