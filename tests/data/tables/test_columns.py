@@ -47,7 +47,7 @@ def test_stated_columns(table):
             "data.csv: the images are those of the column 'name', the labels are those of the column "
             "'Finding Labels'."
         ),
-        "data.csv: columns that are not used: file, label.",
+        "data.csv: columns that are not used: file (text), label (numbers).",
         (
             "data.csv: column 'Finding Labels': separated by bars, 2 classes, 1.50 labels per sample (50% of"
             " the parts also occur in other cells, 50% alone; 1 cell of 2 different ones has several)."
@@ -143,7 +143,7 @@ def test_a_split_under_another_name_is_recognised_by_its_values(table, header, c
         assert any(f"the split is that of the column '{header}' (" in note for note in records.notes)
         assert read_table(path, DataConfig(split="ignore")).split is None
     else:
-        assert f"data.csv: columns that are not used: {header}." in records.notes
+        assert f"data.csv: columns that are not used: {header} (" in "".join(records.notes)
 
 
 def test_stated_split_column(table):
@@ -179,7 +179,7 @@ def test_columns_of_classes_that_the_user_names(table):
     records = read_table(path, DataConfig(label_column="cat, dog"))
     assert records.classes == ("cat", "dog")
     assert records.labels.to_ternary().tolist() == [[0, 1], [1, 0]]
-    assert "data.csv: columns that are not used: sex." in records.notes
+    assert "data.csv: columns that are not used: sex (numbers)." in records.notes
 
 
 @pytest.mark.parametrize(
@@ -233,4 +233,4 @@ def test_measures_are_no_classes(table):
     ]
     records = read_table(table("file,Unnamed: 0,row,width,dog,cat", *lines), DataConfig())
     assert records.classes == ("dog", "cat")
-    assert "data.csv: columns that are not used: Unnamed: 0, row, width." in records.notes
+    assert "data.csv: columns that are not used: Unnamed: 0 (numbers), row (numbers), width (numbers)." in records.notes

@@ -37,7 +37,7 @@ def test_order_case_bom_and_unused_columns(table):
     records = read_table(path, DataConfig())
     assert records.ids == ("a.png", "b.png", "c.png")
     assert records.split == ("train", "val", "test")
-    assert records.notes == ("data.csv: columns that are not used: Width.",)
+    assert records.notes == ("data.csv: columns that are not used: Width (numbers).",)
 
 
 @pytest.mark.parametrize(
@@ -236,7 +236,7 @@ def test_one_column_per_class(table, rows, unlisted, expected, meaning):
     assert records.ids == ("a.png", "b.png", "c.png")
     assert records.split == ("train", "val", "test")
     assert records.labels.to_ternary().tolist() == expected
-    assert records.notes[0] == "data.csv: columns that are not used: width."
+    assert records.notes[0] == "data.csv: columns that are not used: width (numbers)."
     assert records.notes[1].startswith(
         "data.csv: 3 columns stand for a class (Cat, dog, big cow): 1 (positive)"
     )
