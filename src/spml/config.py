@@ -54,6 +54,9 @@ class DataConfig:
         unlabelled: Samples about which the data says nothing, such as rows with an empty label: `skip` them
             and list them in skipped.csv, or `stop` with their number and the first ones. With `unlisted`
             negative, an empty list of labels says that none applies.
+        same_content: Image files that are equal byte for byte, where the label of an image is the folder that
+            it lies in: `merge` those of a split into one sample, which has the labels of all its folders, or
+            `keep` a sample per file. Files that a table or another list names are samples of their own.
         split: Use the split that the data has (`given`), or split all samples again by the shares (`ignore`).
         val_share: Share of the training samples held out for validation where the data has no split,
             stratified by class; the last training sample of a class is never held out.
@@ -105,6 +108,7 @@ class DataConfig:
     observe_noise: float = 0.0
     missing: Literal["stop", "skip"] = "stop"
     unlabelled: Literal["skip", "stop"] = "skip"
+    same_content: Literal["merge", "keep"] = "merge"
     split: Literal["given", "ignore"] = "given"
     val_share: float = 0.2
     test_share: float = 0.0

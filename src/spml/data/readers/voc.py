@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import xml.etree.ElementTree as ET
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -70,35 +71,55 @@ def read_voc(path: Path, config: DataConfig) -> Records:
     left_out = len(names) - len(splits) if splits else 0
     names = [name for name in names if not splits or name in splits]
     paths = [path / "Annotations" / f"{name}.xml" for name in names]
+    records = read_xml_files(paths, root, config, str(path))
+    unlisted = f"{counted(left_out, 'annotated image')} in no list of ImageSets/Main: left out."
+    return replace(
+        records,
+        name=path.resolve().name,
+        split=tuple(splits[name] for name in names) if splits else None,
+        notes=(*records.notes, unlisted) if left_out else records.notes,
+    )
+
+
+def read_xml_files(paths: Sequence[Path], root: Path, config: DataConfig, source: str) -> Records:
+    """Read XML files, one per image, without a split.
+
+    Args:
+        paths: The XML files.
+        root: Folder that holds the images.
+        config: Settings, of which `missing` and `unlisted` are used.
+        source: Path of the data, for messages.
+
+    Raises:
+        InputError: An XML file is damaged or hostile, has no object, or an image is missing.
+    """
     annotations = [_read_annotation(file) for file in paths]
     files = find_files(
         root,
-        [_file_names(name, annotation.filename) for name, annotation in zip(names, annotations, strict=True)],
+        [_file_names(file.stem, each.filename) for file, each in zip(paths, annotations, strict=True)],
         lambda row: str(paths[row]),
         config.missing,
     )
     classes = tuple(sorted({item.name for annotation in annotations for item in annotation.objects}))
     if not classes:
-        raise InputError(f"{path}: no annotation has an object. At least some must have one.")
+        raise InputError(f"{source}: no annotation has an object. At least some must have one.")
     labels, objects = _labels(annotations, classes, config.unlisted)
     difficult = [item.difficult for annotation in annotations for item in annotation.objects]
-    notes = [
-        f"{counted(len(names), 'image')} in {root}, {counted(len(difficult), 'object')}, "
+    note = (
+        f"{counted(len(paths), 'image')} in {root}, {counted(len(difficult), 'object')}, "
         f"{sum(difficult):,} of them difficult. A class of which an image has only difficult objects is "
         "unknown there."
-    ]
-    if left_out:
-        notes.append(f"{counted(left_out, 'annotated image')} in no list of ImageSets/Main: left out.")
+    )
     return Records(
-        source=str(path),
-        name=path.resolve().name,
+        source=source,
+        name=root.resolve().name,
         ids=tuple(file.relative_to(root).as_posix() for file in files),
         inputs=tuple(files),
         classes=classes,
         classes_given=False,
         labels=labels,
-        split=tuple(splits[name] for name in names) if splits else None,
-        notes=tuple(notes),
+        split=None,
+        notes=(note,),
         objects=objects,
     )
 
