@@ -26,7 +26,7 @@ class DataConfig:
     """Settings of the data: what to read, what to hide, how to split.
 
     Attributes:
-        path: Folder (one sub-folder per class, PASCAL VOC, COCO, Hugging Face, FiftyOne), table (CSV, TSV,
+        path: Folder (of class folders, PASCAL VOC, COCO, YOLO, Hugging Face, FiftyOne), table (CSV, TSV,
             Parquet), JSON of COCO or Label Studio, a CSV of OpenImages, features (.npz, .arff), or `digits`.
         images: Folder of the images that a data file names, if it is neither the folder of the file nor one
             next to it. For an image folder: a further folder that links in it may point to.
@@ -54,9 +54,7 @@ class DataConfig:
         unlabelled: Samples about which the data says nothing, such as rows with an empty label: `skip` them
             and list them in skipped.csv, or `stop` with their number and the first ones. With `unlisted`
             negative, an empty list of labels says that none applies.
-        same_content: Image files that are equal byte for byte, where the label of an image is the folder that
-            it lies in: `merge` those of a split into one sample, which has the labels of all its folders, or
-            `keep` a sample per file. Files that a table or another list names are samples of their own.
+        same_content: Equal files in class folders: `merge` those of a split, with all labels, or `keep` each.
         split: Use the split that the data has (`given`), or split all samples again by the shares (`ignore`).
         val_share: Share of the training samples held out for validation where the data has no split,
             stratified by class; the last training sample of a class is never held out.

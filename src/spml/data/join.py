@@ -26,13 +26,11 @@ class Part(NamedTuple):
 
     Attributes:
         records: Its content, with image files.
-        prefix: Beginning of the names of its samples in the whole, such as `train/`.
         split: Split of its samples; None = as its records say.
         unlisted: What it means that the part does not have a class of another part.
     """
 
     records: Records
-    prefix: str = ""
     split: str | None = None
     unlisted: Unlisted = "unknown"
 
@@ -57,12 +55,11 @@ def join_records(parts: Sequence[Part], source: str, name: str) -> Records:
     classes = tuple(dict.fromkeys(label for each in records for label in each.classes))
     if not all(each.classes_given or each.classes == classes for each in records):
         classes = tuple(sorted(classes))
-    ids = [part.prefix + sample for part in parts for sample in part.records.ids]
     starts = [0, *accumulate(len(each.ids) for each in records)]
     whole = Records(
         source=source,
         name=name,
-        ids=PackedNames.of(ids),
+        ids=PackedNames.of(sample for each in records for sample in each.ids),
         inputs=_joined_inputs(source, [each.inputs for each in records]),
         classes=classes,
         classes_given=any(each.classes_given for each in records),
@@ -70,7 +67,7 @@ def join_records(parts: Sequence[Part], source: str, name: str) -> Records:
         split=_joined_splits(parts),
         notes=tuple(dict.fromkeys(note for each in records for note in each.notes)),
         objects=_joined_objects(records, starts, classes),
-        skipped=tuple((part.prefix + sample, why) for part in parts for sample, why in part.records.skipped),
+        skipped=tuple(left_out for each in records for left_out in each.skipped),
     )
     return _merge_repeated(whole)
 
@@ -181,11 +178,13 @@ def _merge_repeated(records: Records) -> Records:
     return replace(kept, labels=labels, notes=(*records.notes, note))
 
 
-def relative_names(records: Records, path: Path) -> set[str]:
-    """Paths of the image files relative to a folder, with slashes, of those that lie below it."""
+def relative_names(records: Records, path: Path) -> Sequence[str]:
+    """Paths of the image files relative to a folder, with slashes; empty for one that lies elsewhere."""
     inputs = records.inputs
     if isinstance(inputs, FilesBelow) and inputs.root == path:
-        return {*inputs.names}
+        return inputs.names
     assert isinstance(inputs, Sequence)
-    files = (file for file in inputs if isinstance(file, Path))
-    return {file.relative_to(path).as_posix() for file in files if file.is_relative_to(path)}
+    return [
+        file.relative_to(path).as_posix() if isinstance(file, Path) and file.is_relative_to(path) else ""
+        for file in inputs
+    ]

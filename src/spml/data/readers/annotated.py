@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -117,42 +118,47 @@ def read_annotated(
     """
     found = {part: annotations_in(path, part) for part in parts}
     if any(found.values()):
-        chosen: list[tuple[Annotation, str | None, str]] = [
-            (_only(path, part, found[part]), split, part.prefix) for part, split in parts.items()
-        ]
+        chosen = [(_only(path, part, found[part]), split) for part, split in parts.items()]
+        read = [each.read(each.path, config) for each, _ in chosen]
     else:
         annotations = next(filter(None, (annotations_in(path, level) for level in reversed(levels))), [])
         if not annotations:
             return None
-        splits = [_split_of(each) for each in annotations]
-        if len(annotations) > 1 and (None in splits or len({*splits}) < len(splits)):
+        splits = [_split_of(each) if len(annotations) > 1 else "" for each in annotations]
+        if None in splits or len({*splits}) < len(splits):
             raise _several(path, annotations)
-        chosen = [
-            (each, split if len(annotations) > 1 else None, "")
-            for each, split in zip(annotations, splits, strict=True)
-        ]
-    folders = [path / folder.prefix for folder in dict.fromkeys([levels[-1], *levels[-1].full])]
-    records = [_read(each, config, folders, len(chosen) > 1) for each, _, _ in chosen]
-    whole = join_records(
-        [
-            Part(each, prefix, split, config.unlisted)
-            for each, (_, split, prefix) in zip(records, chosen, strict=True)
-        ],
-        str(path),
-        path.resolve().name,
-    )
-    notes = [f"{each.name} was read as {each.title}." for each, _, _ in chosen]
+        chosen = [(each, split or "") for each, split in zip(annotations, splits, strict=True)]
+        own = {split: [part for part in parts if parts[part] == split] for split in parts.values()}
+        folders = [levels[-1], *levels[-1].full]
+        read = [_read(path, each, config, own.get(split, folders)) for each, split in chosen]
+    parts_read = [
+        Part(_named_below(path, records), split or None, config.unlisted)
+        for records, (_, split) in zip(read, chosen, strict=True)
+    ]
+    whole = join_records(parts_read, str(path), path.resolve().name)
+    notes = [f"{each.name} was read as {each.title}." for each, _ in chosen]
     notes += [
         f"The split in {each.name} is not used: its name says {split}."
-        for (each, split, _), part in zip(chosen, records, strict=True)
-        if split and part.split
+        for (each, split), records in zip(chosen, read, strict=True)
+        if split and records.split
     ]
-    used = relative_names(whole, path)
+    names = relative_names(whole, path)
+    if whole.split is None and parts and (split := _split_by_folder(names, parts)):
+        whole = replace(whole, split=split)
+        notes.append(f"The split is that of the folders {first_few([part.name for part in parts], 5)}.")
+    used = {*names}
     if left_out := [name for name in listing.images if name not in used]:
         total = counted(len(left_out), "image is", "images are")
         notes.append(f"{total} in no annotation file and left out: {first_few(left_out, 3)}.")
-    notes += listing.notes(name for each, _, _ in chosen for name in each.files)
+    notes += listing.notes(name for each, _ in chosen for name in each.files)
     return replace(whole, notes=(*notes, *whole.notes))
+
+
+def _split_by_folder(names: Sequence[str], parts: Mapping[Folder, str]) -> tuple[str, ...] | None:
+    """Split of each image by the folder that it lies in; None if some lie elsewhere."""
+    splits = {part.prefix: split for part, split in parts.items()}
+    found = [next((splits[prefix] for prefix in splits if name.startswith(prefix)), "") for name in names]
+    return None if "" in found else tuple(found)
 
 
 def _split_of(annotation: Annotation) -> str | None:
@@ -173,24 +179,36 @@ def _only(path: Path, part: Folder, annotations: Sequence[Annotation]) -> Annota
 
 
 def _several(path: Path, annotations: Sequence[Annotation]) -> InputError:
-    names = first_few([each.name for each in annotations], 5)
+    commands = " or ".join(f"spml data inspect {each.command}" for each in annotations[:5])
     return InputError(
-        f"{path}: holds {counted(len(annotations), 'annotation file')}: {names}. Pass the one that has the "
-        f"labels, such as: spml data inspect {annotations[0].command}"
+        f"{path}: holds {counted(len(annotations), 'annotation file')}, and which one has the labels is not "
+        f"clear. Pass it: {commands}"
     )
 
 
-def _read(annotation: Annotation, config: DataConfig, folders: Sequence[Path], joined: bool) -> Records:
+def _named_below(path: Path, records: Records) -> Records:
+    """The records with samples named by their paths relative to the folder, if they all lie in it."""
+    names = relative_names(records, path)
+    return replace(records, ids=names) if all(names) else records
+
+
+def _read(path: Path, annotation: Annotation, config: DataConfig, folders: Sequence[Folder]) -> Records:
     """Read annotations, whose images lie next to them or in one of the folders."""
     try:
         return annotation.read(annotation.path, config)
-    except InputError as error:
-        for folder in folders if config.images is None else ():
-            try:
-                return annotation.read(annotation.path, replace(config, images=str(folder)))
-            except InputError:
-                continue
-        alone = (
-            f" To read another file alone, pass it in place of {annotation.path.parent}." if joined else ""
-        )
-        raise InputError(f"{error}{alone}") from error
+    except InputError:
+        if config.images is not None:
+            raise
+        found = {}
+        for folder in (path / each.prefix for each in folders):
+            with suppress(InputError):
+                found[folder] = annotation.read(annotation.path, replace(config, images=str(folder)))
+        if not found:
+            raise
+        if len(found) > 1:
+            places = " or ".join(shlex.quote(str(folder)) for folder in found)
+            raise InputError(
+                f"{annotation.path}: its images may be those in {places}. Pass the file, and the folder of "
+                f"its images: spml data inspect {annotation.command} --data.images FOLDER"
+            ) from None
+        return next(iter(found.values()))

@@ -66,9 +66,9 @@ def read_folder(path: Path, config: DataConfig) -> Records:
     if flat:
         raise _without_classes(path, root, flat, deep)
     if not parts and (no_class or not root.full):
-        raise _no_classes(path, listing, no_class)
+        raise _no_classes(path, listing, root, no_class)
     homes = {_inner(part): split for part, split in parts.items()} if parts else {root: ""}
-    _check_class_folders(path, root, homes)
+    _check_class_folders(path, listing, homes)
     classes = {folder: split for home, split in homes.items() for folder in home.full}
     annotations = [each for folder in (*levels, *parts) for each in annotations_in(path, folder)]
     notes = [
@@ -168,14 +168,14 @@ def _split_folders(path: Path, root: Folder) -> dict[Folder, str]:
     return splits
 
 
-def _check_class_folders(path: Path, root: Folder, homes: Mapping[Folder, str]) -> None:
+def _check_class_folders(path: Path, listing: Listing, homes: Mapping[Folder, str]) -> None:
     """Check that every class folder may be one and holds images."""
     for home, split in homes.items():
         for folder in home.folders:
             place = path / folder.prefix
             if NO_CLASS.fullmatch(folder.name):
                 if folder.below:
-                    raise _no_classes(path, None, [folder.name])
+                    raise _no_classes(path, listing, home, [folder.name])
             elif not folder.below and split in ("", "train"):
                 unread = note_unread([name for below in folder.walk() for name in below.files])
                 raise InputError(
@@ -215,23 +215,30 @@ def _without_classes(path: Path, root: Folder, flat: Sequence[Folder], deep: Seq
     )
 
 
-def _no_classes(path: Path, listing: Listing | None, names: Sequence[str]) -> InputError:
-    """Error for a folder without class folders, or with folders that can't be classes."""
+def _no_classes(path: Path, listing: Listing, place: Folder, names: Sequence[str]) -> InputError:
+    """Error for a folder without class folders, or with some whose names can't be those of classes."""
     expected = f"Expected one folder per class, for example {path.name}/cat/1.jpg, or a file with the labels."
-    if names:
-        which = " and ".join(map(quote, names))
-        return InputError(f"{path}: the names of its folders are no classes: {which}. {expected}")
-    assert listing
+    boxes = next(
+        (f"{f.prefix}{n}" for f in listing.root.walk() for n in f.files if f.images or f.name == "labels"), ""
+    )
+    if boxes.endswith(".txt"):
+        expected += (
+            f" If {boxes} is of a YOLO export, put the names of the classes into {path / 'data.yaml'}: "
+            "`names: [cat, dog]`."
+        )
     number = f"{counted(len(listing.images), 'image')} but " if listing.images else ""
-    notes = " ".join(listing.notes())
-    return InputError(f"{path}: holds {number}no folder with images. {expected} {notes}".strip())
+    holds = f"holds {number}no folder with images."
+    if names:
+        are = "is no class" if len(names) == 1 else "are no classes"
+        holds = f"{first_few([f'{place.prefix}{name}' for name in names], 3)} {are}."
+    return InputError(" ".join([f"{path}: {holds} {expected}", *listing.notes()]))
 
 
 def _note_levels(path: Path, levels: Sequence[Folder], parts: Mapping[Folder, str]) -> list[str]:
     """Note on folders that were found in a further one, or that are splits although their names say more."""
     notes = []
     if len(levels) > 1:
-        notes.append(f"The folders in {path / levels[-1].prefix} are read, since {path} holds nothing else.")
+        notes.append(f"The folders in {path / levels[-1].prefix} are read, since all images are in it.")
     phrases = [
         f"{_inner(part).prefix[:-1]} as {split}"
         for part, split in parts.items()
