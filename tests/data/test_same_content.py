@@ -6,8 +6,10 @@ import shutil
 
 import pytest
 
+from spml.audit.folder import read_observed
+from spml.cli.main import main
 from spml.config import DataConfig
-from spml.data import inspect, open_dataset
+from spml.data import inspect, open_dataset, start_opening
 
 
 @pytest.fixture
@@ -45,7 +47,7 @@ def test_training_inspection_and_evaluation_agree(album):
     assert seen(data) == seen(tested) == LABELS
     notes = " ".join(data.notes)
     assert (
-        "1 photograph lies in several class folders, byte for byte, and is one sample each with all these "
+        "1 photograph lies in several class folders, byte for byte, and is one sample with all these "
         "labels: beach/2.png = dog/other.png. To keep a sample per file: --data.same_content keep. "
         "1 photograph lies in the folder of one class several times, byte for byte, and counts once: "
         "cat/3.png = cat/again.png."
@@ -118,6 +120,24 @@ def test_damaged_copies_and_rows_after_them(album):
     assert [name for name, _ in inspect(DataConfig(path=str(album), max_unreadable=0.5)).unreadable] == [
         "beach/0.png",
         "dog/7.png",
+    ]
+
+
+def test_audits_statistics_and_conversion_agree(album, tmp_path, monkeypatch):
+    config = DataConfig(path=str(album))
+    records = read_observed(config)
+    assert dict(zip(records.ids, records.labels.to_names(records.classes), strict=True)) == LABELS
+    assert seen(start_opening(config).finish_unread()) == LABELS
+    assert len(read_observed(DataConfig(path=str(album), same_content="keep")).ids) == 8
+    main(["data", "convert", str(album), f"{tmp_path}/c.csv", "--format", "csv"])
+    assert (tmp_path / "c.csv").read_text().splitlines() == [
+        "file,beach,cat,dog",
+        "album/beach/1.png,1,,",
+        "album/beach/2.png,1,,1",
+        "album/cat/3.png,,1,",
+        "album/cat/4.png,,1,",
+        "album/dog/5.png,,,1",
+        "album/dog/6.png,,,1",
     ]
 
 

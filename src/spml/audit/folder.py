@@ -22,6 +22,7 @@ from ..data.readers import read
 from ..data.readers.delimited import read_lines, shorten
 from ..data.records import Records
 from ..data.safe import quote
+from ..data.same_content import merge_unread
 from ..errors import InputError
 from ..files import make_folder, write_json, write_rows
 from ..labels import ObservedLabels
@@ -157,7 +158,7 @@ def read_observed(config: DataConfig) -> Records:
         InputError: The data can't be read, or its labels can't be hidden that way.
     """
     check_observe(config)
-    records = read(config)
+    records = merge_unread(read(config), config)
     if config.observe == "none":
         return records
     labels, _ = hide(records, config)

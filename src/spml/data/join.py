@@ -16,6 +16,7 @@ from ..labels import ObservedLabels, Unlisted
 from .dataset import Inputs
 from .images import ImageSource
 from .names import FilesBelow, PackedNames
+from .phrases import counted
 from .records import Objects, Records
 from .safe import quote
 from .subset import take_rows
@@ -173,7 +174,8 @@ def _merge_repeated(records: Records) -> Records:
     objects = records.objects
     if objects is not None:
         objects = objects._replace(row=rows[of_row[objects.row]])
-    note = f"{len(of_row) - len(rows):,} further entries of images that are named before: labels were merged."
+    further = counted(len(of_row) - len(rows), "further entry", "further entries")
+    note = f"{further} of images that are named before: labels were merged."
     kept = take_rows(replace(records, objects=objects), rows)
     return replace(kept, labels=labels, notes=(*records.notes, note))
 

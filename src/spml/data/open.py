@@ -29,7 +29,7 @@ from .phrases import counted
 from .readers import Source, existing, features, file_list, read, shards
 from .readers.shards import is_shards
 from .records import Records
-from .same_content import Checked, merge_same_content
+from .same_content import Checked, merge_same_content, merge_unread
 from .subset import select
 
 Report = Callable[[str], None]
@@ -166,10 +166,11 @@ class Opening:
         Raises:
             InputError: The data does not suit its purpose.
         """
-        inputs = self.records.inputs
+        records = merge_unread(self.records, self.config)
+        inputs = records.inputs
         if isinstance(inputs, Sequence):
             inputs = _image_files(inputs, [""] * len(inputs), self.config, 1, "nearest")
-        return to_dataset(self.records, self.config, inputs, {}, self.purpose)
+        return to_dataset(records, self.config, inputs, {}, self.purpose)
 
     @property
     def _samples(self) -> Inputs:

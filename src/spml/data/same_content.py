@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import os
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from ..config import DataConfig
+from ..files import sha256_file
 from .join import merge_rows
 from .phrases import counted, first_few
 from .records import Records
@@ -65,7 +71,7 @@ def merge_same_content(checked: Checked, config: DataConfig) -> Checked:
     if examples:
         notes.append(
             f"{counted(len(examples), 'photograph lies', 'photographs lie')} in several class folders, byte "
-            f"for byte, and {'is' if len(examples) == 1 else 'are'} one sample each with all these labels: "
+            f"for byte, and {'is one sample' if len(examples) == 1 else 'are one sample each'} with all these labels: "
             f"{first_few(examples, 3, '; ')}. To keep a sample per file: --data.same_content keep."
         )
     examples = [" = ".join(equal[row]) for row in originals[~several].tolist()]
@@ -87,3 +93,19 @@ def merge_same_content(checked: Checked, config: DataConfig) -> Checked:
         [digests[row] for row in kept.tolist()],
         {int(position[row]): reason for row, reason in skipped.items()},
     )
+
+
+def merge_unread(records: Records, config: DataConfig) -> Records:
+    """Merge as `merge_same_content`, where images are not decoded: only files of the same size are read."""
+    if config.same_content == "keep" or not records.class_folders:
+        return records
+    assert isinstance(records.inputs, Sequence)
+    files = [file for file in records.inputs if isinstance(file, Path)]
+    sizes = [os.path.getsize(file) if os.path.isfile(file) else -1 for file in files]
+    often = Counter(sizes)
+    digests = [""] * len(files)
+    for row, (file, size) in enumerate(zip(files, sizes, strict=True)):
+        if size > 0 and often[size] > 1:
+            with suppress(OSError):
+                digests[row] = sha256_file(file)
+    return merge_same_content(Checked(records, digests, {}), config).records

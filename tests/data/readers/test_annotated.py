@@ -161,6 +161,14 @@ def test_class_folders_count_and_a_note_names_the_file(folder):
     )
 
 
+def test_files_that_can_not_be_read_do_not_matter_next_to_class_folders(folder):
+    texts = {"broken.json": "{", "classes.csv": "id,name\n1,cat\n"}
+    path = folder("archive/cat/1.png archive/dog/2.png", texts)
+    samples, records = content(path)
+    assert samples == {"archive/cat/1.png": ("cat", ""), "archive/dog/2.png": ("dog", "")}
+    assert "2 files are not read: 1 .json, 1 .csv." in records.notes
+
+
 TABLE = "file,label\n1.png,cat\n2.png,dog\n"
 
 
@@ -177,7 +185,7 @@ TABLE = "file,label\n1.png,cat\n2.png,dog\n"
             r"inspect .*/train\.csv",
         ),
         (
-            "images/a/1.png images/b/2.png", {"labels.csv": TABLE},
+            "images/a/1.png images/b/2.png", {"labels.csv": "file,label\na/1.png,x\nb/2.png,y\n"},
             r"labels may be those of labels\.csv or the names of the folders in images\. Pass one of them: "
             r"spml data inspect .*labels\.csv, or spml data inspect .*images",
         ),

@@ -130,7 +130,7 @@ def read_annotated(
         chosen = [(each, split or "") for each, split in zip(annotations, splits, strict=True)]
         own = {split: [part for part in parts if parts[part] == split] for split in parts.values()}
         folders = [levels[-1], *levels[-1].full]
-        read = [_read(path, each, config, own.get(split, folders)) for each, split in chosen]
+        read = [read_annotation(path, each, config, own.get(split, folders)) for each, split in chosen]
     parts_read = [
         Part(_named_below(path, records), split or None, config.unlisted)
         for records, (_, split) in zip(read, chosen, strict=True)
@@ -192,8 +192,14 @@ def _named_below(path: Path, records: Records) -> Records:
     return replace(records, ids=names) if all(names) else records
 
 
-def _read(path: Path, annotation: Annotation, config: DataConfig, folders: Sequence[Folder]) -> Records:
-    """Read annotations, whose images lie next to them or in one of the folders."""
+def read_annotation(
+    path: Path, annotation: Annotation, config: DataConfig, folders: Sequence[Folder]
+) -> Records:
+    """Read annotations, whose images lie next to them or in one of the folders.
+
+    Raises:
+        InputError: They can't be read, or their images may be those of several folders.
+    """
     try:
         return annotation.read(annotation.path, config)
     except InputError:

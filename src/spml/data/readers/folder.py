@@ -6,6 +6,7 @@ import re
 import shlex
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from ..phrases import counted, first_few
 from ..records import Records
 from ..safe import quote, refuse_leaving_link
 from ..splits import compound_split_name
-from .annotated import NO_CLASS, Annotation, annotations_in, read_annotated
+from .annotated import NO_CLASS, Annotation, annotations_in, read_annotated, read_annotation
 from .entries import Entries, label_entries
 from .registry import Source, register_reader
 
@@ -70,13 +71,16 @@ def read_folder(path: Path, config: DataConfig) -> Records:
     homes = {_inner(part): split for part, split in parts.items()} if parts else {root: ""}
     _check_class_folders(path, listing, homes)
     classes = {folder: split for home, split in homes.items() for folder in home.full}
-    annotations = [each for folder in (*levels, *parts) for each in annotations_in(path, folder)]
+    annotations = []
+    for folder in (*levels, *parts):
+        with suppress(InputError):  # a damaged file does not matter where class folders give the labels
+            annotations += annotations_in(path, folder)
     notes = [
         *_note_levels(path, levels, parts),
         *_note_left_out(listing, classes),
         *_note_names({folder.name for folder in classes}),
         *_note_nested(path, classes),
-        *_note_annotations(path, levels, annotations),
+        *_note_annotations(path, levels, annotations, config),
         *(f"{folder.prefix[:-1]} holds no image." for folder in root.folders if parts and not folder.below),
         *listing.notes(name for each in annotations for name in each.files),
     ]
@@ -300,17 +304,28 @@ def _note_names(classes: set[str]) -> list[str]:
     return notes
 
 
-def _note_annotations(path: Path, levels: Sequence[Folder], annotations: Sequence[Annotation]) -> list[str]:
-    """Notes on annotation files, which are not read where there are class folders."""
+def _note_annotations(
+    path: Path, levels: Sequence[Folder], annotations: Sequence[Annotation], config: DataConfig
+) -> list[str]:
+    """Notes on annotation files, which are not read where there are class folders.
+
+    Raises:
+        InputError: One of them lies next to the only folder of images, where it is more likely to count, and
+            can be read.
+    """
     root = levels[-1].prefix
-    if above := next((each for each in annotations if not each.name.startswith(root)), None):
-        raise InputError(
-            f"{path}: labels may be those of {above.name} or the names of the folders in {root[:-1]}. Pass "
-            f"one of them: spml data inspect {above.command}, or spml data inspect "
-            f"{shlex.quote(str(path / root))}"
-        )
-    return [
-        f"{each.name} is not read, because class folders give the labels. To read it instead: spml data "
-        f"inspect {each.command}"
-        for each in annotations
-    ]
+    for each in annotations:
+        if not each.name.startswith(root):
+            with suppress(InputError):
+                read_annotation(path, each, config, levels[-1:])
+                break
+    else:
+        return [
+            f"{each.name} is not read, because class folders give the labels. To read it instead: spml data "
+            f"inspect {each.command}"
+            for each in annotations
+        ]
+    raise InputError(
+        f"{path}: labels may be those of {each.name} or the names of the folders in {root[:-1]}. Pass one of "
+        f"them: spml data inspect {each.command}, or spml data inspect {shlex.quote(str(path / root))}"
+    )
