@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from ..config import DataConfig
 from ..files import sha256_file
@@ -66,21 +67,11 @@ def merge_same_content(checked: Checked, config: DataConfig) -> Checked:
     equal = {original: [name] for original, name in names.items()}
     for row in copies.tolist():
         equal[int(of_row[row])].append(records.ids[row])
-    examples = [" = ".join(equal[row]) for row in originals[several].tolist()]
-    notes = []
-    if examples:
-        notes.append(
-            f"{counted(len(examples), 'photograph lies', 'photographs lie')} in several class folders, byte "
-            f"for byte, and {'is one sample' if len(examples) == 1 else 'are one sample each'} with all these labels: "
-            f"{first_few(examples, 3, '; ')}. To keep a sample per file: --data.same_content keep."
-        )
-    examples = [" = ".join(equal[row]) for row in originals[~several].tolist()]
-    if examples:
-        notes.append(
-            f"{counted(len(examples), 'photograph lies', 'photographs lie')} in the folder of one class "
-            f"several times, byte for byte, and {'counts' if len(examples) == 1 else 'count'} once: "
-            f"{first_few(examples, 3, '; ')}."
-        )
+    groups = [" = ".join(equal[row]) for row in originals.tolist()]
+    notes = [
+        *_note("in several class folders", "one sample each, with all these labels", groups, several),
+        *_note("several times in a class folder", "one sample each", groups, ~several),
+    ]
     reasons = tuple((records.ids[row], f"equal to {names[int(of_row[row])]}") for row in copies.tolist())
     records = replace(
         take_rows(records, kept),
@@ -93,6 +84,18 @@ def merge_same_content(checked: Checked, config: DataConfig) -> Checked:
         [digests[row] for row in kept.tolist()],
         {int(position[row]): reason for row, reason in skipped.items()},
     )
+
+
+def _note(where: str, result: str, groups: Sequence[str], chosen: npt.NDArray[np.bool_]) -> list[str]:
+    """Note on groups of equal files, in a list that is empty if none is chosen."""
+    names = [group for group, wanted in zip(groups, chosen.tolist(), strict=True) if wanted]
+    if not names:
+        return []
+    lie = counted(len(names), "photograph lies", "photographs lie")
+    return [
+        f"{lie} {where}, byte for byte: {result}: {first_few(names, 3, '; ')}. To keep a sample per file: "
+        "--data.same_content keep."
+    ]
 
 
 def merge_unread(records: Records, config: DataConfig) -> Records:
