@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import re
+import tempfile
+from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from spml.config import DataConfig
 from spml.data import open_dataset
+from spml.data.readers import read
 from spml.data.readers.folder import read_folder
 from spml.errors import InputError
 
@@ -282,3 +287,57 @@ def test_links_to_folders(tmp_path, picture):
     (tmp_path / "d").symlink_to("/etc")
     with pytest.raises(InputError, match="d' is a link to '/etc', outside the folder"):
         read_folder(tmp_path, DataConfig())
+
+
+TEXTS = {
+    "x.csv": "file,label\n1.png,a\n2.png,b\n",
+    "x.xml": "<annotation/>",
+    "x.json": "{}",
+    "x.txt": "0 1 1",
+}
+folder_names = st.sampled_from(
+    [
+        "a",
+        "b",
+        "c,a",
+        "train",
+        "Training",
+        "val",
+        "test",
+        "seg_train",
+        "seg_test",
+        "images",
+        "labels",
+        "__MACOSX",
+    ]
+)
+trees = st.lists(
+    st.tuples(st.lists(folder_names, max_size=4), st.sampled_from(["1.png", "2.png", "3.png", *TEXTS])),
+    min_size=1,
+    max_size=8,
+)
+
+
+@given(trees)
+@settings(max_examples=100, deadline=None)
+def test_no_image_is_lost_without_a_note(tree):
+    with tempfile.TemporaryDirectory() as name:
+        path = Path(name)
+        images = set()
+        for folders, file in tree:
+            place = path.joinpath(*folders)
+            place.mkdir(parents=True, exist_ok=True)
+            (place / file).write_text(TEXTS.get(file, "image"))
+            if file.endswith(".png") and "__MACOSX" not in folders:
+                images.add((place / file).relative_to(path).as_posix())
+        try:
+            records = read(DataConfig(path=name))
+        except InputError:
+            return
+        left_out = [
+            int(number)
+            for note in records.notes
+            for number in re.findall(r"^(\d+) images? (?:is|are) in no [^.]* left out", note)
+        ]
+        assert {*records.ids} <= images
+        assert len(records.ids) + sum(left_out) == len(images), records.notes
