@@ -1,5 +1,7 @@
-"""Small tables as people have them, after public reports and exports of programs: each is read as it was meant, or
-refused with what to do. `people/expected.json` holds the images that exist, settings, and what is right."""
+"""Small tables as people have them: each is read as it was meant, or refused with what to do.
+
+`people/expected.json` holds the images that exist, settings, and what is right.
+"""
 
 from __future__ import annotations
 

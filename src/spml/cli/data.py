@@ -129,6 +129,7 @@ def _convert(arguments: Namespace) -> None:
     from ..data.hiding import check_observe, hide
     from ..data.phrases import counted
     from ..data.readers import read
+    from ..data.same_content import merge_unread
     from ..data.writers import check_place, find_writer, named_from, write
     from ..runs.console import Console
 
@@ -143,7 +144,7 @@ def _convert(arguments: Namespace) -> None:
     config = _config(arguments)
     check_observe(config)
     console = Console()
-    records = read(config)
+    records = merge_unread(read(config), config)
     if arguments.root:
         records = named_from(records, Path(arguments.root))
     if config.observe != "none":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -64,12 +64,15 @@ def data_config(path: str | Path, settings: Mapping[str, Any]) -> DataConfig:
     return from_dict({"data": {**settings, "path": str(path)}}).data
 
 
-def unlabelled(samples: Any, spec: BackboneSpec) -> tuple[Sequence[str], Inputs, bool]:
+def unlabelled(
+    samples: Any, spec: BackboneSpec, report: Callable[[str], None] = lambda line: None
+) -> tuple[Sequence[str], Inputs, bool]:
     """Find or understand samples to predict, without loading any image.
 
     Args:
         samples: Paths as in `spml.data.list_inputs`, or samples in memory as in `spml.train`.
         spec: Backbone that they are prepared for.
+        report: Receives a line for what is left out of each folder.
 
     Returns:
         Their names, the samples, and whether they are in memory.
@@ -81,7 +84,8 @@ def unlabelled(samples: Any, spec: BackboneSpec) -> tuple[Sequence[str], Inputs,
         samples = list(samples)
     paths = [samples] if _is_path(samples) else samples
     if isinstance(paths, (list, tuple)) and all(map(_is_path, paths)):
-        found = list_inputs([str(path) for path in paths], size=spec.size, interpolation=spec.interpolation)
+        names = [str(path) for path in paths]
+        found = list_inputs(names, size=spec.size, interpolation=spec.interpolation, report=report)
         return *found, False
     return *list_samples(samples, size=spec.size, interpolation=spec.interpolation), True
 

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from spml.config import DataConfig
 from spml.data import safe
+from spml.data.listing import list_images
 from spml.data.readers import read
 from spml.data.readers.features import read_unlabelled
-from spml.data.readers.folder import list_images, read_folder
+from spml.data.readers.folder import read_folder
 from spml.data.safe import inside, is_special, quote, refuse_leaving_link
 from spml.errors import InputError
 
@@ -142,7 +143,8 @@ def test_special_files(tmp_path):
     assert is_special(tmp_path / "pipe.png")
     assert not is_special(tmp_path)
     assert not is_special(tmp_path / "missing")
-    assert list_images(tmp_path) == ([], ["pipe.png"], [])
+    listing = list_images(tmp_path)
+    assert (listing.images, listing.root.files) == ([], ["pipe.png"])
 
 
 def test_image_folders_refuse_links_that_leave(tmp_path, picture):

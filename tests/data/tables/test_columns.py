@@ -233,4 +233,7 @@ def test_measures_are_no_classes(table):
     ]
     records = read_table(table("file,Unnamed: 0,row,width,dog,cat", *lines), DataConfig())
     assert records.classes == ("dog", "cat")
-    assert "data.csv: columns that are not used: Unnamed: 0 (numbers), row (numbers), width (numbers)." in records.notes
+    assert (
+        "data.csv: columns that are not used: Unnamed: 0 (numbers), row (numbers), width (numbers)."
+        in records.notes
+    )

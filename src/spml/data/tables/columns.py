@@ -275,11 +275,7 @@ def _no_file(table: Table) -> InputError:
         label = "" if known or not labels else f", and {_propose(names, labels, cells)}"
         options = " or ".join(option("file_column", names[k]) for k in files)
         return InputError(f"{found} Pass {options}{label}.")
-    if all(
-        peek.are_marks(k) or _are_numbers(map(text, cells[k]))
-        for k in peek.columns
-        if k not in labels
-    ):
+    if all(peek.are_marks(k) or _are_numbers(map(text, cells[k])) for k in peek.columns if k not in labels):
         return InputError(
             f"{found} If the rows are features instead of images, save them as an .npz file with the arrays"
             " X, Y and classes, or pass a DataFrame X and labels y in Python."
