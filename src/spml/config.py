@@ -295,6 +295,8 @@ def from_dict(settings: Mapping[str, Any]) -> Config:
         InputError: An unknown key (with the nearest known ones), or a value of the wrong type.
     """
     config: Config = _fill(Config, settings, "")
+    if config.data.separator == r"\t":  # as people type a tab in a shell
+        config.data.separator = "\t"
     return config
 
 
