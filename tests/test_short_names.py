@@ -51,6 +51,7 @@ def test_a_setting_is_stated_once_and_known(settings, message):
         ("names them (--data.label_column).", "names them (data={'label_column': ...})."),
         ("use --model.head linear.", "use head='linear'."),
         ("raise --mean_labels, or name another --output.", "raise mean_labels, or name another output."),
+        ("state it (--mean_labels K)", "state it (mean_labels=K)"),
         ("replace it (--overwrite)", "replace it (overwrite=True)"),
         ("pass --data.images FOLDER", "pass data={'images': FOLDER}"),
         ("a smaller --model.hidden 64", "a smaller model={'hidden': 64}"),

@@ -74,7 +74,7 @@ _OPTION = re.compile(
     r"""(?P<command>`spml [^`]*`)                     # is typed in a shell, options and all
     | (?<![\w-])--(?P<name>[a-z]\w*(?:[.-]\w+)*)
       (?:[ ]of[ ]`?spml[ ]\w+`?)?
-      (?:[ =](?P<value>'[^']*'|"[^"]*"|[A-Z]{3,}\b|\d[\w.]*\b(?!\.\w)
+      (?:[ =](?P<value>'[^']*'|"[^"]*"|[A-Z]+\b|\d[\w.]*\b(?!\.\w)
         |(?:auto|yes|no|none|linear|mlp|ridge|lda|random|pretrained|positive|negative|unknown|skip|stop|keep
           |jsonl|csv|parquet|leave_out|ray|local|lbfgs|raw|standard)\b))?""",
     re.VERBOSE,

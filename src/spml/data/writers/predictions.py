@@ -6,7 +6,7 @@ import csv
 import itertools
 import math
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -65,7 +65,7 @@ def read_inferred(
             in common with it.
     """
     suffix = path.suffix.lower()
-    readers = {
+    readers: dict[str, Callable[[Path], Iterator[Guess]]] = {
         ".csv": _from_csv,
         ".jsonl": _from_json_lines,
         ".npz": _from_pseudo_labels,
