@@ -122,6 +122,7 @@ def with_arguments(message: str, *, data_by_name: bool = False) -> str:
         if value and not (value[0] in "'\"" or value.isupper() or value[0].isdigit()):
             value = repr(value)
         group, _, leaf = name.rpartition(".")
+        value = "True" if leaf in _FLAGS and value == "'yes'" else value
         short = {full: short for short, full in SHORT_NAMES.items()}.get(name)
         if not group or short or (group == "data" and data_by_name):
             default = "True" if leaf in _FLAGS else ""
