@@ -50,9 +50,8 @@ class DataConfig:
             rule keeps one positive per sample; true labels stay as they are.
         missing: Files that the data names and that do not exist: `stop` with their number and the first
             ones, or `skip` them and list them in skipped.csv. Those of OpenImages are always skipped.
-        unlabelled: Samples about which the data says nothing, such as rows with an empty label: `skip` them
-            and list them in skipped.csv, or `stop` with their number and the first ones. With `unlisted`
-            negative, an empty list of labels says that none applies.
+        unlabelled: Samples about which the data says nothing, such as rows with an empty label: `skip` or
+            `stop`, likewise. With `unlisted` negative, an empty list of labels says that none applies.
         same_content: Equal files in class folders: `merge` those of a split, with all labels, or `keep` each.
         split: Use the split that the data has (`given`), or split all samples again by the shares (`ignore`).
         val_share: Share of the training samples held out for validation where the data has no split,

@@ -72,14 +72,14 @@ def test_a_failure_of_the_compiler_is_one_message(
         raise RuntimeError("no compiler")
 
     monkeypatch.setattr(torch.nn.Module, "compile", lambda self: compile_module(self, backend=backend))
-    words = "train digits --method an --epochs 1 --data.observe single --data.sample_rows 60 --compile yes"
+    words = "train digits --method an --epochs 1 --data.observe single --data.sample_rows 60 compile=True"
     with pytest.raises(SystemExit) as ended:
         main([*words.split(), "--output", str(tmp_path / "run")])
     assert ended.value.code == SpmlError.exit_code
     said = capsys.readouterr().err
     assert "torch can't compile the network" in said
     assert "no compiler" in said
-    assert "leave out --compile yes" in said
+    assert "leave out compile=True" in said
     assert "Traceback" not in said
 
 
@@ -88,13 +88,13 @@ def test_a_failure_of_the_compiler_is_one_message(
     [
         (
             {"backbone": "small_cnn", "frozen": "yes"},
-            r"the backbone is frozen \(--model.frozen no trains it\)",
+            r"the backbone is frozen \(frozen='no' trains it\)",
         ),
         ({"backbone": "small_cnn", "head": "boosted_cam"}, "head 'boosted_cam' .* calls only the first part"),
     ],
 )
 def test_nothing_to_compile(tmp_path: Path, model: dict[str, str], reason: str) -> None:
-    with pytest.raises(InputError, match=f"^--compile yes .*{reason}.*: leave it out.$"):
+    with pytest.raises(InputError, match=f"^compile=True .*{reason}.*: leave it out.$"):
         train(tmp_path / "run", True, model=model)
 
 

@@ -12,7 +12,7 @@ from torch import nn
 from ..config import Config, from_dict
 from ..errors import InputError
 from ..models import OwnNetwork, at_hand
-from ..short_names import from_arguments
+from ..short_names import from_arguments, python_names
 from .cluster.connection import check_engine
 from .console import Console
 from .contents import load_model
@@ -26,6 +26,7 @@ _ARGUMENTS = (
 )  # fmt: skip
 
 
+@python_names()
 def train(
     source: Any,
     /,
@@ -129,6 +130,7 @@ def train(
         return load(folder)
 
 
+@python_names()
 def load(folder: str | Path, *, backbone: nn.Module | None = None) -> Run:
     """Load a trained run from its folder.
 

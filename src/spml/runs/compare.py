@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 from ..errors import InputError
+from ..short_names import python_names
 from .api import load
 from .common_classes import UnknownClasses
 from .console import Console
@@ -17,6 +18,7 @@ from .predict import Engine
 from .run import Run
 
 
+@python_names(data_by_name=True)
 def compare(
     runs: Sequence[Run | str | Path],
     data: Any,

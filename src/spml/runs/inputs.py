@@ -6,8 +6,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+import torch
+from PIL import Image
+
 from ..config import DataConfig, from_dict
 from ..data import MEMORY, Inputs, Records, list_inputs, list_samples, read_memory
+from ..data.memory.frames import is_series
 from ..errors import InputError
 from ..models import BackboneSpec
 
@@ -82,12 +87,29 @@ def unlabelled(
     """
     if isinstance(samples, (Iterator, Set)):
         samples = list(samples)
+    samples = _several(samples, features=not spec.size)
     paths = [samples] if _is_path(samples) else samples
     if isinstance(paths, (list, tuple)) and all(map(_is_path, paths)):
         names = [str(path) for path in paths]
         found = list_inputs(names, size=spec.size, interpolation=spec.interpolation, report=report)
         return *found, False
     return *list_samples(samples, size=spec.size, interpolation=spec.interpolation), True
+
+
+def _several(samples: Any, *, features: bool) -> Any:
+    """Samples of which there may have been a single one: an image, a vector, or a row of a DataFrame."""
+    if isinstance(samples, Image.Image):
+        return [samples]
+    numbers = (int, float, np.number)
+    if features and isinstance(samples, (list, tuple)) and all(isinstance(each, numbers) for each in samples):
+        return np.asarray([samples], np.float64) if samples else samples
+    if features and is_series(samples) and hasattr(samples, "to_frame") and hasattr(samples, "index"):
+        return samples.to_frame().T.infer_objects()
+    if isinstance(samples, (np.ndarray, torch.Tensor)):
+        is_image = samples.ndim == 3 and samples.dtype in (np.uint8, torch.uint8)
+        is_vector = features and samples.ndim == 1 and samples.dtype != np.object_
+        return samples[None] if is_image or is_vector else samples
+    return samples
 
 
 def _is_path(value: object) -> bool:
