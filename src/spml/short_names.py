@@ -7,9 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import fields
-from typing import Any
+from functools import cache
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from .config import Config
+from .config import Config, DataConfig, ModelConfig, OptimConfig
 from .errors import InputError, SpmlError, nearest
 
 SHORT_NAMES = {
@@ -74,11 +75,11 @@ _OPTION = re.compile(
     r"""(?P<command>`spml [^`]*`)                     # is typed in a shell, options and all
     | (?<![\w-])--(?P<name>[a-z]\w*(?:[.-]\w+)*)
       (?:[ ]of[ ]`?spml[ ]\w+`?)?
-      (?:[ =](?P<value>'[^']*'|"[^"]*"|[A-Z]+\b|\d[\w.]*\b(?!\.\w)
-        |(?:auto|yes|no|none|linear|mlp|ridge|lda|random|pretrained|positive|negative|unknown|skip|stop|keep
-          |jsonl|csv|parquet|leave_out|ray|local|lbfgs|raw|standard)\b))?""",
+      (?:[ =](?P<value>'[^']*'|"[^"]*"|[A-Z]+\b|\d[\w.]*\b(?!\.\w)|[a-z][\w-]*))?""",
     re.VERBOSE,
 )
+_WORDS = {"yes", "no", "none", "jsonl", "csv", "parquet", "leave_out", "ray", "local"}
+"""Values of options, besides the choices of settings."""
 _FLAGS = ("overwrite", "resume", "observed", "compile", "download")
 
 
@@ -119,14 +120,26 @@ def with_arguments(message: str, *, data_by_name: bool = False) -> str:
         if found["command"]:
             return found["command"]
         name, value = found["name"].replace("-", "_"), found["value"]
-        if value and not (value[0] in "'\"" or value.isupper() or value[0].isdigit()):
-            value = repr(value)
+        after = ""
+        if value and value[0].islower():  # a choice, or the next word of the sentence
+            if value in _WORDS | _choices():
+                value = repr(value)
+            else:
+                value, after = "", found[0][found.start("value") - found.start() - 1 :]
         group, _, leaf = name.rpartition(".")
         value = "True" if leaf in _FLAGS and value == "'yes'" else value
         short = {full: short for short, full in SHORT_NAMES.items()}.get(name)
         if not group or short or (group == "data" and data_by_name):
             default = "True" if leaf in _FLAGS else ""
-            return f"{short or leaf}={value or default}" if value or default else short or leaf
-        return f"{group}={{{leaf!r}: {value or '...'}}}"
+            return (f"{short or leaf}={value or default}" if value or default else short or leaf) + after
+        return f"{group}={{{leaf!r}: {value or '...'}}}" + after
 
     return _OPTION.sub(argument, message)
+
+
+@cache
+def _choices() -> frozenset[str]:
+    """Values of all settings of which there are a few."""
+    parts = [get_type_hints(part) for part in (Config, DataConfig, ModelConfig, OptimConfig)]
+    hints = [hint for part in parts for hint in part.values() if get_origin(hint) is Literal]
+    return frozenset(value for hint in hints for value in get_args(hint))

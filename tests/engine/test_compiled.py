@@ -72,14 +72,14 @@ def test_a_failure_of_the_compiler_is_one_message(
         raise RuntimeError("no compiler")
 
     monkeypatch.setattr(torch.nn.Module, "compile", lambda self: compile_module(self, backend=backend))
-    words = "train digits --method an --epochs 1 --data.observe single --data.sample_rows 60 compile=True"
+    words = "train digits --method an --epochs 1 --data.observe single --data.sample_rows 60 --compile yes"
     with pytest.raises(SystemExit) as ended:
         main([*words.split(), "--output", str(tmp_path / "run")])
     assert ended.value.code == SpmlError.exit_code
     said = capsys.readouterr().err
     assert "torch can't compile the network" in said
     assert "no compiler" in said
-    assert "leave out compile=True" in said
+    assert "leave out --compile yes" in said
     assert "Traceback" not in said
 
 

@@ -177,7 +177,7 @@ def read_start(folder: Path) -> Start:
         InputError: The folder holds no run, the run has not finished, or its files are damaged.
     """
     if not folder.is_dir():
-        raise InputError(f"--init_from: {no_folder(folder)}")
+        raise InputError(f"{no_folder(folder)} (--init_from)")
     if not (folder / run_files.SUMMARY).is_file():
         if run_files.holds_run(folder):
             raise InputError(
