@@ -53,7 +53,7 @@ def test_what_only_a_list_is_written_like(cell, names):
         ("[cat, traffic light]", ("cat", "traffic light")),
         ("{cat,dog}", ("cat", "dog")),
         ('{cat,"a, b"}', ("cat", "a, b")),
-        ("(cat)", ("cat",)),
+        ("(cat, dog)", ("cat", "dog")),
         ("<cat><dog>", ("cat", "dog")),
         ("#cat #dog#sea", ("cat", "dog", "sea")),
     ],

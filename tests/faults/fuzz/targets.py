@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from tests.faults.fuzz import data_targets, prediction_targets, review_targets, run_targets
+from tests.faults.fuzz import data_targets, prediction_targets, review_targets, run_targets, table_targets
 from tests.faults.fuzz.judge import Target
 
 GROUPS: dict[Callable[[Path], list[Target]], str] = {
     data_targets.tables: "csv tsv parquet files-to-predict openimages openimages-names",
+    table_targets.cell_targets: "cells marks jsonl",
     data_targets.documents: "coco labelstudio fiftyone coco-folder fiftyone-about manifest",
     data_targets.feature_targets: "npz npz-labels arff arff-labels",
     data_targets.folders: "voc-list voc huggingface-dataset_info huggingface-state huggingface-data folders",

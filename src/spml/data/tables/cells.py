@@ -44,7 +44,9 @@ _WEAK_ALONE = 0.5
 _STRONG = (";", "|", "\t")  # hardly ever in a name
 _AT_EDGES = (*_STRONG, ",")  # at the ends of cells, as programs leave them
 _RECOMBINE = 2 / 3  # share of the parts that occur in another cell, too
+_NEARLY_ALL = 0.9
 _FEW = 20  # rows below which it means nothing that all cells differ
+_MARKS = frozenset("".join(forms for _, forms in SEPARATORS.values()))
 _TYPED = {"\\n": "\n", "\\t": "\t"}  # as they are typed on a command line
 _WHOLE = re.compile(r"([-+]?\d+)\.0+")
 _ONE_HOT = frozenset({"0", "1", "0.0", "1.0", "0.", "1.", "true", "false"})
@@ -94,19 +96,26 @@ def parse_cells(
         return Reading([_alone(cell) for cell in cells], "one label per cell")
     parsed = [None if isinstance(cell, tuple) or not cell else parse_list(cell) for cell in cells]
     listed = {k: found.names for k, found in enumerate(parsed) if found and found.certain}
-    loose = {k: found.names for k, found in enumerate(parsed) if found and not found.certain}
-    if loose and _are_lists(loose, listed, cells):
+    vocabulary = {name for names in listed.values() for name in names}
+    loose = {
+        k: found.names
+        for k, found in enumerate(parsed)
+        if found and not found.certain and cells[k] not in vocabulary
+    }
+    if any(re.match(r'\{".*"\s*:', str(cells[k])) for k in listed):
+        loose = {}  # JSON objects have only JSON next to them
+    if loose and _are_lists(loose, listed, cells, where):
         listed |= loose
     plain = [k for k, cell in enumerate(cells) if isinstance(cell, str) and cell and k not in listed]
     broken = {k for k in plain if listed and is_bracketed(str(cells[k]))}
-    plain = [k for k in plain if k not in broken]
     vocabulary = {name for names in listed.values() for name in names}
+    plain = [k for k in plain if k not in broken and cells[k] not in vocabulary]
     reading = _read_plain(
         [str(cells[k]) for k in plain],
         counts[plain],
         where,
         separator=separator,
-        plural=plural,
+        plural=plural and not listed,
         known=vocabulary,
     )
     names: list[tuple[str, ...] | None] = [_alone(cell) for cell in cells]
@@ -132,16 +141,30 @@ def whole_numbers(names: Iterable[str]) -> Mapping[str, str]:
 
 
 def _are_lists(
-    loose: Mapping[int, tuple[str, ...]], listed: Mapping[int, tuple[str, ...]], cells: Sequence[Cell]
+    loose: Mapping[int, tuple[str, ...]],
+    listed: Mapping[int, tuple[str, ...]],
+    cells: Sequence[Cell],
+    where: str,
 ) -> bool:
-    """Whether cells that may be lists are: half of all cells may be, or their entries occur elsewhere."""
-    filled = sum(bool(cell) for cell in cells)
-    if 2 * (len(loose) + len(listed)) >= filled:
+    """Whether cells that may be lists are: all cells may be, or entries of those with several recur.
+
+    Raises:
+        InputError: Only some of the entries recur.
+    """
+    if len(loose) + len(listed) == sum(map(bool, cells)):
         return True
     uses = Counter(name for names in (*loose.values(), *listed.values()) for name in {*names})
     uses.update(cell for k, cell in enumerate(cells) if isinstance(cell, str) and k not in loose)
-    entries = [name for names in loose.values() for name in names]
-    return sum(uses[name] > 1 for name in entries) >= _RECOMBINE * len(entries)
+    entries = [name for names in loose.values() if len(names) > 1 for name in names]
+    recur = sum(uses[name] > 1 for name in entries)
+    if 3 * recur >= len(entries) > 1 and recur < _RECOMBINE * len(entries):
+        example = quote(cells[max(loose, key=lambda k: len(loose[k]))])
+        raise InputError(
+            f"{where}: ambiguous: cells such as {example} may be lists, but others are not written so. If"
+            " each cell is one name, pass --data.separator ''; otherwise write all of them as JSON lists,"
+            ' such as ["cat", "dog"].'
+        )
+    return recur >= max(1, _RECOMBINE * len(entries))
 
 
 def _refuse_one_hot(names: Sequence[tuple[str, ...] | None], where: str) -> None:
@@ -193,7 +216,12 @@ class _Evidence(NamedTuple):
         cells: Number of distinct cells.
         several: Number of distinct cells with several parts.
         edged: Share of the distinct cells that begin or end with the separator.
+        odd: Whether it mostly stands at the start of words, as in `solo ;)`, or may belong to the only name.
+        failed: Number of distinct cells that begin or end with it although that is not how cells are written.
+        mean: Parts of a cell with several, on average.
         varied: Whether cells have different numbers of parts, and at least one three or more.
+        repeats: Rows with the same cell with several parts, on average.
+        few: Whether there are few rows, so that it means nothing that all cells differ.
         unlike: Whether cells hardly repeat, so that they can't each be the name of a class.
     """
 
@@ -205,33 +233,54 @@ class _Evidence(NamedTuple):
     cells: int
     several: int
     edged: float
+    odd: bool
+    failed: int
+    mean: float
     varied: bool
+    repeats: float
+    few: bool
     unlike: bool
 
     def is_clear(self, plural: bool) -> bool:
         """Whether the separator surely separates labels, in a column with a name for several or for one."""
-        if (
-            plural
-            and self.separator in _STRONG
-            and (self.recombine >= 1 / 3 or 2 * self.several >= self.cells)
-        ):
-            return True
+        if self.odd or 10 * self.failed > self.cells:
+            return False
+        if plural and self.separator in _STRONG and self.several:
+            common = 2 * self.several >= self.cells
+            recur = self.recombine >= 1 / 3
+            if (
+                ((common and self.repeats < 3) or recur)
+                if self.few
+                else (common and recur and self.repeats < 3)
+            ):
+                return True
+        if self.several == 1 and (self.separator == " " or (self.separator != "\n" and self.recombine < 1)):
+            return False  # `hot dog` next to `hot` and `dog`
         if self.separator == "\n" or (not self.several and self.edged):
             return True
         lists = self.varied and 2 * self.classes <= self.cells and (self.unlike or self.alone >= 0.25)
-        enough = self.alone >= _ALONE.get(self.separator, _WEAK_ALONE) or lists
-        return self.recombine >= _RECOMBINE and enough
+        lists |= self.separator != " " and self.unlike and self.recombine >= _NEARLY_ALL and self.mean >= 3
+        alone = _ALONE.get(self.separator, _WEAK_ALONE)
+        if self.recombine < _NEARLY_ALL:
+            alone = min(_WEAK_ALONE, alone + 0.25)
+        return self.recombine >= _RECOMBINE and (self.alone >= alone or lists)
 
     def is_doubtful(self, plural: bool) -> bool:
         """Whether the separator may separate labels."""
         common = 2 * self.several >= self.cells
+        if (self.unlike and common) or (not self.several and self.edged):
+            return True
         if self.separator in _STRONG:
-            return self.recombine >= 1 / 3 or (self.several > 1 and common) or plural
+            return self.recombine >= 1 / 3 or (self.several > 1 and common) or (plural and self.repeats < 3)
         if self.separator == " ":
-            compact = 2 * self.classes <= self.cells or self.recombine >= 0.9 or (self.unlike and common)
-            return self.recombine >= _RECOMBINE and (compact or self.alone >= 0.25)
+            compact = 2 * self.classes <= self.cells or self.recombine >= 0.8 or self.alone >= 0.25
+            return self.recombine >= 1 / 2 and (
+                self.few
+                or self.repeats < 2
+                or (self.recombine >= _RECOMBINE and (compact or self.repeats < 3))
+            )
         return self.recombine >= 1 / 3 or (
-            plural and self.separator == "," and 10 * self.several >= self.cells
+            plural and self.separator == "," and self.repeats < 3 and 10 * self.several >= self.cells
         )
 
     @property
@@ -254,22 +303,40 @@ def _weigh(
     if not any(map(present, cells)):
         return None
     parts = [split_cell(cell, separator) for cell in cells]
-    several = [some for some in parts if some and len(some) > 1]
-    edged = 0.0
-    if separator in _AT_EDGES:
-        inner = {cell.strip(forms + " ") for cell in cells if cell.strip(forms + " ") != cell} - {""}
+    edged, odd, failed = 0.0, False, 0
+    if forms:
+        ends = {cell.strip(forms + " ") for cell in cells if cell[-1] in forms} - {""}
         # A separator that ends most cells, or one that is written without it elsewhere, is part of no name.
-        edged = (
-            len(inner) / len(cells) if 2 * len(inner) >= len(cells) or not inner.isdisjoint(cells) else 0.0
+        most = len(ends) > (1 if separator in _AT_EDGES else 2) and 2 * len(ends) >= len(cells)
+        if most or len(cells) == 1 or (separator in _AT_EDGES and not ends.isdisjoint(cells)):
+            inside = separator in _AT_EDGES or any(some and len(some) > 1 for some in parts)
+            edged, odd = (len(ends) / len(cells), len(cells) == 1) if inside else (0.0, False)
+        else:
+            outer = [k for k, cell in enumerate(cells) if cell[0] in forms or cell[-1] in forms]
+            failed = len(outer)
+            for k in outer:
+                parts[k] = (cells[k],)
+    if forms.strip():
+        mark = f"[{re.escape(forms)}]"
+        before, after = rf"(?<=\s){mark}(?=\S)", rf"(?<=\S){mark}(?=\s)"
+        uneven = re.compile(
+            after if separator == "#" else before if separator in ";,|" else f"{before}|{after}"
         )
+        count = sum(len(uneven.findall(cell)) for cell in cells)
+        count += sum(cell[0] in forms for cell in cells) if count else 0
+        odd |= 2 * count >= sum(cell.count(form) for cell in cells for form in forms)
+    several = [some for some in parts if some and len(some) > 1]
     if not several and not edged:
         return None
+    if separator == " " and 2 * sum(not _MARKS.isdisjoint(some) for some in several) >= len(several):
+        return None  # blanks around another separator
     uses = Counter(part for some in parts if some for part in {*some})
     uses.update(known)
     whole = {some[0] for some in parts if some and len(some) == 1} | {*known}
-    tokens = [part for some in several for part in some]
+    tokens = [part for some in several for part in {*some}]
     lengths = {len(some) for some in several}
     rows = int(counts.sum())
+    repeats = float(counts[[len(some or ()) > 1 for some in parts]].mean()) if several else 0.0
     return _Evidence(
         separator,
         parts,
@@ -279,7 +346,12 @@ def _weigh(
         len(cells),
         len(several),
         edged,
+        odd,
+        failed,
+        len(tokens) / max(1, len(several)),
         len(lengths) > 1 and max(lengths) > 2,
+        repeats,
+        rows < _FEW,
         rows >= _FEW and 2 * len(cells) > rows,
     )
 
@@ -303,12 +375,19 @@ def _read_plain(
     clear = [
         found for found in clear if found.separator != " "
     ] or clear  # which stand around other separators
+    inner = {found.separator: _within(found, known) for found in clear}
+    rivals = {found.separator: _rivals(found, weighed, plural, known) for found in clear}
     for found in clear:
-        if not (rest := _within(found, counts, known)):
-            return Reading(found.parts, f"separated by {_name(found.separator)}", found.why, found.separator)
-        clear += [other for other in rest if other.separator not in {each.separator for each in clear}]
+        if not inner[found.separator] and not rivals[found.separator]:
+            return _reading_of(found)
     if clear:
-        raise _ambiguous(where, cells, counts, *(_reading_of(found) for found in clear[:2]))
+        marks = (
+            rivals[clear[0].separator]
+            or {found.separator for found in clear[1:]}
+            or {*inner[clear[0].separator]}
+        )
+        second = next((_reading_of(found) for found in weighed if found.separator in marks), one)
+        raise _ambiguous(where, cells, counts, _reading_of(clear[0]), second)
     doubtful = [found for found in weighed if found.is_doubtful(plural)]
     if doubtful:
         best = max(doubtful, key=lambda found: found.recombine)
@@ -320,12 +399,41 @@ def _read_plain(
     return one
 
 
-def _within(found: _Evidence, counts: npt.NDArray[np.int64], known: Collection[str]) -> list[_Evidence]:
-    """Evidence for other separators inside the parts that a separator leaves, but for spaces in names."""
-    parts = [*{part for some in found.parts if some for part in some}]
-    others = [mark for mark in SEPARATORS if mark not in (found.separator, " ")]
+def _within(found: _Evidence, known: Collection[str]) -> list[str]:
+    """Other separators that surely separate labels inside the parts, except spaces, which stand in names."""
+    parts = sorted({part for some in found.parts if some for part in some})
     ones = np.ones(len(parts), np.int64)
-    return [other for mark in others if (other := _weigh(parts, ones, mark, known)) and other.is_clear(False)]
+    others = (mark for mark in SEPARATORS if mark not in (found.separator, " "))
+    return [mark for mark in others if (other := _weigh(parts, ones, mark, known)) and other.is_clear(False)]
+
+
+def _rivals(found: _Evidence, weighed: Sequence[_Evidence], plural: bool, known: Collection[str]) -> set[str]:
+    """Other separators that may separate labels as well; spaces mostly stand in names of several words."""
+    rivals = set()
+    parts = sorted({part for some in found.parts if some for part in some})
+    ones = np.ones(len(parts), np.int64)
+    for other in weighed:
+        weak = found.recombine < _RECOMBINE
+        if other.separator == found.separator or not (found.several or found.edged):
+            continue
+        unsure = found.few and not plural and found.alone < 0.5 and other.several >= found.several
+        if other.separator == " " and not weak and not unsure and not other.is_clear(plural):
+            continue
+        if found.several and weak and other.separator != " ":
+            rivals.add(other.separator)
+        if not other.is_doubtful(plural):
+            continue
+        inside = _weigh(parts, ones, other.separator, known)
+        more = other.several * other.recombine > found.several * found.recombine and (
+            found.alone < 0.5 or other.is_clear(plural)
+        )
+        if (
+            other.recombine > found.recombine
+            or (other.separator == " " and unsure)
+            or (more and inside and inside.recombine >= 1 / 3)
+        ):
+            rivals.add(other.separator)
+    return rivals
 
 
 def _reading_of(found: _Evidence) -> Reading:

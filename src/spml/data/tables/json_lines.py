@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import islice
@@ -22,8 +23,8 @@ _PEEK = 1000  # lines in which columns are looked for
 def open_json_lines(path: Path, file_column: str = "") -> Table:
     """Open a JSON Lines file, whose rows are its lines, counted from 1.
 
-    Columns are the keys of the first 1,000 objects whose values are text, numbers, true, false or null, or
-    lists of them.
+    Columns are the keys of the first 1,000 objects whose values are mostly text, numbers, true, false or
+    null, or lists of them.
 
     Args:
         path: File to open.
@@ -33,24 +34,46 @@ def open_json_lines(path: Path, file_column: str = "") -> Table:
         InputError: A line is not a JSON object, or no key has such a value.
     """
     columns: dict[str, bool] = {}
+    nested: Counter[str] = Counter()
     for _, entry in islice(_objects(path), _PEEK):
         for key, value in entry.items():
             if _is_flat(value) or (isinstance(value, list) and all(map(_is_flat, value))):
                 columns[key] = columns.get(key, False) or isinstance(value, list)
+                nested[key] -= value is not None
+            else:
+                nested[key] += 1
+    columns = {key: several for key, several in columns.items() if nested[key] <= 0}
     if not columns or len(columns) > MAX_COLUMNS:
         raise InputError(f"{path}: no line holds an object with text, numbers or lists of them. {EXPECTED}.")
     names = tuple(columns)
     scalar = frozenset(k for k, name in enumerate(names) if not columns[name])
-    blocks = partial(_blocks, path, names)
+    blocks = partial(_blocks, path, names, scalar)
     return Table(path, tuple(name.strip() for name in names), scalar, blocks, counted=" (line of the file)")
 
 
-def _blocks(path: Path, names: Sequence[str], columns: Sequence[int]) -> Iterator[Block]:
+def _blocks(
+    path: Path, names: Sequence[str], scalar: frozenset[int], columns: Sequence[int]
+) -> Iterator[Block]:
+    """Rows in blocks; a missing key is None.
+
+    Raises:
+        InputError: A value is neither text, a number, true, false nor null, nor a list of them in a column of
+            lists.
+    """
     objects = _objects(path)
-    keys = [names[column] for column in columns]
     while block := list(islice(objects, _ROWS)):
         numbers, entries = zip(*block, strict=True)
-        yield Block(numbers, [[entry.get(key) for entry in entries] for key in keys])
+        cells = [[entry.get(names[column]) for entry in entries] for column in columns]
+        for column, values in zip(columns, cells, strict=True):
+            for number, value in zip(numbers, values, strict=True):
+                several = isinstance(value, list) and column not in scalar and all(map(_is_flat, value))
+                if not _is_flat(value) and not several:
+                    lists = "" if column in scalar else ", or a list of them"
+                    raise InputError(
+                        f"{path}: line {number}: {quote(names[column])} is {quote(str(value))}, but must be"
+                        f" text, a number, true, false or null{lists}, as on other lines."
+                    )
+        yield Block(numbers, cells)
 
 
 def _objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:

@@ -13,13 +13,15 @@ BLANK_WORDS = frozenset({"", "nan", "none", "null", "n/a", "#n/a", "<na>", "unkn
 _ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|(.))", re.DOTALL)
 _ESCAPED = {"n": "\n", "t": "\t", "r": "\r"}
 _CLOSING = {"[": "]", "(": ")", "{": "}", "<": ">"}
-_WRAPPER = re.compile(r"(?:set|frozenset|list|tuple|array)\((.*?)(?:,\s*dtype=[^\]})]*)?\)", re.DOTALL)
+_WRAPPER = re.compile(r"(?:set|frozenset|list|tuple|array)\((.*)\)", re.DOTALL)
 # A quote inside a name is none that a comma, another quote or the end follows.
 _QUOTED = re.compile(
     r"""\s*(?:'((?:[^'\\]|\\.|'(?!\s*(?:[,'"]|$)))*)'|"((?:[^"\\]|\\.|"(?!\s*(?:[,'"]|$)))*)")\s*(?:,|(?=['"])|$)""",
     re.DOTALL,
 )
 _BARE = re.compile(r"""\s*([^\s,'"][^,]*?)\s*(?:,|$)""")
+_UNQUOTED = re.compile(r"""\s*([^\s,"][^,]*?)\s*(?:,|$)""")  # an apostrophe is a letter in PostgreSQL
+_HASHTAGS = re.compile(r"(?:#[^#\s]+\s*)+")
 _SHORTENED = re.compile(r"""['"]\s+\.\.\.\s+['"]""")  # as NumPy prints long arrays
 _NUMBER = re.compile(r"[-+]?\d+(?:\.\d*)?")
 
@@ -53,11 +55,13 @@ def parse_list(cell: str) -> Listed | None:
     """
     wrapped = _WRAPPER.fullmatch(cell)
     text = wrapped[1].strip() if wrapped else cell
+    before, _, kind = text.rpartition("dtype=")
+    if wrapped and before.rstrip().endswith(",") and not {*kind} & {*"])}"}:
+        text = before.rstrip()[:-1].rstrip()
     if wrapped and not text:
         return Listed((), True)
     if text[0] == "#":
-        tags = tuple(part.strip() for part in text[1:].split("#"))
-        return Listed(tags, False) if all(tags) else None
+        return Listed(tuple(re.findall(r"[^#\s]+", text)), False) if _HASHTAGS.fullmatch(text) else None
     if text[-1] != _CLOSING.get(text[0]) or len(text) < 2:
         return None
     if text[0] == "<":
@@ -89,13 +93,16 @@ def _entries(inner: str, opening: str) -> Listed | None:
         return Listed((), opening != "(")
     if _SHORTENED.search(inner):
         return None
-    names, position, certain = [], 0, True
+    names: list[str] = []
+    quotes: list[tuple[int, str]] = []
+    position, certain = 0, True
     while position < len(inner):
         found = _QUOTED.match(inner, position)
         if found:
+            quotes.append((len(names), found[0].strip().removesuffix(",")))
             names.append(_unescaped(found[1] if found[1] is not None else found[2]).strip())
         else:
-            found = _BARE.match(inner, position)
+            found = (_BARE if opening != "{" else _UNQUOTED).match(inner, position)
             if not found:
                 return None
             words = found[1].split()
@@ -103,6 +110,11 @@ def _entries(inner: str, opening: str) -> Listed | None:
             certain &= (numbers and opening == "[") or is_blank(found[1])
             names += words if numbers else [found[1]]
         position = found.end()
+    if not certain and opening == "{":  # PostgreSQL has apostrophes in names, and double quotes around them
+        for place, quoted in quotes:
+            names[place] = quoted.strip() if quoted[0] == "'" else names[place]
+    if not certain and opening == "(" and len(names) == 1:
+        return None
     return Listed(tuple(names), certain)
 
 
