@@ -30,7 +30,11 @@ class DataConfig:
             Parquet), JSON of COCO or Label Studio, a CSV of OpenImages, features (.npz, .arff), or `digits`.
         images: Folder of the images that a data file names, if it is neither the folder of the file nor one
             next to it. For an image folder: a further folder that links in it may point to.
-        unlisted: Meaning of a label that a file does not list. `negative` makes the data fully labelled.
+        unlisted: Meaning of a label that the data does not list: `unknown`; `negative`, which makes the data
+            fully labelled; `negative:cat,dog`, absent for these classes and unknown for the others (names as
+            in a row of CSV); or `column:NAME`, absent for the classes that this column of a table lists.
+        rename: CSV or TSV file with two columns, given and wanted class names, or in Python such a mapping.
+            An empty wanted name leaves the class out; names with the same wanted name are merged.
         observe: Hide labels of fully labelled data; hidden labels serve evaluation only. Keep one positive
             per sample, drawn uniformly: `single`; by the frequency of its class: `frequency`; by a random
             salience of its class: `salience`; by the area of its largest box: `size`; by how close a box is
@@ -92,7 +96,8 @@ class DataConfig:
 
     path: str = ""
     images: str | None = None
-    unlisted: Literal["unknown", "negative"] = "unknown"
+    unlisted: str = "unknown"
+    rename: str | dict[str, str] = ""
     observe: Literal[
         "none", "single", "counts", "fraction", "frequency", "salience", "size", "position", "questions",
         "protocol",
@@ -127,6 +132,31 @@ class DataConfig:
     decoder: Literal["pillow", "torchvision"] = "pillow"
     workers: int = -1
     cache: str | None = None
+
+    def __post_init__(self) -> None:
+        """Check `unlisted`, a text of which many functions read a part.
+
+        Raises:
+            InputError: It is none of the forms above.
+        """
+        if not isinstance(self.unlisted, str) or not _UNLISTED.fullmatch(self.unlisted):
+            raise InputError(
+                "data.unlisted must be unknown, negative, negative:CLASS,CLASS or column:NAME, got "
+                f"{quoted(self.unlisted)}"
+            )
+
+    @property
+    def default_label(self) -> Literal["unknown", "negative"]:
+        """Meaning of an unlisted label of a class that `unlisted` does not name, in a row without a rule."""
+        return "negative" if self.unlisted == "negative" else "unknown"
+
+    @property
+    def checked_column(self) -> str:
+        """Column that lists the classes that were looked for, if `unlisted` names one; otherwise empty."""
+        return self.unlisted.removeprefix("column:") if self.unlisted.startswith("column:") else ""
+
+
+_UNLISTED = re.compile(r"unknown|negative|negative:.*\S.*|column:.*\S.*", re.DOTALL)
 
 
 @dataclass
@@ -446,5 +476,6 @@ def _flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     flat: dict[str, Any] = {}
     for key, value in settings.items():
         name = f"{prefix}{key}"
-        flat |= _flat(value, name + ".") if isinstance(value, Mapping) else {name: value}
+        nested = isinstance(value, Mapping) and name != "data.rename"
+        flat |= _flat(value, name + ".") if nested else {name: value}
     return flat

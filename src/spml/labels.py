@@ -373,6 +373,37 @@ class ObservedLabels:
         ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(keep)])[indptr]
         return ObservedLabels(ends, moved[keep], values[keep], len(chosen), self._unlisted)
 
+    def merge_classes(self, columns: npt.ArrayLike, num_classes: int) -> ObservedLabels:
+        """Labels over other classes: column c moves to `columns[c]`, or is left out where that is -1.
+
+        Columns that move to the same place are merged: a sample has the class if it has one of them, and
+        lacks it if it is known to lack one of them and has none; otherwise the class is unknown.
+
+        Args:
+            columns: New column of each class, int64 (C,).
+            num_classes: Number of new classes.
+
+        Example:
+            >>> labels = ObservedLabels.from_ternary([[1, -1, 0], [0, -1, 1], [0, 0, 1]])
+            >>> labels.merge_classes([0, 0, -1], 1).to_ternary().tolist()
+            [[1], [-1], [0]]
+        """
+        new = np.asarray(columns, np.int64)
+        indptr, old, values = self._rows()
+        rows, target = np.repeat(np.arange(len(self)), np.diff(indptr)), new[old]
+        keys, values = (part[target >= 0] for part in (rows * num_classes + target, values))
+        keys, entry = np.unique(keys, return_inverse=True)
+        present, absent, unknown = (np.bincount(entry, values == sign, len(keys)) for sign in (1, -1, 0))
+        # Where what is not stored is absent, a class is unknown if all of its columns are.
+        together = np.bincount(new[new >= 0], minlength=num_classes)[keys % num_classes]
+        default = self._unlisted + (unknown == together) if self._unlisted else -(absent > 0).astype(np.int8)
+        merged = np.where(present > 0, 1, default).astype(np.int8)
+        keep = merged != self._unlisted
+        ends = np.searchsorted(keys[keep], np.arange(len(self) + 1) * num_classes)
+        return ObservedLabels(
+            ends, keys[keep] % num_classes, merged[keep], num_classes, unlisted=self._unlisted
+        )
+
     def target(self, rows: npt.ArrayLike | torch.Tensor) -> torch.Tensor:
         """Target of a batch, the argument of the losses; `rows` as in `take`.
 

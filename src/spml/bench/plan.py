@@ -126,8 +126,9 @@ def _config(spec: Spec, series: Series, params: Mapping[str, Any], root: Path) -
     settings = dict(data.settings)
     if settings["path"] != "digits":
         settings["path"] = str(root / settings["path"])
-    if settings.get("images"):
-        settings["images"] = str(root / settings["images"])
+    for name in ("images", "rename"):
+        if isinstance(settings.get(name), str) and settings[name]:
+            settings[name] = str(root / settings[name])
     settings |= candidate.hide(series.hiding)
     published = settings.get("observe") == "protocol" and not settings.get("observe_noise")
     if settings.get("observe", "none") != "none" and not published:

@@ -93,8 +93,8 @@ def read_fiftyone(path: Path, config: DataConfig) -> Records:
     Known positives are the labels of the one field of type `Classifications` or `Classification`, or of the
     field `config.label_column`; predictions are ignored. Two additions of `spml data convert` are read, too:
     known negatives in the field `negatives`, and the split if each sample has one as a tag. All labels of a
-    sample whose field is not set are unknown; if `config.unlisted` is negative, `config.unlabelled` says what
-    becomes of it.
+    sample whose field is not set are unknown; if `config.default_label` is negative, `config.unlabelled` says
+    what becomes of it.
 
     Args:
         path: Exported folder, or the file samples.json in it.
@@ -134,13 +134,13 @@ def read_fiftyone(path: Path, config: DataConfig) -> Records:
             [sample.positive or () for sample in samples],
             [sample.negative for sample in samples],
             classes,
-            config.unlisted,
+            config.default_label,
         ),
         split=split,
         notes=(_note(samples, field, kinds), *notes),
     )
     unset = [row for row, sample in enumerate(samples) if sample.positive is None]
-    return without_unlabelled(records, unset if config.unlisted == "negative" else [], config)
+    return without_unlabelled(records, unset if config.default_label == "negative" else [], config)
 
 
 def _label_kinds(entries: Sequence[Mapping[str, Any]]) -> dict[str, str]:

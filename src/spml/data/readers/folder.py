@@ -81,7 +81,7 @@ def read_folder(path: Path, config: DataConfig) -> Records:
         classes=classes,
         classes_given=False,
         labels=label_entries(
-            Entries.of(np.arange(len(ids)), columns), (len(ids), len(classes)), config.unlisted
+            Entries.of(np.arange(len(ids)), columns), (len(ids), len(classes)), config.default_label
         ),
         split=tuple(split) if splits else None,
         notes=(f"{left_out} left out, such as {others[0]}.",) if others else (),

@@ -118,7 +118,7 @@ def register_reader(
                     inputs=tuple(images),
                     classes=classes,
                     classes_given=False,
-                    labels=ObservedLabels.from_names(tags, classes, unlisted=config.unlisted),
+                    labels=ObservedLabels.from_names(tags, classes, unlisted=config.default_label),
                     split=None,
                 )
     """

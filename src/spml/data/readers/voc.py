@@ -52,7 +52,7 @@ def read_voc(path: Path, config: DataConfig) -> Records:
     """Read a folder such as VOCdevkit/VOC2012.
 
     The names of an image's objects are its known positives; a class of which the image has only `difficult`
-    objects stays unknown whatever `config.unlisted` says. Splits are those of
+    objects stays unknown whatever `config.default_label` says. Splits are those of
     ImageSets/Main/{train,val,test}.txt; images in none of them are left out.
 
     Raises:
@@ -80,7 +80,7 @@ def read_voc(path: Path, config: DataConfig) -> Records:
     classes = tuple(sorted({item.name for annotation in annotations for item in annotation.objects}))
     if not classes:
         raise InputError(f"{path}: no annotation has an object. At least some must have one.")
-    labels, objects = _labels(annotations, classes, config.unlisted)
+    labels, objects = _labels(annotations, classes, config.default_label)
     difficult = [item.difficult for annotation in annotations for item in annotation.objects]
     notes = [
         f"{counted(len(names), 'image')} in {root}, {counted(len(difficult), 'object')}, "
