@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -56,12 +56,14 @@ def read_sources(path: Path, config: DataConfig, read: Callable[[DataConfig], Re
         records = _read(of_source, read)
         if of_source.unlisted.startswith(NEGATIVE):
             named |= dict.fromkeys(named_classes(of_source.unlisted), where)
-        ids = relative_names(records, path.parent) if not hasattr(records.inputs, "take") else records.ids
-        ids = [name or f"{records.name}/{own}" for name, own in zip(ids, records.ids, strict=True)]
+        if isinstance(records.inputs, Sequence):  # otherwise it can't be joined, which `join_records` says
+            below = relative_names(records, path.parent)
+            ids = [name or f"{records.name}/{own}" for name, own in zip(below, records.ids, strict=True)]
+            records = replace(records, ids=ids)
         part = None
         if "part" in entry and (part := split_name(str(entry["part"]))) is None:
             raise InputError(f"{where}: part is {quoted(entry['part'])}, but must be one of {_SPLITS}.")
-        parts.append(Part(replace(records, ids=ids), part, of_source.default_label))
+        parts.append(Part(records, part, of_source.default_label))
     joined = join_records(parts, str(path), path.stem)
     occur = joined.labels.positives_per_class() > 0
     known = [name for name, positive in zip(joined.classes, occur.tolist(), strict=True) if positive]

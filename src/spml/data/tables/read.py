@@ -96,7 +96,7 @@ def read_rows(
     read = _read_marks if columns.label < 0 else _read_names
     content = read(table, columns, rows, config)
     if columns.checked >= 0:
-        content = _add_checked(content, table, columns.checked, rows, config)
+        content = _add_checked(content, table, columns, rows, config)
     used = columns.used | {*content.columns}
     if config.split == "ignore":
         used -= {columns.split}
@@ -230,10 +230,10 @@ def _cell_labels(table: Table, column: int, cells: Column, rows: ImageRows, conf
 
 
 def _add_checked(
-    content: _Content, table: Table, column: int, rows: ImageRows, config: DataConfig
+    content: _Content, table: Table, columns: Columns, rows: ImageRows, config: DataConfig
 ) -> _Content:
     """Make the classes that a column lists, those that were looked for, known negatives where not present."""
-    cells = Column()
+    column, cells = columns.checked, Column()
     for block in table.blocks([column]):
         cells.extend(block.cells[0])
     looked = label_cells(
@@ -251,13 +251,15 @@ def _add_checked(
         raise InputError(f"{rows.where(row)}: {looked.notes[-1]} Correct it.")
     names = wanted_names(config)
     occur = {names.get(name, name) for name in content.classes}
-    classes = content.classes + tuple(
-        name for name in looked.classes if name not in content.classes and names.get(name, name) in occur
-    )
-    absent = [name for name in looked.classes if name not in classes]
+    further = {name for name in looked.classes if names.get(name, name) in occur}
+    classes = (*content.classes, *sorted(further - {*content.classes}))
+    if columns.label >= 0:
+        classes = tuple(sorted(classes))
+    position = {name: k for k, name in enumerate(classes)}
+    absent = [name for name in looked.classes if name not in position]
     row, entry = looked.entries([*classes, *absent])
     keep = (entry < len(classes)) & ~np.isin(rows.of_row[row], content.unread)
-    labels = content.labels.with_classes(np.arange(len(content.classes)), len(classes))
+    labels = content.labels.with_classes([position[name] for name in content.classes], len(classes))
     checked = Entries.of(rows.of_row[row[keep]], entry[keep])
     open_ones = labels.at(checked.rows, checked.columns) == 0
     known = Entries.of(*labels.entries(-1))
