@@ -79,7 +79,7 @@ def resolve(config: Config, open_data: Opener, start: Start | None = None) -> Re
             with the backbone or with the method.
     """
     _check_without_data(config)
-    config = replace(config, data=replace(config.data, rename=wanted_names(config.data)))
+    config = replace(config, data=replace(config.data, rename=wanted_names(config.data) or ""))
     if config.init_from:
         start = read_start(Path(config.init_from))
     data, spec = open_data(config, start)
