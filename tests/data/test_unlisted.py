@@ -102,3 +102,13 @@ def test_a_column_of_other_data_is_refused(picture, tmp_path):
         picture(f"photos/{name}")
     with pytest.raises(InputError, match="names a column of a table, but this is"):
         read(DataConfig(path=str(tmp_path / "photos"), unlisted="column:seen"))
+
+
+def test_a_column_of_a_frame(picture, tmp_path):
+    pandas = pytest.importorskip("pandas")
+    files = [str(picture(f"{name}.png")) for name in "abc"]
+    frame = pandas.DataFrame(
+        {"file": files, "label": ["cat", "dog", "cat"], "seen": ["dog", "dog;cat", None]}
+    )
+    records = read_memory(frame, None, DataConfig(unlisted="column:seen"))
+    assert records.labels.to_ternary().tolist() == [[1, -1], [-1, 1], [1, 0]]
