@@ -315,7 +315,7 @@ def test_every_format_that_is_read_is_on_the_page():
         "features": "NumPy", "fiftyone": "FiftyOne", "folder": "Folder per class",
         "huggingface": "Hugging Face", "labelstudio": "Label Studio", "manifest": "The benchmarks",
         "openimages": "OpenImages", "shards": "Feature shards", "table": "CSV: several labels",
-        "voc": "PASCAL VOC",
+        "voc": "PASCAL VOC", "yolo": "Exports in a folder",
     }  # fmt: skip
     assert set(readers()) == set(headings)
     assert not [text for text in headings.values() if f"\n## {text}\n" not in DATA_PAGE]

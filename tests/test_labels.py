@@ -303,7 +303,7 @@ def test_with_classes_moves_columns():
 
 @pytest.mark.parametrize(
     ("columns", "message"),
-    [([0, 0], "different"), ([0], "expected 2"), ([0, 3], r"0 \.\.\. 2"), ([-1, 0], "in 0")],
+    [([0, 0], "different"), ([0], "need 2"), ([0, 3], r"0 \.\.\. 2"), ([-1, 0], "in 0")],
 )
 def test_with_classes_names_wrong_columns(columns, message):
     with pytest.raises(LabelError, match=message):

@@ -26,7 +26,7 @@ class DataConfig:
     """Settings of the data: what to read, what to hide, how to split.
 
     Attributes:
-        path: Folder (one sub-folder per class, PASCAL VOC, COCO, Hugging Face, FiftyOne), table (CSV, TSV,
+        path: Folder (of class folders, PASCAL VOC, COCO, YOLO, Hugging Face, FiftyOne), table (CSV, TSV,
             Parquet), JSON of COCO or Label Studio, a CSV of OpenImages, features (.npz, .arff), or `digits`.
         images: Folder of the images that a data file names, if it is neither the folder of the file nor one
             next to it. For an image folder: a further folder that links in it may point to.
@@ -53,11 +53,11 @@ class DataConfig:
         observe_noise: Share of the observed positives that are replaced by a label that is absent, where a
             rule keeps one positive per sample; true labels stay as they are.
         missing: Files that the data names and that do not exist: `stop` with their number and the first
-            ones, or `skip` them and list them in skipped.csv. Those of OpenImages, of which hardly anyone has
-            all images, are always skipped.
+            ones, or `skip` them and list them in skipped.csv. Those of OpenImages are always skipped.
         unlabelled: Samples about which the data says nothing, such as rows with an empty label: `skip` them
             and list them in skipped.csv, or `stop` with their number and the first ones. With `unlisted`
             negative, an empty list of labels says that none applies.
+        same_content: Equal files in class folders: `merge` those of a split, with all labels, or `keep` each.
         split: Use the split that the data has (`given`), or split all samples again by the shares (`ignore`).
         val_share: Share of the training samples held out for validation where the data has no split,
             stratified by class; the last training sample of a class is never held out.
@@ -84,12 +84,11 @@ class DataConfig:
         flip: Mirror training images at random (never done for digits and feature files).
         max_unreadable: Share of unreadable images above which reading stops.
         max_pixels: An image with more pixels is not opened.
-        draft: Decode a JPEG at 1/2, 1/4 or 1/8 of its size if twice `size` is left on both sides. Pays for
-            photos of several megapixels; pixels differ by about 1 of 255 from those of plain resizing, which
-            the papers use.
-        decoder: What decodes and resizes images: `pillow`; or `torchvision`, which is faster, decodes a JPEG
-            to the same pixels and rounds differently when it resizes. `spml predict`, `evaluate` and `serve`
-            load images with the `decoder` and `draft` of the run; exported files resize as Pillow does.
+        draft: Decode a JPEG at 1/2, 1/4 or 1/8 of its size if twice `size` is left on both sides. Faster for
+            photos of several megapixels; pixels differ by about 1 of 255 from those of plain resizing.
+        decoder: What decodes and resizes images: `pillow`; or `torchvision`, which is faster and rounds
+            differently when it resizes. `spml predict`, `evaluate` and `serve` load images with the `decoder`
+            and `draft` of the run; exported files resize as Pillow does.
         workers: Number of processes that decode images; -1 = one per core, at most 8.
         cache: Folder for computed features; default: `features` in the folder of the run.
     """
@@ -111,6 +110,7 @@ class DataConfig:
     observe_noise: float = 0.0
     missing: Literal["stop", "skip"] = "stop"
     unlabelled: Literal["skip", "stop"] = "skip"
+    same_content: Literal["merge", "keep"] = "merge"
     split: Literal["given", "ignore"] = "given"
     val_share: float = 0.2
     test_share: float = 0.0

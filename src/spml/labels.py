@@ -349,9 +349,7 @@ class ObservedLabels:
         """
         new = positions(columns)
         if not len(new) == self._num_classes == len(np.intersect1d(new, np.arange(num_classes))):
-            raise LabelError(
-                f"expected {self._num_classes} different columns in 0 ... {num_classes - 1}: {new}"
-            )
+            raise LabelError(f"need {self._num_classes} different columns in 0 ... {num_classes - 1}: {new}")
         return self.merge_classes(new, num_classes)
 
     def take_classes(self, columns: npt.ArrayLike) -> ObservedLabels:

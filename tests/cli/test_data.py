@@ -174,13 +174,13 @@ def test_prepare_names_what_is_missing_and_the_next_command(tmp_path, monkeypatc
     assert end.value.code == 2
     assert "is missing" in capsys.readouterr().err
 
-    def prepare(name, root, *, download, report):
+    def prepare(name, root, *, report):
         report("train: 4,574 images, 1.46 labels per image")
-        assert (name, root, download) == ("voc2012", "my data", True)
+        assert (name, root) == ("voc2012", "my data")
         return Path(root) / "spml-voc2012.json"
 
     monkeypatch.setattr("spml.data.benchmarks.prepare", prepare)
-    main(["data", "prepare", "voc2012", "--root", "my data", "--download"])
+    main(["data", "prepare", "voc2012", "--root", "my data"])
     assert capsys.readouterr().out.splitlines() == [
         "train: 4,574 images, 1.46 labels per image",
         "my data/spml-voc2012.json: written. Train on it with the labels that the publications observed:",

@@ -180,6 +180,7 @@ def test_an_interrupted_prediction_is_continued(trained, photos, tmp_path, capsy
     for path in photos.rglob("*.png"):
         shutil.copy(path, tmp_path / "new" / f"{path.parent.name}{path.name}")
     (tmp_path / "new" / "blue01.png").write_bytes(b"broken")
+    (tmp_path / "new" / "photo.cr2").write_bytes(b"raw")
     runs = [shutil.copytree(trained, tmp_path / name / "run") for name in "ab"]
     whole, output = tmp_path / f"whole.{suffix}", tmp_path / f"out.{suffix}"
     predict(runs[0], tmp_path / "new", "--output", whole, "--batch_size", "5")
@@ -193,6 +194,7 @@ def test_an_interrupted_prediction_is_continued(trained, photos, tmp_path, capsy
     said = capsys.readouterr().err
     assert f"{output}.partial: continuing after 15 samples done before" in said
     assert "Skipped 1 image:" in said
+    assert "new: 1 file is not read: 1 .cr2 (raw photo: convert it to JPEG)." in said
     assert f"{output}: 23 samples" in said
     assert output.read_bytes() == whole.read_bytes()
     assert not list(tmp_path.glob("*.partial*"))

@@ -46,9 +46,6 @@ def add_data_commands(parent: Any) -> None:
     prepare = ArgumentParser(description="Check the official files of a benchmark and write its manifest.")
     prepare.add_argument("name", help="voc2012, coco2014, nuswide, nuswide-merged or cub200")
     prepare.add_argument("--root", required=True, help="folder that holds the official folders")
-    prepare.add_argument(
-        "--download", action="store_true", help="download missing files, where that is allowed"
-    )
     commands.add_subcommand("prepare", prepare, help="check a benchmark's files")
 
     convert = ArgumentParser(
@@ -168,7 +165,7 @@ def _write_names(path: Path, inspection: Inspection, config: DataConfig) -> str:
 def _prepare(arguments: Namespace) -> None:
     from ..data.benchmarks import prepare
 
-    manifest = prepare(arguments.name, arguments.root, download=arguments.download, report=print)
+    manifest = prepare(arguments.name, arguments.root, report=print)
     print(f"{manifest}: written. Train on it with the labels that the publications observed:")
     print(f"  spml train {shlex.quote(str(manifest))} --data.observe protocol --output runs/{arguments.name}")
 
@@ -180,6 +177,7 @@ def _convert(arguments: Namespace) -> None:
     from ..data.hiding import check_observe, hide
     from ..data.phrases import counted
     from ..data.readers import read
+    from ..data.same_content import merge_unread
     from ..data.writers import check_place, find_writer, named_from, write
     from ..runs.console import Console
 
@@ -194,7 +192,7 @@ def _convert(arguments: Namespace) -> None:
     config = _config(arguments)
     check_observe(config)
     console = Console()
-    records = read(config)
+    records = merge_unread(read(config), config)
     if arguments.root:
         records = named_from(records, Path(arguments.root))
     if config.observe != "none":

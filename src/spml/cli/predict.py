@@ -96,11 +96,12 @@ def run_predict(arguments: Namespace) -> None:
 
     run = load(arguments.run)
     form = make_format(name, run.classes, arguments.scores, calibrated=run.calibration is not None)
+    console = Console()
     engine = Engine(
-        arguments.batch_size, arguments.workers, arguments.device, Console(), arguments.cache, cluster
+        arguments.batch_size, arguments.workers, arguments.device, console, arguments.cache, cluster
     )
     engine.check()
-    ids, inputs = run.list_inputs(arguments.paths, arguments.images)
+    ids, inputs = run.list_inputs(arguments.paths, arguments.images, console.line)
     if output is None:
         _to_standard_output(run, ids, inputs, engine, arguments, form)
     else:

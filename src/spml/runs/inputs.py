@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -34,6 +34,7 @@ def labelled(
     classes: Sequence[str] | None = None,
     known: Sequence[str] = (),
     names: Mapping[str, str] = MappingProxyType({}),
+    split: Sequence[str] | None = None,
 ) -> LabelledData:
     """Understand labelled data.
 
@@ -44,21 +45,23 @@ def labelled(
         classes: Class names, in the order of the indices or columns of `y`.
         known: Classes of the run that the data is for; empty if there is none.
         names: Wanted names of classes by given ones, as the run has them; those in the settings come first.
+        split: Split of each sample in memory.
 
     Raises:
         InputError: A setting is unknown or has the wrong type, or samples and labels do not suit.
     """
     if isinstance(data, DataConfig) or _is_path(data):
-        if y is not None or classes is not None:
+        if y is not None or classes is not None or split is not None:
             raise InputError(
-                "y and classes belong to samples in memory, but the data is named by its path: leave them "
-                "out, or pass the samples themselves."
+                "y, classes and split belong to samples in memory, but the data is named by its path: leave "
+                "them out, or pass the samples themselves."
             )
         config = data if isinstance(data, DataConfig) else data_config(data, settings)
         return LabelledData(with_names(config, names))
     # Processes would have to be given all samples before they can decode any.
     config = with_names(data_config(MEMORY, {"workers": 0, **settings}), names)
-    return LabelledData(config, read_memory(data, y, config, classes=classes, known=known))
+    records = read_memory(data, y, config, classes=classes, known=known, split=split)
+    return LabelledData(config, records)
 
 
 def data_config(path: str | Path, settings: Mapping[str, Any]) -> DataConfig:
@@ -75,12 +78,15 @@ def with_names(config: DataConfig, names: Mapping[str, str]) -> DataConfig:
     return replace(config, rename={**names, **wanted_names(config)}) if names else config
 
 
-def unlabelled(samples: Any, spec: BackboneSpec) -> tuple[Sequence[str], Inputs, bool]:
+def unlabelled(
+    samples: Any, spec: BackboneSpec, report: Callable[[str], None] = lambda line: None
+) -> tuple[Sequence[str], Inputs, bool]:
     """Find or understand samples to predict, without loading any image.
 
     Args:
         samples: Paths as in `spml.data.list_inputs`, or samples in memory as in `spml.train`.
         spec: Backbone that they are prepared for.
+        report: Receives a line for what is left out of each folder.
 
     Returns:
         Their names, the samples, and whether they are in memory.
@@ -92,7 +98,8 @@ def unlabelled(samples: Any, spec: BackboneSpec) -> tuple[Sequence[str], Inputs,
         samples = list(samples)
     paths = [samples] if _is_path(samples) else samples
     if isinstance(paths, (list, tuple)) and all(map(_is_path, paths)):
-        found = list_inputs([str(path) for path in paths], size=spec.size, interpolation=spec.interpolation)
+        names = [str(path) for path in paths]
+        found = list_inputs(names, size=spec.size, interpolation=spec.interpolation, report=report)
         return *found, False
     return *list_samples(samples, size=spec.size, interpolation=spec.interpolation), True
 

@@ -125,11 +125,13 @@ class Run(TrainedModel):
                 understood, or features have another width.
         """
         decide = self.decision(**decision)
-        ids, inputs, in_memory = unlabelled(samples, self.spec)
+        left_out: list[str] = []
+        ids, inputs, in_memory = unlabelled(samples, self.spec, left_out.append)
         workers = 0 if in_memory and workers < 0 else workers
         computing = Engine(batch_size, workers, device, console, cache, check_engine(engine, address))
         if not fits(len(ids), len(self.classes)):
-            return self._predict_many(ids, inputs, computing, decide)
+            many = self._predict_many(ids, inputs, computing, decide)
+            return replace(many, notes=(*left_out, *many.notes))
         batches = list(self.stream(inputs, computing))
         skipped = {row: reason for batch in batches for row, reason in batch.unreadable.items()}
         everything = Batch(
@@ -138,7 +140,8 @@ class Run(TrainedModel):
             np.concatenate([batch.logits for batch in batches]),
             skipped,
         )
-        return replace(self.labelled(ids, everything, decide), notes=self.notes(ids, skipped))
+        notes = (*left_out, *self.notes(ids, skipped))
+        return replace(self.labelled(ids, everything, decide), notes=notes)
 
     def _predict_many(
         self, ids: Sequence[str], inputs: Inputs, engine: Engine, decide: Decision

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from functools import cached_property, partial
 from pathlib import Path
@@ -102,7 +102,12 @@ class TrainedModel:
         """Backbone, and how images are prepared for it."""
         return self._classifier.spec
 
-    def list_inputs(self, paths: Sequence[str], images: str | None = None) -> tuple[Sequence[str], Inputs]:
+    def list_inputs(
+        self,
+        paths: Sequence[str],
+        images: str | None = None,
+        report: Callable[[str], None] = lambda line: None,
+    ) -> tuple[Sequence[str], Inputs]:
         """Find samples to predict, as `spml.data.list_inputs` does, and prepare them for the backbone.
 
         Raises:
@@ -110,7 +115,7 @@ class TrainedModel:
         """
         spec = self.spec
         config = DataConfig(images=images)
-        return list_inputs(paths, config, size=spec.size, interpolation=spec.interpolation)
+        return list_inputs(paths, config, size=spec.size, interpolation=spec.interpolation, report=report)
 
     def stream(self, inputs: Inputs, engine: Engine, start: int = 0) -> Iterator[Batch]:
         """Compute logits batch by batch, and look up the features of a frozen backbone.

@@ -114,5 +114,5 @@ def test_mistakes(sources, text, words):
 def test_other_yaml_is_not_a_list_of_sources(tmp_path):
     path = tmp_path / "data.yaml"
     path.write_text("names: [cat, dog]\ntrain: images/train\nval: images/val\n")
-    with pytest.raises(InputError, match=r"data.yaml: .yaml is not a known format"):
+    with pytest.raises(InputError, match=r"data\.yaml: is not data\. For YOLO"):
         read(DataConfig(path=str(path)))

@@ -16,8 +16,8 @@ from ..rename import rename_classes
 from ..safe import CONTROL, check_readable, is_special, quote
 from ..subset import select
 from ..unlisted import read_as_stated
-from .coco import KEYS
 from .digits import make_digits
+from .not_read import not_read
 from .places import find_files
 from .registry import Reader, Source, find_reader, readers, register_reader
 from .sources import is_sources, read_sources
@@ -47,7 +47,7 @@ def read(config: DataConfig) -> Records:
         return select(read_sources(source.path, config, read), config)
     reader = find_reader(source)
     if reader is None:
-        raise _unknown(source)
+        raise not_read(source)
     if config.checked_column and reader.name != "table":
         raise InputError(
             f"{source.path}: --data.unlisted {config.unlisted} names a column of a table, but this is "
@@ -88,23 +88,6 @@ def existing(text: str) -> Path:
         ) from error
     hint = nearest(path.name, siblings) if siblings else f"There is no folder {path.parent} either."
     raise InputError(f"{text}: no such file or folder. {hint}")
-
-
-def _unknown(source: Source) -> InputError:
-    path = source.path
-    if source.suffix == ".json":
-        return InputError(
-            f"{path}: is not a known kind of JSON; found {source.outline}. Known are COCO (an "
-            f"object with the keys {', '.join(KEYS)}), Label Studio (a list of tasks with `data` and "
-            "`annotations`, exported as `JSON`, not `JSON-MIN`), FiftyOne (an object with the key "
-            "`samples`), and what spml data prepare writes."
-        )
-    titles = ", ".join(reader.title for reader in readers().values())
-    return InputError(
-        f"{path}: {source.suffix or 'a file without a suffix'} is not a known format. Known are {titles}, "
-        "and `digits` for the embedded data. A table is a .csv, .tsv or .parquet file with the columns "
-        "`file` and `label`."
-    )
 
 
 __all__ = ["Reader", "Records", "Source", "existing", "find_files", "read", "readers", "register_reader"]

@@ -22,7 +22,7 @@ from ..records import Records
 from ..rename import wanted_names
 from ..safe import quote
 from .class_columns import find_class_columns
-from .columns import PLURALS, Columns, find_columns, find_file
+from .columns import PLURALS, Columns, describe, find_columns, find_file
 from .delimited import names_files
 from .labels import CellLabels, label_cells
 from .marks import COUNT, MARKS, meaning
@@ -100,7 +100,7 @@ def read_rows(
     used = columns.used | {*content.columns}
     if config.split == "ignore":
         used -= {columns.split}
-    unused = shorten(name for k, name in enumerate(table.names) if name and k not in used)
+    unused = shorten(describe(table, [k for k, name in enumerate(table.names) if name and k not in used]))
     notes = (
         *table.notes,
         _name_columns(table, columns),
