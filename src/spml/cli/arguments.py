@@ -14,9 +14,10 @@ from typing import Any, Literal, NamedTuple, get_args, get_origin
 import yaml
 from jsonargparse import ActionConfigFile, ArgumentParser, Namespace, get_loader, set_loader
 
-from ..config import Config, describe_type, read_yaml, typed
+from ..config import Config, read_yaml
 from ..errors import InputError, nearest
 from ..parsing import YAML_ERRORS, check_yaml, parse_yaml, read_yaml_text
+from ..setting_types import describe_type, typed
 
 _MANY = ("+", "*")
 """`nargs` of an argument that takes several values."""

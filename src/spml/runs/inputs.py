@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,7 +13,7 @@ import torch
 from PIL import Image
 
 from ..config import DataConfig, from_dict
-from ..data import MEMORY, Inputs, Records, list_inputs, list_samples, read_memory
+from ..data import MEMORY, Inputs, Records, list_inputs, list_samples, read_memory, wanted_names
 from ..data.memory.frames import is_series
 from ..errors import InputError
 from ..models import BackboneSpec
@@ -36,6 +38,7 @@ def labelled(
     *,
     classes: Sequence[str] | None = None,
     known: Sequence[str] = (),
+    names: Mapping[str, str] = MappingProxyType({}),
     split: Sequence[str] | None = None,
 ) -> LabelledData:
     """Understand labelled data.
@@ -46,6 +49,7 @@ def labelled(
         settings: Fields of `DataConfig` by name.
         classes: Class names, in the order of the indices or columns of `y`.
         known: Classes of the run that the data is for; empty if there is none.
+        names: Wanted names of classes by given ones, as the run has them; those in the settings come first.
         split: Split of each sample in memory.
 
     Raises:
@@ -57,9 +61,10 @@ def labelled(
                 "y, classes and split belong to samples in memory, but the data is named by its path: leave "
                 "them out, or pass the samples themselves."
             )
-        return LabelledData(data if isinstance(data, DataConfig) else data_config(data, settings))
+        config = data if isinstance(data, DataConfig) else data_config(data, settings)
+        return LabelledData(with_names(config, names))
     # Processes would have to be given all samples before they can decode any.
-    config = data_config(MEMORY, {"workers": 0, **settings})
+    config = with_names(data_config(MEMORY, {"workers": 0, **settings}), names)
     records = read_memory(data, y, config, classes=classes, known=known, split=split)
     return LabelledData(config, records)
 
@@ -67,6 +72,15 @@ def labelled(
 def data_config(path: str | Path, settings: Mapping[str, Any]) -> DataConfig:
     """Settings of data from its path and fields of `DataConfig` by name."""
     return from_dict({"data": {**settings, "path": str(path)}}).data
+
+
+def with_names(config: DataConfig, names: Mapping[str, str]) -> DataConfig:
+    """Settings of data for a run: its wanted names of classes apply where the settings state no other.
+
+    Raises:
+        InputError: A file of names that the settings name can't be read.
+    """
+    return replace(config, rename={**names, **wanted_names(config)}) if names else config
 
 
 def unlabelled(

@@ -288,7 +288,7 @@ class Run(TrainedModel):
                 or has no known positive label where it is not fully labelled; or the decision does not suit.
         """
         engine = Engine(batch_size, workers, device, console)
-        config, records = labelled(data, y, settings, classes=classes, known=self.classes)
+        config, records = labelled(data, y, settings, classes=classes, known=self.classes, names=self.names)
         result = evaluate(
             {str(self.folder): self},
             config,
@@ -350,7 +350,9 @@ class Run(TrainedModel):
         """
         config, records = None, None
         if data is not None:
-            config, records = labelled(data, y, settings, classes=classes, known=self.classes)
+            config, records = labelled(
+                data, y, settings, classes=classes, known=self.classes, names=self.names
+            )
         policy = set_thresholds(
             self,
             config,

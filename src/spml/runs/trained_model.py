@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from .. import models
 from ..config import Config, DataConfig
-from ..data import Inputs, Samples, list_inputs
+from ..data import Inputs, Samples, list_inputs, wanted_names
 from ..data.images import ImageFiles
 from ..data.open import note_unreadable
 from ..decisions import Calibration, Chooser, Decision, Policy
@@ -85,6 +85,11 @@ class TrainedModel:
     def config(self) -> Config | None:
         """Settings of the training; None if the run does not record them."""
         return runfolder.read_config(self.folder) if (self.folder / runfolder.CONFIG).is_file() else None
+
+    @property
+    def names(self) -> dict[str, str]:
+        """Wanted names of classes by given ones, as in the training (`data.rename`)."""
+        return wanted_names(self.config.data) if self.config else {}
 
     @property
     def decoding(self) -> dict[str, Any]:

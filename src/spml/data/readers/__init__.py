@@ -6,23 +6,27 @@ To add a format, decorate a function with `register_reader`, whose docstring has
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from ...config import DataConfig
 from ...errors import InputError, nearest
 from ..records import MEMORY, Records
+from ..rename import rename_classes
 from ..safe import CONTROL, check_readable, is_special, quote
 from ..subset import select
+from ..unlisted import read_as_stated
 from .digits import make_digits
 from .not_read import not_read
 from .places import find_files
 from .registry import Reader, Source, find_reader, readers, register_reader
+from .sources import is_sources, read_sources
 
 
 def read(config: DataConfig) -> Records:
     """Read `config.path` with the reader that recognises it. The first note names the format.
 
-    The split is ignored, and rows and classes are drawn, as `config` says.
+    Classes are renamed, the split is ignored, and rows and classes are drawn, as `config` says.
 
     The path `digits` always stands for the embedded data; a folder of that name is `./digits`.
 
@@ -31,7 +35,7 @@ def read(config: DataConfig) -> Records:
             mistake.
     """
     if config.path == "digits":
-        return select(make_digits(), config)
+        return select(read_as_stated(partial(rename_classes, make_digits()), config), config)
     if config.path == MEMORY:
         raise InputError(
             f"{MEMORY}: it was passed to spml.train in Python and is in no file. Name a file or folder that "
@@ -39,10 +43,21 @@ def read(config: DataConfig) -> Records:
         )
     source = Source(existing(config.path))
     check_readable(source.path)
+    if is_sources(source.path):
+        return select(read_sources(source.path, config, read), config)
     reader = find_reader(source)
     if reader is None:
         raise not_read(source)
-    records = reader.read(source.path, config)
+    if config.checked_column and reader.name != "table":
+        raise InputError(
+            f"{source.path}: --data.unlisted {config.unlisted} names a column of a table, but this is "
+            f"{reader.title}. Use unknown, negative or negative:CLASS,CLASS."
+        )
+
+    def read_renamed(config: DataConfig) -> Records:
+        return rename_classes(reader.read(source.path, config), config)
+
+    records = read_as_stated(read_renamed, config)
     note = f"{source.path.name or source.path} was read as {reader.title}."
     return select(replace(records, notes=(note, *records.notes)), config)
 

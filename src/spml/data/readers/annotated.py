@@ -132,7 +132,7 @@ def read_annotated(
         folders = [levels[-1], *levels[-1].full]
         read = [read_annotation(path, each, config, own.get(split, folders)) for each, split in chosen]
     parts_read = [
-        Part(_named_below(path, records), split or None, config.unlisted)
+        Part(_named_below(path, records), split or None, config.default_label)
         for records, (_, split) in zip(read, chosen, strict=True)
     ]
     whole = join_records(parts_read, str(path), path.resolve().name)

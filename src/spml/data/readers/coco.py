@@ -116,7 +116,7 @@ def read_coco(path: Path, config: DataConfig) -> Records:
 
     A category is a known positive of an image that has an annotation of it, crowds included, and a known
     negative if the image lists it in `neg_category_ids`. The categories of `not_exhaustive_category_ids` stay
-    unknown whatever `config.unlisted` says. Categories of the same name are one class, and one that only
+    unknown whatever `config.default_label` says. Categories of the same name are one class, and one that only
     groups others is none. Boxes are used for `config.observe` only, so wrong ones are counted in a note.
 
     Args:
@@ -215,7 +215,7 @@ def _records(
         classes=classes,
         classes_given=True,
         labels=label_entries(
-            positive, (count, len(classes)), config.unlisted, negative=negative, unknown=vague
+            positive, (count, len(classes)), config.default_label, negative=negative, unknown=vague
         ),
         split=tuple(split) if split is not None else None,
         notes=tuple(notes),

@@ -105,7 +105,7 @@ def named_records(
 ) -> Records:
     """Records of images whose labels are names.
 
-    With `config.unlisted` negative, `config.unlabelled` says what becomes of images that nobody labelled.
+    Where `data.unlisted` is negative, `config.unlabelled` says what becomes of images that nobody labelled.
 
     Args:
         path: File or folder that was read.
@@ -142,14 +142,14 @@ def named_records(
         labels=label_entries(
             entries([sample.positive or () for sample in samples]),
             (len(samples), len(classes)),
-            config.unlisted,
+            config.default_label,
             negative=entries([sample.negative for sample in samples]),
         ),
         split=split,
         notes=tuple(notes),
     )
     unseen = [row for row, sample in enumerate(samples) if sample.positive is None]
-    return without_unlabelled(records, unseen if config.unlisted == "negative" else [], config)
+    return without_unlabelled(records, unseen if config.default_label == "negative" else [], config)
 
 
 def objects_of(entries: Entries, boxes: npt.ArrayLike, sizes: npt.ArrayLike) -> Objects | None:

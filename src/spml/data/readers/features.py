@@ -72,7 +72,7 @@ def read_features(path: Path, config: DataConfig) -> Records:
     split = _split(arrays, count, source) if config.split == "given" else None
     if config.split == "ignore" and not {"split", "test"}.isdisjoint(arrays):
         notes.append(f"{path.name}: the split is ignored.")
-    labels, meaning = read_labels(values, classes, config.unlisted, source)
+    labels, meaning = read_labels(values, classes, config.default_label, source)
     return Records(
         source=source,
         name=path.stem.removesuffix("_X").removesuffix("_Y"),

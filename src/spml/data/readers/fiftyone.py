@@ -85,8 +85,8 @@ def read_fiftyone(path: Path, config: DataConfig) -> Records:
     Known positives are the labels of the one field of type `Classifications` or `Classification`, or of the
     field `config.label_column`; predictions are ignored. Two additions of `spml data convert` are read, too:
     known negatives in the field `negatives`, and the split if each sample has one as a tag. All labels of a
-    sample whose field is not set are unknown; if `config.unlisted` is negative, `config.unlabelled` says what
-    becomes of it.
+    sample whose field is not set are unknown; if `config.default_label` is negative, `config.unlabelled` says
+    what becomes of it.
 
     Args:
         path: Exported folder, or the file samples.json in it.

@@ -110,7 +110,7 @@ def _records(
         classes=classes,
         classes_given=False,
         labels=label_entries(
-            Entries.of(np.arange(len(ids)), columns), (len(ids), len(classes)), config.unlisted
+            Entries.of(np.arange(len(ids)), columns), (len(ids), len(classes)), config.default_label
         ),
         split=tuple(np.repeat(list(folders.values()), counts).tolist()) if has_split else None,
         notes=tuple(notes),

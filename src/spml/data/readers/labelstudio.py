@@ -84,7 +84,7 @@ def read_label_studio(path: Path, config: DataConfig) -> Records:
 
     Known positives of a task are the choices and the labels of regions that any annotator gave; cancelled
     annotations and predictions are ignored. All labels of a task without annotations are unknown; if
-    `config.unlisted` is negative, `config.unlabelled` says what becomes of the task. Additions of
+    `config.default_label` is negative, `config.unlabelled` says what becomes of the task. Additions of
     `spml data convert` that Label Studio keeps are read, too: `known_negatives` in the `meta` of a task,
     unless an annotator gave them; all `classes` in the first `meta` that has them; and a column `split` of
     the data if every task has one.

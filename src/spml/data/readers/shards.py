@@ -74,7 +74,7 @@ def read_shards(path: Path, config: DataConfig) -> Records:
             f"{shards[0][0]}: holds class indices, but there is no {CLASSES} next to it with the names of "
             "the classes, one per line. Write it with numpy.savetxt(FILE, names, fmt='%s')."
         )
-    labels, meaning = read_label_shards(shards, classes, config.unlisted)
+    labels, meaning = read_label_shards(shards, classes, config.default_label)
     notes = [] if classes else [f"{path.name}: has no {CLASSES}; classes are called 0, 1, 2 ..."]
     with_split = config.split == "given" and "split" in files
     if "split" in files and not with_split:

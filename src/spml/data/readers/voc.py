@@ -60,7 +60,7 @@ def read_voc(path: Path, config: DataConfig) -> Records:
     """Read a folder such as VOCdevkit/VOC2012.
 
     The names of an image's objects are its known positives; a class of which the image has only `difficult`
-    objects stays unknown whatever `config.unlisted` says. Boxes are used for `config.observe` only, so wrong
+    objects stays unknown whatever `data.unlisted` says. Boxes are used for `config.observe` only, so wrong
     ones are counted in a note. Splits are those of ImageSets/Main/{train,val,test}.txt; images in none of
     them are left out.
 
@@ -111,7 +111,7 @@ def read_xml_files(paths: Sequence[Path], root: Path, config: DataConfig, source
     classes = tuple(sorted({item.name for annotation in annotations for item in annotation.objects}))
     if not classes:
         raise InputError(f"{source}: no annotation has an object. At least some must have one.")
-    labels, objects = _labels(annotations, classes, config.unlisted)
+    labels, objects = _labels(annotations, classes, config.default_label)
     items = [item for annotation in annotations for item in annotation.objects]
     notes = [
         f"{counted(len(paths), 'image')} in {root}, {counted(len(items), 'object')}, "

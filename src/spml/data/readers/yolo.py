@@ -76,7 +76,7 @@ def read_yolo(path: Path, config: DataConfig) -> Records:
         inputs=FilesBelow(path, ids),
         classes=classes,
         classes_given=True,
-        labels=label_entries(Entries.of(rows, columns), (len(ids), len(classes)), config.unlisted),
+        labels=label_entries(Entries.of(rows, columns), (len(ids), len(classes)), config.default_label),
         split=_splits(path, listing.images),
         notes=(*notes, *listing.notes(used)),
     )

@@ -62,6 +62,7 @@ class Columns(NamedTuple):
         split_if: Split of the rows where that column is true; empty if it holds names of splits.
         presence: Column that says whether the label of a row is present, in a table with a row per label.
         notes: What was decided by the values of columns.
+        checked: Column that lists the classes that were looked for.
     """
 
     file: int
@@ -71,11 +72,12 @@ class Columns(NamedTuple):
     split_if: str = ""
     presence: int = -1
     notes: tuple[str, ...] = ()
+    checked: int = -1
 
     @property
     def used(self) -> set[int]:
         """Positions of the columns that the table has."""
-        return {self.file, self.label, self.split} - {-1}
+        return {self.file, self.label, self.split, self.checked} - {-1}
 
 
 class _Peek:
@@ -117,8 +119,11 @@ def find_columns(table: Table, config: DataConfig) -> Columns:
     split = lower.index("split") if "split" in lower else -1
     if config.split_column:
         split = find_stated(names, config.split_column, "split_column", str(table.path))
-    peek = _Peek(table, {file, split})
-    label, marks = _find_label(table, config, {file, split}, peek)
+    checked = -1
+    if config.checked_column:
+        checked = find_stated(names, config.checked_column, "unlisted column:", str(table.path))
+    peek = _Peek(table, {file, split, checked})
+    label, marks = _find_label(table, config, {file, split, checked}, peek)
     repeated = [name for name, count in Counter(names).items() if name and count > 1]
     repeated += [names[k] for k in (file, label, split) if k >= 0 and lower.count(lower[k]) > 1]
     if repeated:
@@ -131,9 +136,8 @@ def find_columns(table: Table, config: DataConfig) -> Columns:
     elif lower[split] in SPLIT_FLAGS:
         split_if = SPLIT_FLAGS[lower[split]]
     presence = [k for k in rest if lower[k] in PRESENCE_COLUMNS and peek.codes(k) - {BLANK} == {0, 1}]
-    return Columns(
-        file, label, marks, split, split_if, presence[0] if label >= 0 and len(presence) == 1 else -1, notes
-    )
+    present = presence[0] if label >= 0 and len(presence) == 1 else -1
+    return Columns(file, label, marks, split, split_if, present, notes, checked)
 
 
 def find_file(table: Table, stated: str = "") -> int:
