@@ -4,8 +4,8 @@
     python benchmarks/lists.py FOLDER --largest 1000000
 
 Files are in folders of 1,000. Opening reads the labels and makes sure that every file is there; images are
-not decoded. Each case is a process of its own, and its time and memory are those after the imports. CSV files
-are also read row by row, as small ones are. Writes benchmarks/results/lists.json and .md.
+not decoded. Each case is a process of its own, and its time and memory are those after the imports. Writes
+benchmarks/results/lists.json and .md.
 """
 
 from __future__ import annotations
@@ -30,10 +30,8 @@ RESULTS = Path(__file__).parent / "results"
 SIZES = (100_000, 1_000_000, 10_000_000)
 IN_FOLDER = 1000
 LABELS = 1000
-LONGEST_BY_ROW = 1_000_000
 CASES = {
     "csv": "CSV, file and label",
-    "csv by row": "the same, row by row",
     "parquet": "Parquet, file and label",
     "folder": "a folder per class",
     "predict csv": "CSV, for prediction",
@@ -64,14 +62,10 @@ def measure(case, folder):
     """Open a list. Prints seconds, and the growth of the peak of memory in MB."""
     from spml.config import DataConfig
     from spml.data import list_inputs, start_opening
-    from spml.data.readers import whole
 
     images = str(folder / "images")
-    if case == "csv by row":
-        whole.LARGE = 1 << 60
-    elif "folder" not in case:
-        for name in ("compute", "csv", "parquet"):
-            importlib.import_module(f"pyarrow.{name}")
+    if case == "parquet":
+        importlib.import_module("pyarrow.parquet")
     before, started = peak_memory(), time.perf_counter()
     if case == "predict folder":
         opened = list_inputs([images])
@@ -80,7 +74,7 @@ def measure(case, folder):
     elif case == "folder":
         opened = start_opening(DataConfig(path=images))
     else:
-        path = folder / f"list.{case.split()[0]}"
+        path = folder / f"list.{case}"
         opened = start_opening(DataConfig(path=str(path), images=images))
     seconds = time.perf_counter() - started
     grown = peak_memory() - before
@@ -125,8 +119,6 @@ def main():
         folder = arguments.folder / str(size)
         make(folder, size)
         for case in CASES:
-            if case == "csv by row" and size > LONGEST_BY_ROW:
-                continue
             words = [sys.executable, __file__, str(folder), "--case", case]
             measured = json.loads(subprocess.run(words, check=True, capture_output=True).stdout)
             rows.append({"case": case, **measured})

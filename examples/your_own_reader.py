@@ -16,7 +16,7 @@ from PIL import Image
 from spml import InputError, ObservedLabels
 from spml.config import DataConfig
 from spml.data import Dataset, open_dataset
-from spml.data.readers import register_reader
+from spml.data.readers import find_files, register_reader
 from spml.data.records import Records
 
 
@@ -35,7 +35,9 @@ def read_tags(path: Path, config: DataConfig) -> Records:
         source=str(path),
         name=path.stem,
         ids=tuple(files),
-        inputs=tuple(path.parent / file for file in files),
+        inputs=tuple(
+            find_files(path.parent, [[file] for file in files], lambda row: f"{path}: line {row + 1}")
+        ),
         classes=classes,
         classes_given=False,
         labels=ObservedLabels.from_names(names, classes, unlisted=config.unlisted),

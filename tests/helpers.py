@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -10,9 +11,10 @@ from PIL import Image
 
 
 def write_image(path: Path, size: tuple[int, int] = (20, 16), **options: object) -> Path:
-    """Write a noisy image; the noise depends on the file name, so that no two are equal."""
+    """Write a noisy image; the noise depends on its name and its folder, so that no two are equal."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    noise = np.random.default_rng(sum(path.name.encode())).integers(0, 256, (size[1], size[0], 3), np.uint8)
+    seed = zlib.crc32(f"{path.parent.name}/{path.name}".encode())
+    noise = np.random.default_rng(seed).integers(0, 256, (size[1], size[0], 3), np.uint8)
     Image.fromarray(noise).save(path, **options)
     return path
 

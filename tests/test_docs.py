@@ -294,6 +294,9 @@ def test_the_page_on_data(tmp_path, monkeypatch, capsys):
         "weather.arff": ("rain", 2, 1, 1),
         "voc": ("boat", 1, 0, 2),
         "hf": ("dog", 2, 0, 1),
+        "photos/typed.csv": ("dog", 3, 0, 1),
+        "photos/looked.csv": ("dog", 2, 2, 0),
+        "photos/all.yaml": ("boat", 1, 1, 2),
     }.items():
         row = re.search(rf"^{name} +(\d+) +(\d+) +(\d+)", inspected[path], re.M)
         assert [int(count) for count in row.groups()] == counts, path
@@ -312,7 +315,7 @@ def test_every_format_that_is_read_is_on_the_page():
         "features": "NumPy", "fiftyone": "FiftyOne", "folder": "Folder per class",
         "huggingface": "Hugging Face", "labelstudio": "Label Studio", "manifest": "The benchmarks",
         "openimages": "OpenImages", "shards": "Feature shards", "table": "CSV: several labels",
-        "voc": "PASCAL VOC",
+        "voc": "PASCAL VOC", "yolo": "Exports in a folder",
     }  # fmt: skip
     assert set(readers()) == set(headings)
     assert not [text for text in headings.values() if f"\n## {text}\n" not in DATA_PAGE]

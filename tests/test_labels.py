@@ -303,7 +303,7 @@ def test_with_classes_moves_columns():
 
 @pytest.mark.parametrize(
     ("columns", "message"),
-    [([0, 0], "different"), ([0], "expected 2"), ([0, 3], r"0 \.\.\. 2"), ([-1, 0], "in 0")],
+    [([0, 0], "different"), ([0], "need 2"), ([0, 3], r"0 \.\.\. 2"), ([-1, 0], "in 0")],
 )
 def test_with_classes_names_wrong_columns(columns, message):
     with pytest.raises(LabelError, match=message):
@@ -439,3 +439,25 @@ def csr(data, indices, indptr):
 def test_mistakes_name_their_row(make, message):
     with pytest.raises(LabelError, match=message):
         make()
+
+
+@pytest.mark.parametrize("unlisted", [0, -1])
+def test_merged_classes_are_those_of_dense_matrices(unlisted):
+    generator = np.random.default_rng(0)
+    for _ in range(200):
+        rows, old, new = generator.integers(1, 6, 3)
+        ternary = generator.integers(-1, 2, (rows, old))
+        columns = generator.integers(-1, new, old)
+        columns[: min(old, new)] = np.arange(min(old, new))  # an old class for each new one
+        new = columns.max() + 1
+        stored = ternary != unlisted
+        labels = ObservedLabels(
+            np.append(0, np.cumsum(stored.sum(1))), np.nonzero(stored)[1], ternary[stored].astype(np.int8),
+            int(old), unlisted,
+        )  # fmt: skip
+        assert (labels.to_ternary() == ternary).all()
+        parts = [ternary[:, columns == k] for k in range(new)]
+        expected = [np.where((p == 1).any(1), 1, -(p == -1).any(1).astype(int)) for p in parts]
+        merged = labels.merge_classes(columns, int(new))
+        assert (merged.to_ternary() == np.stack(expected, 1)).all()
+        assert merged == ObservedLabels.from_ternary(merged.to_ternary())

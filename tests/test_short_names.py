@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import ast
+import re
+from pathlib import Path
+
 import pytest
 
+import spml
 from spml.cli.main import make_parser
 from spml.cli.train import _COMMON
 from spml.config import from_dict
 from spml.errors import InputError
-from spml.short_names import SHORT_NAMES, from_arguments
+from spml.short_names import SHORT_NAMES, command_line, from_arguments, python_names, with_arguments
 
 
 def test_every_short_name_is_one_of_a_setting_and_of_an_option():
@@ -37,3 +42,59 @@ def test_a_setting_is_stated_once_and_known(settings, message):
     with pytest.raises(InputError) as error:
         from_arguments(settings, ["classes"])
     assert str(error.value) == message
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        ("Pass --data.separator ';' or rename", "Pass data={'separator': ';'} or rename"),
+        ("names them (--data.label_column).", "names them (data={'label_column': ...})."),
+        ("use --model.head linear.", "use head='linear'."),
+        ("raise --mean_labels, or name another --output.", "raise mean_labels, or name another output."),
+        ("state it (--mean_labels K)", "state it (mean_labels=K)"),
+        ("replace it (--overwrite)", "replace it (overwrite=True)"),
+        ("pass --data.images FOLDER", "pass data={'images': FOLDER}"),
+        ("a smaller --model.hidden 64", "a smaller model={'hidden': 64}"),
+        ("Run `spml data inspect x --data.missing skip`.", "Run `spml data inspect x --data.missing skip`."),
+        ("a--b -- c", "a--b -- c"),
+    ],
+)
+def test_messages_name_arguments(message, expected):
+    assert with_arguments(message) == expected
+
+
+def test_settings_of_data_are_arguments_of_some_functions():
+    message = "Pass --data.unlisted negative, or --data.images."
+    assert with_arguments(message, data_by_name=True) == "Pass unlisted='negative', or images."
+
+
+def test_messages_of_a_command_keep_its_options():
+    def fail():
+        with python_names():
+            raise InputError("pass --data.images FOLDER")
+
+    with pytest.raises(InputError, match=r"^pass data=\{'images': FOLDER\}$"):
+        fail()
+    with command_line(), pytest.raises(InputError, match=r"^pass --data\.images FOLDER$"):
+        fail()
+    with pytest.raises(InputError, match="data="):
+        fail()
+
+
+def test_no_message_of_the_package_keeps_an_option():
+    """Every text of the modules that Python reaches, as it would be shown."""
+    skipped = {"cli", "bench", "review", "analysis", "testing"}
+    seen = 0
+    for path in Path(spml.__file__).parent.rglob("*.py"):
+        if skipped & set(path.parts):
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            if (
+                isinstance(node, ast.Constant)
+                and isinstance(node.value, str)
+                and re.search(r"--[a-z]", node.value)
+            ):
+                shown = re.sub("`spml [^`]*(`|$)", "", with_arguments(str(node.value)))
+                assert not re.search(r"(?<![\w-])--[a-z]", shown), (path, node.lineno)
+                seen += 1
+    assert seen > 100

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Literal, get_type_hints
 
 import yaml
 
-from .errors import InputError, closest, nearest, quoted
+from .errors import InputError, nearest, quoted
 from .parsing import parse_yaml, read_yaml_text
+from .setting_types import typed
 
 AUTO = "auto"
 """The method that solves an ensemble of heads in closed form."""
@@ -26,11 +26,15 @@ class DataConfig:
     """Settings of the data: what to read, what to hide, how to split.
 
     Attributes:
-        path: Folder (one sub-folder per class, PASCAL VOC, COCO, Hugging Face, FiftyOne), table (CSV, TSV,
+        path: Folder (of class folders, PASCAL VOC, COCO, YOLO, Hugging Face, FiftyOne), table (CSV, TSV,
             Parquet), JSON of COCO or Label Studio, a CSV of OpenImages, features (.npz, .arff), or `digits`.
         images: Folder of the images that a data file names, if it is neither the folder of the file nor one
             next to it. For an image folder: a further folder that links in it may point to.
-        unlisted: Meaning of a label that a file does not list. `negative` makes the data fully labelled.
+        unlisted: Meaning of a label that the data does not list: `unknown`; `negative`, which makes the data
+            fully labelled; `negative:cat,dog`, absent for these classes and unknown for the others (names as
+            in a row of CSV); or `column:NAME`, absent for the classes that this column of a table lists.
+        rename: CSV or TSV file with two columns, given and wanted class names, or in Python such a mapping.
+            An empty wanted name leaves the class out; names with the same wanted name are merged.
         observe: Hide labels of fully labelled data; hidden labels serve evaluation only. Keep one positive
             per sample, drawn uniformly: `single`; by the frequency of its class: `frequency`; by a random
             salience of its class: `salience`; by the area of its largest box: `size`; by how close a box is
@@ -49,11 +53,10 @@ class DataConfig:
         observe_noise: Share of the observed positives that are replaced by a label that is absent, where a
             rule keeps one positive per sample; true labels stay as they are.
         missing: Files that the data names and that do not exist: `stop` with their number and the first
-            ones, or `skip` them and list them in skipped.csv. Those of OpenImages, of which hardly anyone has
-            all images, are always skipped.
-        unlabelled: Samples about which the data says nothing, such as rows with an empty label: `skip` them
-            and list them in skipped.csv, or `stop` with their number and the first ones. With `unlisted`
-            negative, an empty list of labels says that none applies.
+            ones, or `skip` them and list them in skipped.csv. Those of OpenImages are always skipped.
+        unlabelled: Samples about which the data says nothing, such as rows with an empty label: `skip` or
+            `stop`, likewise. With `unlisted` negative, an empty list of labels says that none applies.
+        same_content: Equal files in class folders: `merge` those of a split, with all labels, or `keep` each.
         split: Use the split that the data has (`given`), or split all samples again by the shares (`ignore`).
         val_share: Share of the training samples held out for validation where the data has no split,
             stratified by class; the last training sample of a class is never held out.
@@ -80,19 +83,19 @@ class DataConfig:
         flip: Mirror training images at random (never done for digits and feature files).
         max_unreadable: Share of unreadable images above which reading stops.
         max_pixels: An image with more pixels is not opened.
-        draft: Decode a JPEG at 1/2, 1/4 or 1/8 of its size if twice `size` is left on both sides. Pays for
-            photos of several megapixels; pixels differ by about 1 of 255 from those of plain resizing, which
-            the papers use.
-        decoder: What decodes and resizes images: `pillow`; or `torchvision`, which is faster, decodes a JPEG
-            to the same pixels and rounds differently when it resizes. `spml predict`, `evaluate` and `serve`
-            load images with the `decoder` and `draft` of the run; exported files resize as Pillow does.
+        draft: Decode a JPEG at 1/2, 1/4 or 1/8 of its size if twice `size` is left on both sides. Faster for
+            photos of several megapixels; pixels differ by about 1 of 255 from those of plain resizing.
+        decoder: What decodes and resizes images: `pillow`; or `torchvision`, which is faster and rounds
+            differently when it resizes. `spml predict`, `evaluate` and `serve` load images with the `decoder`
+            and `draft` of the run; exported files resize as Pillow does.
         workers: Number of processes that decode images; -1 = one per core, at most 8.
         cache: Folder for computed features; default: `features` in the folder of the run.
     """
 
     path: str = ""
     images: str | None = None
-    unlisted: Literal["unknown", "negative"] = "unknown"
+    unlisted: str = "unknown"
+    rename: str | dict[str, str] = ""
     observe: Literal[
         "none", "single", "counts", "fraction", "frequency", "salience", "size", "position", "questions",
         "protocol",
@@ -106,6 +109,7 @@ class DataConfig:
     observe_noise: float = 0.0
     missing: Literal["stop", "skip"] = "stop"
     unlabelled: Literal["skip", "stop"] = "skip"
+    same_content: Literal["merge", "keep"] = "merge"
     split: Literal["given", "ignore"] = "given"
     val_share: float = 0.2
     test_share: float = 0.0
@@ -127,6 +131,31 @@ class DataConfig:
     decoder: Literal["pillow", "torchvision"] = "pillow"
     workers: int = -1
     cache: str | None = None
+
+    def __post_init__(self) -> None:
+        """Check `unlisted`, a text of which many functions read a part.
+
+        Raises:
+            InputError: It is none of the forms above.
+        """
+        if not isinstance(self.unlisted, str) or not _UNLISTED.fullmatch(self.unlisted):
+            raise InputError(
+                "data.unlisted must be unknown, negative, negative:CLASS,CLASS or column:NAME, got "
+                f"{quoted(self.unlisted)}"
+            )
+
+    @property
+    def default_label(self) -> Literal["unknown", "negative"]:
+        """Meaning of an unlisted label of a class that `unlisted` does not name, in a row without a rule."""
+        return "negative" if self.unlisted == "negative" else "unknown"
+
+    @property
+    def checked_column(self) -> str:
+        """Column that lists the classes that were looked for, if `unlisted` names one; otherwise empty."""
+        return self.unlisted.removeprefix("column:") if self.unlisted.startswith("column:") else ""
+
+
+_UNLISTED = re.compile(r"unknown|negative|negative:.*\S.*|column:.*\S.*", re.DOTALL)
 
 
 @dataclass
@@ -317,62 +346,6 @@ def _fill(cls: Any, settings: Mapping[str, Any], prefix: str) -> Any:
     return cls(**values)
 
 
-def typed(value: Any, hint: Any, name: str) -> Any:
-    """Check the type of a value that was read from YAML or given in Python.
-
-    Args:
-        value: Value of a setting.
-        hint: Type hint of the setting: a plain type, a `Literal`, a dictionary, or a union of them.
-        name: Name of the setting, for the message.
-
-    Returns:
-        The value; a whole number becomes a float where a float is expected.
-
-    Raises:
-        InputError: Says in one sentence what the value must be and what it is.
-    """
-    if get_origin(hint) is Literal:
-        if value not in get_args(hint):
-            advice = closest(value, get_args(hint)) if isinstance(value, str) else ""
-            if isinstance(value, bool) and "no" in get_args(hint):
-                advice = f"YAML reads yes and no as true and false: write {'yes' if value else 'no'!r}."
-            message = f"{name} must be {describe_type(hint)}, got {quoted(value)}"
-            raise InputError(f"{message}. {advice}" if advice else message)
-        return value
-    if isinstance(value, os.PathLike) and hint is str:
-        return os.fspath(value)
-    allowed = tuple(dict if get_origin(part) is dict else part for part in get_args(hint) or (hint,))
-    if get_origin(hint) is dict:
-        allowed = (dict,)
-    if float in allowed and isinstance(value, str) and _EXPONENT.fullmatch(value):
-        return float(value)
-    if float in allowed and isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**1023:
-        return float(value)
-    if not isinstance(value, allowed) or (isinstance(value, bool) and bool not in allowed):
-        raise InputError(f"{name} must be {describe_type(hint)}, got {quoted(value)}")
-    return value
-
-
-def describe_type(hint: Any) -> str:
-    """Describe in words what a setting of this type must be, such as `a whole number`."""
-    if get_origin(hint) is Literal:
-        return "one of " + ", ".join(get_args(hint))
-    parts = (dict,) if get_origin(hint) is dict else get_args(hint) or (hint,)
-    return " or ".join(_TYPES[part] for part in parts if part in _TYPES)
-
-
-_TYPES = {
-    int: "a whole number",
-    float: "a number",
-    bool: "true or false",
-    str: "text",
-    dict: "settings by name",
-}
-
-_EXPONENT = re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+")
-"""Numbers such as 1e-3, which YAML 1.1 reads as text because they have no point or no sign."""
-
-
 def check(config: Config) -> None:
     """Check the domains of settings, without looking at data.
 
@@ -446,5 +419,6 @@ def _flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     flat: dict[str, Any] = {}
     for key, value in settings.items():
         name = f"{prefix}{key}"
-        flat |= _flat(value, name + ".") if isinstance(value, Mapping) else {name: value}
+        nested = isinstance(value, Mapping) and name != "data.rename"
+        flat |= _flat(value, name + ".") if nested else {name: value}
     return flat

@@ -84,10 +84,12 @@ def check_writable(path: Path) -> None:
 
     Raises:
         InputError: Its folder can't be written to, its name is too long for a temporary name beside it, or it
-            is a device or a pipe, which a file would replace.
+            is read-only, a device or a pipe, which a file would replace.
     """
     if path.exists() and not path.is_file():
         raise InputError(f"{path}: is a device or a pipe; --output must name a file.")
+    if path.exists() and not os.access(path, os.W_OK):
+        raise InputError(f"{path}: is read-only. Name another --output, or make it writable.")
     _remove_own_leftovers(path.parent.absolute())
     trial = _temporary(path)
     try:

@@ -15,6 +15,7 @@ import numpy.typing as npt
 import torch
 
 from .label_checks import IntArray, LabelError, as_array, frozen, label_matrix, only, positions
+from .label_classes import merge_entries
 
 __all__ = ["Int8Array", "IntArray", "LabelError", "ObservedLabels", "Unlisted"]
 
@@ -220,9 +221,8 @@ class ObservedLabels:
     @classmethod
     def _from_known(cls, ternary: npt.NDArray[Any]) -> ObservedLabels:
         """Labels from a valid {-1, 0, +1} matrix; without unknowns only the positives are stored."""
-        if ternary.size and (ternary != 0).all():
-            return cls._from_dense(ternary, ternary == 1, -1)
-        return cls._from_dense(ternary, ternary != 0, 0)
+        full = ternary.size > 0 and bool((ternary != 0).all())
+        return cls._from_dense(ternary, ternary == 1 if full else ternary != 0, -int(full))
 
     @classmethod
     def _from_dense(
@@ -259,8 +259,7 @@ class ObservedLabels:
         """Whether no entry is unknown."""
         if self._unlisted == -1:
             return bool(self._values.all())
-        stored = len(self._columns if self._index is None else self._index)
-        return stored == len(self) * self._num_classes
+        return len(self._rows()[1]) == len(self) * self._num_classes
 
     @property
     def extent(self) -> str:
@@ -349,13 +348,9 @@ class ObservedLabels:
             LabelError: `columns` are not C different integers in [0, num_classes).
         """
         new = positions(columns)
-        if len(new) != self._num_classes or len(np.unique(new)) != len(new):
-            raise LabelError(f"expected {self._num_classes} different columns, got {new.tolist()}")
-        if new.min() < 0 or new.max() >= num_classes:
-            raise LabelError(f"columns must be in 0 ... {num_classes - 1}, got {new.tolist()}")
-        indptr, old, values = self._rows()
-        order = np.lexsort((new[old], np.repeat(np.arange(len(self)), np.diff(indptr))))
-        return ObservedLabels(indptr, new[old][order], values[order], num_classes, self._unlisted)
+        if not len(new) == self._num_classes == len(np.intersect1d(new, np.arange(num_classes))):
+            raise LabelError(f"need {self._num_classes} different columns in 0 ... {num_classes - 1}: {new}")
+        return self.merge_classes(new, num_classes)
 
     def take_classes(self, columns: npt.ArrayLike) -> ObservedLabels:
         """Labels of the classes `columns` only, in that order.
@@ -364,14 +359,20 @@ class ObservedLabels:
             LabelError: `columns` are not different integers in [0, C), at least one of them.
         """
         chosen = positions(columns)
-        rest = np.setdiff1d(np.arange(self._num_classes), chosen)
-        if len(chosen) + len(rest) != self._num_classes:
+        if len(np.intersect1d(chosen, range(self._num_classes))) != len(chosen):
             raise LabelError(f"expected different columns below {self._num_classes}, got {chosen.tolist()}")
-        new = np.argsort(np.concatenate([chosen, rest]))
-        indptr, moved, values = self.with_classes(new, self._num_classes)._rows()
-        keep = moved < len(chosen)
-        ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(keep)])[indptr]
-        return ObservedLabels(ends, moved[keep], values[keep], len(chosen), self._unlisted)
+        new = np.full(self._num_classes, -1)
+        new[chosen] = np.arange(len(chosen))
+        return self.merge_classes(new, len(chosen))
+
+    def merge_classes(self, columns: npt.ArrayLike, num_classes: int) -> ObservedLabels:
+        """Labels over other classes: column c moves to `columns[c]`, or is left out where that is -1.
+
+        Columns with the same place are merged: a sample has the class if it has one of them, and lacks it if
+        it is known to lack one of them and has none; otherwise the class is unknown.
+        """
+        entries = merge_entries(*self._rows(), np.asarray(columns, np.int64), num_classes, self._unlisted)
+        return ObservedLabels(*entries, num_classes, self._unlisted)
 
     def target(self, rows: npt.ArrayLike | torch.Tensor) -> torch.Tensor:
         """Target of a batch, the argument of the losses; `rows` as in `take`.

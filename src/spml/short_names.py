@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import fields
-from typing import Any
+from functools import cache
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from .config import Config
-from .errors import InputError, nearest
+from .config import Config, DataConfig, ModelConfig, OptimConfig
+from .errors import InputError, SpmlError, nearest
 
 SHORT_NAMES = {
     "head": "model.head",
@@ -61,3 +65,81 @@ def nested(flat: Mapping[str, Any]) -> dict[str, Any]:
             raise InputError(f"{key} is stated twice")
         target |= parts
     return result
+
+
+# -- names in messages -----------------------------------------------------------------------------------
+
+_COMMAND_LINE: ContextVar[bool] = ContextVar("command line", default=False)
+
+_OPTION = re.compile(
+    r"""(?P<command>`spml [^`]*`)                     # is typed in a shell, options and all
+    | (?<![\w-])--(?P<name>[a-z]\w*(?:[.-]\w+)*)
+      (?:[ ]of[ ]`?spml[ ]\w+`?)?
+      (?:[ =](?P<value>'[^']*'|"[^"]*"|[A-Z]+\b|\d[\w.]*\b(?!\.\w)|[a-z][\w-]*))?""",
+    re.VERBOSE,
+)
+_WORDS = {"yes", "no", "none", "jsonl", "csv", "parquet", "leave_out", "ray", "local"}
+"""Values of options, besides the choices of settings."""
+_FLAGS = ("overwrite", "resume", "observed", "compile", "download")
+
+
+@contextmanager
+def command_line() -> Iterator[None]:
+    """Leave the options in messages as they are, because a command runs."""
+    token = _COMMAND_LINE.set(True)
+    try:
+        yield
+    finally:
+        _COMMAND_LINE.reset(token)
+
+
+@contextmanager
+def python_names(*, data_by_name: bool = False) -> Iterator[None]:
+    """Name arguments instead of options in the messages of errors, unless a command runs.
+
+    Args:
+        data_by_name: Whether settings of the data are arguments of the function, as in `Run.evaluate`.
+    """
+    try:
+        yield
+    except SpmlError as error:
+        if not _COMMAND_LINE.get():
+            error.args = (with_arguments(str(error), data_by_name=data_by_name),)
+        raise
+
+
+def with_arguments(message: str, *, data_by_name: bool = False) -> str:
+    """Write the options in a message as arguments of Python.
+
+    Example:
+        >>> with_arguments("Pass --data.images FOLDER or --model.head linear.")
+        "Pass data={'images': FOLDER} or head='linear'."
+    """
+
+    def argument(found: re.Match[str]) -> str:
+        if found["command"]:
+            return found["command"]
+        name, value = found["name"].replace("-", "_"), found["value"]
+        after = ""
+        if value and value[0].islower():  # a choice, or the next word of the sentence
+            if value in _WORDS | _choices():
+                value = repr(value)
+            else:
+                value, after = "", found[0][found.start("value") - found.start() - 1 :]
+        group, _, leaf = name.rpartition(".")
+        value = "True" if leaf in _FLAGS and value == "'yes'" else value
+        short = {full: short for short, full in SHORT_NAMES.items()}.get(name)
+        if not group or short or (group == "data" and data_by_name):
+            default = "True" if leaf in _FLAGS else ""
+            return (f"{short or leaf}={value or default}" if value or default else short or leaf) + after
+        return f"{group}={{{leaf!r}: {value or '...'}}}" + after
+
+    return _OPTION.sub(argument, message)
+
+
+@cache
+def _choices() -> frozenset[str]:
+    """Values of all settings of which there are a few."""
+    parts = [get_type_hints(part) for part in (Config, DataConfig, ModelConfig, OptimConfig)]
+    hints = [hint for part in parts for hint in part.values() if get_origin(hint) is Literal]
+    return frozenset(value for hint in hints for value in get_args(hint))

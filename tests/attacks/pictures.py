@@ -224,10 +224,16 @@ ATTACKS = (
         r"new/a: the name '\udcff.png' holds a line break, another control character, or a byte that is",
     ),
     Attack(
-        "an archive in the place of the official one",
-        file("root/VOCtrainval_11-May-2012.tar", b"../../secret.txt"),
-        "data prepare voc2012 --root root --download",
-        "root/VOCtrainval_11-May-2012.tar: it has 16 bytes instead of 1,999,639,040. Remove it, then",
+        "lists of a benchmark that run code",
+        all_of(
+            *(
+                file(f"root/formatted_{part}_{kind}.npy", pickle.dumps(RunsCode()))
+                for part in ("train", "val")
+                for kind in ("images", "labels")
+            )
+        ),
+        "data prepare nuswide --root root",
+        "root/formatted_train_images.npy: can't be read: ",
     ),
     Attack(
         "weights that run code",

@@ -205,7 +205,7 @@ ATTACKS = (
         "an audit of data elsewhere",
         about(data={"path": "../secret.txt"}),
         EXPORT,
-        "../secret.txt: .txt is not a known format. Known are a Hugging Face data set, a benchmark,",
+        "../secret.txt: is a text file, whose lines may mean anything. Write a table (.csv,",
     ),
     Attack(
         "an audit whose data settings run code",

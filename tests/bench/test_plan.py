@@ -21,7 +21,8 @@ NO_NUMBERS = {
     "__init__.py", "bench/features.py", "bench/plan.py", "bench/rows.py", "bench/space.py",
     "bench/spec.py", "config.py", "data/__init__.py", "data/cache.py", "data/dataset.py",
     "data/feature_store.py", "data/open.py", "data/phrases.py", "data/safe.py",
-    "data/names.py", "data/shards.py", "data/subset.py", "errors.py", "files.py", "locks.py", "parsing.py",
+    "data/join.py", "data/listing.py", "data/names.py", "data/rename.py", "data/same_content.py",
+    "data/shards.py", "data/subset.py", "data/unlisted.py", "errors.py", "files.py", "locks.py", "parsing.py",
     "plugins.py", "runs/__init__.py",
     "runs/api.py", "runs/choose_cut.py", "runs/common_classes.py", "runs/compare.py", "runs/console.py",
     "runs/contents.py",
@@ -31,15 +32,16 @@ NO_NUMBERS = {
     "runs/run.py", "runs/set_thresholds.py", "runs/solver_checks.py", "runs/summary.py",
     "runs/final_scores.py", "runs/method_memory.py", "runs/row_names.py", "runs/score_table.py",
     "runs/tensor_files.py", "runs/top_score_files.py",
-    "runs/thresholds.py", "runs/train.py", "runs/trained_model.py", "short_names.py", "version.py",
+    "runs/thresholds.py", "runs/train.py", "runs/trained_model.py", "setting_types.py",
+    "short_names.py", "version.py",
     "web.py",
 }  # fmt: skip
 """Modules that `bench/run.py` reaches and that change no number of a run. Settings and the content of the
 data, whichever reader delivers it, belong to the key of a run anyway."""
 
 NO_NUMBERS_IN = (
-    "audit/", "data/inspection/", "data/memory/", "data/readers/", "data/writers/", "export/", "plots/",
-    "runs/audits/", "runs/cluster/", "runs/recipes/", "serve/", "sklearn/", "testing/",
+    "audit/", "data/inspection/", "data/memory/", "data/readers/", "data/tables/", "data/writers/",
+    "export/", "plots/", "runs/audits/", "runs/cluster/", "runs/recipes/", "serve/", "sklearn/", "testing/",
 )  # fmt: skip
 
 

@@ -160,7 +160,7 @@ def test_a_grid_is_counted(tmp_path):
             "unlisted: negative",
             "unlisted: none",
             4,
-            "data.toy.unlisted: expected one of unknown, negative, got 'none'",
+            "data.toy: data.unlisted must be unknown, negative, .*, got 'none'",
         ),
         ("mean_labels: 1.6", "mean_labels: 0", 4, "mean_labels: expected a number > 0.0, got 0"),
         ("observe: single", "observe_seed: 3", 6, "unknown key 'observe_seed'"),

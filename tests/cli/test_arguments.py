@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import argparse
+
 import pytest
 from jsonargparse import ArgumentParser
 
-from spml.cli.arguments import find_command, join_words, parse
+from spml.cli.arguments import find_command, join_words, parse, subcommands
 from spml.cli.main import main, make_parser
 from spml.errors import InputError
 
@@ -166,3 +168,59 @@ def test_a_command_of_two_words():
     assert join_words(parser, ["audit", "run", "sample"]) == ["audit", "run", "sample"]
     assert join_words(parser, ["audit"]) == ["audit"]
     assert find_command(parser, ["audit-sample", "run"]).name == "spml audit sample"
+
+
+AS_TYPED = ["#", "~", " # ", "null", "#pics", "yes", "1.0", "[a", "{", "- x", ": ", "'", '"', "!x"] + [
+    *("&a", "*a", "%", "@", "", "\t", r"\t", "{a: b}", "2001-01-01")
+]
+
+
+def commands(parser, words=()):
+    """Words and parser of each command."""
+    for name, each in subcommands(parser).items():
+        yield from commands(each, (*words, name)) if subcommands(each) else [((*words, name), each)]
+
+
+def takes_text(action):
+    hint = getattr(action, "_typehint", None) or (isinstance(action, argparse._StoreAction) and str)
+    return hint in (str, str | None) and not action.choices
+
+
+def test_text_is_taken_as_it_is_typed():
+    """By every option and argument of every command that takes text."""
+    tried = set()
+    for words, parser in commands(make_parser(with_figures=False)):
+        texts = {action.dest: action for action in parser._actions if takes_text(action)}
+        tried |= {(words, name) for name in texts}
+        for number, text in enumerate(AS_TYPED):
+            line = []
+            for action in parser._actions:
+                if action.option_strings and action.dest in texts:
+                    option = action.option_strings[-1]
+                    line += [f"{option}={text}"] if number % 2 else [option, text]
+                elif action.dest in texts and not action.option_strings:
+                    line.append(text)
+                elif not action.option_strings and action.choices and action.nargs != "?":
+                    line.append(next(iter(action.choices)))
+            parsed = parse(parser, line)
+            for name, action in texts.items():
+                expected = [text] if action.nargs in ("+", "*") else text
+                assert parsed[name] == expected, (words, name)
+    assert tried >= {
+        (("train",), "data.separator"),
+        (("data", "inspect"), "data.images"),
+        (("data", "convert"), "output"),
+        (("predict",), "cache"),
+        (("predict",), "paths"),
+        (("evaluate",), "data.label_column"),
+        (("serve",), "host"),
+        (("bench", "config"), "key"),
+    }
+
+
+def test_a_configuration_file_keeps_the_meaning_of_yaml(tmp_path):
+    file = tmp_path / "settings.yaml"
+    for text, value in [("null", None), ("~", None), ("'#'", "#"), ("'null'", "null"), ('"\\t"', "\t")]:
+        file.write_text(f"data:\n  separator: {text}\n")
+        parsed = parse(make_parser(), ["train", "photos", "--config", str(file)]).train
+        assert parsed.data.separator == value

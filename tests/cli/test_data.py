@@ -18,6 +18,7 @@ from spml.cli.main import main
 from spml.config import DataConfig
 from spml.data.readers import read
 from spml.data.writers import writers
+from tests.faults.test_bad_input import fails
 from tests.helpers import write_image, write_odd_photos
 
 FILES = ("a.png", "b c.png", "sub/ä,ö;ü.png")
@@ -42,6 +43,29 @@ def tagged(tmp_path, monkeypatch):
 # -- inspect ---------------------------------------------------------------------------------------------
 
 
+def test_inspect_proposes_names(tmp_path, capsys):
+    data, names = tmp_path / "x.npz", tmp_path / "names.csv"
+    classes = np.array(["Dog", "dog", "cat, small", "Cat, small", "null"])
+    truth = np.eye(5, dtype=int)[np.repeat(np.arange(5), [2, 4, 3, 1, 1])]
+    np.savez(data, X=np.random.default_rng(0).normal(size=(11, 3)), Y=truth, classes=classes)
+    command = ["data", "inspect", str(data), "--propose-names", str(names)]
+    main(command)
+    said = capsys.readouterr().out.splitlines()[-1]
+    assert said == (
+        f"{names}: 3 proposals written (other spelling: 2, word for a missing value: 1). Check them, then: "
+        f"spml train {data} --data.rename {names}"
+    )
+    text = 'given,wanted\nDog,dog\n"Cat, small","cat, small"\nnull,\n'
+    assert names.read_text() == text
+    assert "exists. Replace it (--overwrite)" in fails(capsys, *command)
+    main([*command, "--overwrite", "--data.rename", str(names)])
+    assert "not written, since no class name looks like a mistake" in capsys.readouterr().out
+    names.write_text("null,\n")
+    main([*command, "--overwrite", "--data.rename", str(names)])
+    assert sorted(names.read_text().splitlines()) == sorted(text.splitlines())
+    assert "Name a file that ends in .csv" in fails(capsys, *command[:-1], str(tmp_path / "names.txt"))
+
+
 def test_inspect_writes_complete_tables(photos, tmp_path, capsys):
     out = tmp_path / "out" / "inspect"
     main(["data", "inspect", str(photos), "--output", str(out), "--data.max_unreadable", "0.5"])
@@ -49,7 +73,8 @@ def test_inspect_writes_complete_tables(photos, tmp_path, capsys):
     assert "data: 6 images; train 4, val 1, test 1" in text
     assert "duplicates: 2 groups of equal samples" in text
     assert "  a.png (train), copy.png (test)" in text
-    assert "class names, same up to case, spaces and underscores: 'Traffic Light', 'traffic_light'" in text
+    assert "class names, same up to case, blanks, hyphens, " in text
+    assert "underscores and invisible characters: 'Traffic Light', 'traffic_light'" in text
     assert "unreadable: 1 of 6 images\n  broken.png: not an image" in text
     assert {path.name for path in out.iterdir()} == {
         "inspect.json", "inspect.png", "classes.csv", "duplicates.csv", "unreadable.csv",
@@ -149,13 +174,13 @@ def test_prepare_names_what_is_missing_and_the_next_command(tmp_path, monkeypatc
     assert end.value.code == 2
     assert "is missing" in capsys.readouterr().err
 
-    def prepare(name, root, *, download, report):
+    def prepare(name, root, *, report):
         report("train: 4,574 images, 1.46 labels per image")
-        assert (name, root, download) == ("voc2012", "my data", True)
+        assert (name, root) == ("voc2012", "my data")
         return Path(root) / "spml-voc2012.json"
 
     monkeypatch.setattr("spml.data.benchmarks.prepare", prepare)
-    main(["data", "prepare", "voc2012", "--root", "my data", "--download"])
+    main(["data", "prepare", "voc2012", "--root", "my data"])
     assert capsys.readouterr().out.splitlines() == [
         "train: 4,574 images, 1.46 labels per image",
         "my data/spml-voc2012.json: written. Train on it with the labels that the publications observed:",

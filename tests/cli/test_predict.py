@@ -180,6 +180,7 @@ def test_an_interrupted_prediction_is_continued(trained, photos, tmp_path, capsy
     for path in photos.rglob("*.png"):
         shutil.copy(path, tmp_path / "new" / f"{path.parent.name}{path.name}")
     (tmp_path / "new" / "blue01.png").write_bytes(b"broken")
+    (tmp_path / "new" / "photo.cr2").write_bytes(b"raw")
     runs = [shutil.copytree(trained, tmp_path / name / "run") for name in "ab"]
     whole, output = tmp_path / f"whole.{suffix}", tmp_path / f"out.{suffix}"
     predict(runs[0], tmp_path / "new", "--output", whole, "--batch_size", "5")
@@ -193,6 +194,7 @@ def test_an_interrupted_prediction_is_continued(trained, photos, tmp_path, capsy
     said = capsys.readouterr().err
     assert f"{output}.partial: continuing after 15 samples done before" in said
     assert "Skipped 1 image:" in said
+    assert "new: 1 file is not read: 1 .cr2 (raw photo: convert it to JPEG)." in said
     assert f"{output}: 23 samples" in said
     assert output.read_bytes() == whole.read_bytes()
     assert not list(tmp_path.glob("*.partial*"))
@@ -300,3 +302,29 @@ def test_several_loader_processes_give_the_same_file(run, photos, tmp_path):
     one, two = rows_of(tmp_path / "a.csv"), rows_of(tmp_path / "b.csv")
     np.testing.assert_allclose([float(r["red"]) for r in one], [float(r["red"]) for r in two], rtol=1e-4)
     assert [row["file"] for row in one] == [row["file"] for row in two]
+
+
+@pytest.mark.parametrize(
+    ("output", "more", "message"),
+    [
+        ("p.txt", (), r"its name does not say what to write. Name a file that ends in .csv, .tsv, .jsonl"),
+        ("p", (), "its name does not say what to write"),
+        ("p.csv", ("--format", "jsonl"), "is named as csv, but --format is jsonl"),
+        ("none/p.csv", (), "no such folder"),
+        ("runs", (), "its name does not say"),
+        ("folder.csv", (), "is a folder"),
+    ],
+)
+def test_an_output_that_can_not_be_written_is_refused_first(
+    capsys, run, photos, tmp_path, computed, output, more, message
+):
+    (tmp_path / "folder.csv").mkdir()
+    assert message in fails(capsys, run, photos, "--output", tmp_path / output, *more)
+    assert not computed
+
+
+def test_tsv_is_written_by_its_name(run, photos, tmp_path):
+    predict(run, photos / "blue", "--output", tmp_path / "p.tsv")
+    predict(run, photos / "blue", "--output", tmp_path / "p.csv")
+    with open(tmp_path / "p.tsv", newline="") as one, open(tmp_path / "p.csv", newline="") as other:
+        assert list(csv.reader(one, delimiter="\t")) == list(csv.reader(other))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -23,7 +24,8 @@ def picture(tmp_path: Path) -> Picture:
     def write(name: str, size: tuple[int, int] = (20, 16), **options: object) -> Path:
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        noise = np.random.default_rng(sum(name.encode())).integers(0, 256, (size[1], size[0], 3), np.uint8)
+        rng = np.random.default_rng(zlib.crc32(name.encode()))
+        noise = rng.integers(0, 256, (size[1], size[0], 3), np.uint8)
         Image.fromarray(noise).save(path, **options)
         return path
 

@@ -258,9 +258,7 @@ def test_paths_that_are_no_files_or_that_a_terminal_would_obey(tmp_path, read):
 
 def test_unknown_kind_of_file(tmp_path):
     (tmp_path / "data.xlsx").write_text("")
-    with pytest.raises(
-        InputError, match=r"data\.xlsx: \.xlsx is not a known format\. Known are .*COCO JSON, .*image folder"
-    ):
+    with pytest.raises(InputError, match=r"data\.xlsx: is a spreadsheet, which is not read\. Save it as CSV"):
         open_dataset(DataConfig(path=f"{tmp_path}/data.xlsx"))
 
 
@@ -276,8 +274,13 @@ def test_inputs_for_prediction(tmp_path, picture):
     assert inputs.fetch([1], Augment(0, 0)).equal(
         open_inputs([f"{folder}/b.png"], size=8)[1].fetch([0], None)
     )
-    assert len(notes) == 1
-    assert notes[0].startswith(f"Skipped 1 image: {folder}/broken.png (not an image of a known format")
+    assert notes[:3] == (
+        f"{folder}: 1 file is not read: 1 .txt.",
+        f"{folder}: 1 hidden or system folder is left out: .hidden.",
+        f"{folder}: 1 hidden image is left out: .x.png.",
+    )
+    assert len(notes) == 4
+    assert notes[3].startswith(f"Skipped 1 image: {folder}/broken.png (not an image of a known format")
 
 
 def test_bad_inputs_for_prediction(tmp_path, picture, features):

@@ -11,7 +11,7 @@ import pytest
 
 from spml.config import DataConfig
 from spml.data import open_dataset, splits
-from spml.data.splits import hold_out, split_name
+from spml.data.splits import compound_split_name, hold_out, split_name
 from spml.errors import InputError
 from spml.labels import ObservedLabels
 
@@ -224,3 +224,25 @@ def test_unseen_classes(table):
     assert "1 class has no known positive in training and can't be learned: cow." in data.notes
     assert open_dataset(DataConfig(path=str(table(*wide))), purpose="evaluate").unseen_classes == ("cow",)
     assert open_dataset(DataConfig(path=str(table(*lines))), purpose="evaluate").unseen_classes == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("train", ("train", "")),
+        ("Validation Set", ("val", "")),
+        ("val2017", ("val", "")),
+        ("test_images", ("test", "")),
+        ("TrainImages", ("train", "")),
+        ("trainset", ("train", "")),
+        ("seg_train", ("train", "seg")),
+        ("instances_val2017", ("val", "instances")),
+        ("train_station", ("train", "station")),
+        ("testtube", None),
+        ("train_val", None),
+        ("dataset", None),
+        ("", None),
+    ],
+)
+def test_compound_names(text, expected):
+    assert compound_split_name(text) == expected

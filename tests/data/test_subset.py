@@ -66,7 +66,7 @@ def test_an_odd_split_column_is_no_mistake_if_it_is_ignored(table):
     records = read(DataConfig(path=str(path), split="ignore"))
     assert records.split is None
     assert len(records.ids) == 3
-    assert records.notes[1:] == ("data.csv: columns that are not used: split.",)
+    assert records.notes[1:] == ("data.csv: columns that are not used: split (text).",)
 
 
 def test_a_protocol_keeps_its_split(features):

@@ -278,5 +278,5 @@ def test_weights_of_samples_are_not_accepted():
 
 def test_output_is_a_path_of_the_user(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match="file: is a file; --output must name a folder"):
+    with pytest.raises(InputError, match="file: is a file; output must name a folder"):
         ridge(output=Path(tmp_path / "file")).fit(X, ONE)

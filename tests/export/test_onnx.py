@@ -134,7 +134,7 @@ def test_variants_belong_to_a_backbone(ridge, tmp_path):
     with pytest.raises(InputError) as caught:
         ridge.export(tmp_path / "model.onnx", variant="int8")
     assert str(caught.value) == (
-        f"{ridge.folder}: takes features, so it has no backbone to convert to int8: leave out --variant."
+        f"{ridge.folder}: takes features, so it has no backbone to convert to int8: leave out variant."
     )
 
 

@@ -222,9 +222,13 @@ def test_what_does_not_fit_is_refused(first, features, tmp_path, capsys):
 
 def test_folders_that_hold_no_finished_run(first, features, tmp_path, capsys):
     output = ["--output", tmp_path / "run"]
-    for nothing in (tmp_path / "missing", features, tmp_path):
+    for nothing, message in (
+        (tmp_path / "missing", "there is no such folder"),
+        (features, "is a file; name the folder of a run"),
+        (tmp_path, "holds no run to start from"),
+    ):
         said = fails(capsys, "train", features, *HIDE, "--init_from", nothing, *output)
-        assert "holds no run to start from" in said
+        assert message in said
     copy = tmp_path / "copy"
     for missing in (("summary.json",), ("summary.json", "model.json", "model.safetensors")):
         shutil.copytree(first, copy)

@@ -185,7 +185,7 @@ def test_a_finished_run_is_resumed_with_the_same_data_only(run, arrays):
     message = (
         f"{run.folder}: can't be resumed, because the data changed since this run was started (its samples "
         "or labels, your own network, or the run that it started from). Restore it, or start again with "
-        "--overwrite."
+        "overwrite=True."
     )
     for other in ((changed, y), (x, y[:, ::-1])):
         with pytest.raises(InputError) as error:
@@ -291,7 +291,7 @@ def test_data_in_memory_is_evaluated_as_that_of_a_file(folder, run, arrays, from
         (
             ["a", "bb"],
             "data in memory: has the class 'bb', which the model in {run} does not know. Did you mean b? To "
-            "evaluate over the classes that both have, pass --unknown_classes leave_out.",
+            "evaluate over the classes that both have, pass unknown_classes='leave_out'.",
         ),
         (
             [0, 4],
@@ -303,9 +303,10 @@ def test_data_in_memory_is_evaluated_as_that_of_a_file(folder, run, arrays, from
         (
             None,
             "y is missing: pass the labels of the samples. Only a torch Dataset of (image, label) and a "
-            "DataFrame of image files and labels hold them already. Labels are class names, class indices, a "
-            "list of names or of indices for each sample, or a matrix (N, C) of {{0, 1}}, {{-1, 0, 1}} or "
-            "{{0, 1, NaN}} as a NumPy array, torch tensor, SciPy matrix or DataFrame.",
+            "DataFrame of image files and labels hold them already. Labels are class names, alone or with "
+            "separators, class indices, a list of names or of indices for each sample, or a matrix (N, C) of "
+            "{{0, 1}}, {{-1, 0, 1}} or {{0, 1, NaN}} as a NumPy array, torch tensor, SciPy matrix or "
+            "DataFrame.",
         ),
     ],
 )
@@ -356,8 +357,8 @@ def test_samples_that_do_not_suit_a_run(run, on_photos, arrays, photos):
          "data in memory: X holds nan at row 0, column 0 (counted from 0). Every feature must be a finite "
          "float32 number: fill in or remove missing values."),
         (lambda: run.evaluate(run.folder, ["a"]),
-         "y and classes belong to samples in memory, but the data is named by its path: leave them out, or "
-         "pass the samples themselves."),
+         "y, classes and split belong to samples in memory, but the data is named by its path: leave them "
+         "out, or pass the samples themselves."),
     ):  # fmt: skip
         with pytest.raises(InputError) as error:
             attempt()

@@ -166,7 +166,7 @@ class Needy(Objective):
     ("changes", "words"),
     [
         ({"model": {"head": "boosted_cam"}}, "the data holds feature vectors"),
-        ({"method": "needy"}, "pass --model.head gaussian"),
+        ({"method": "needy"}, "pass head='gaussian'"),
         (
             {
                 "source": "digits",

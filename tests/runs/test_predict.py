@@ -45,5 +45,5 @@ def test_images_that_do_not_fit_into_the_memory_are_refused(tmp_path, photos, mo
         spml.load(run).predict(photos)
     assert str(caught.value) == (
         "the model takes images of 8,192 x 8,192 pixels, 3 of which need at least 1.0 GB, but there are "
-        "0.5 GB of memory. Choose a smaller --batch_size."
+        "0.5 GB of memory. Choose a smaller batch_size."
     )

@@ -175,9 +175,49 @@ def test_names_that_are_no_text_are_escaped(tmp_path: Path) -> None:
 
 
 def test_classes_that_a_format_can_not_hold() -> None:
-    with pytest.raises(InputError, match=r"'a;b' contains `;`.*Use --format jsonl"):
-        make_format("csv", ["a;b", "c"], "all")
     pytest.importorskip("pyarrow")
     with pytest.raises(InputError, match=r"a class is called 'labels'.*--scores predicted"):
         make_format("parquet", ["labels", "c"], "all")
     make_format("parquet", ["labels", "c"], "predicted")
+
+
+ODD = ("a;b", "c, d", 'say "x"', "it's", "=1+1", "[x]", "plain", "with space")
+
+
+@pytest.mark.parametrize("scores", ["all", "predicted", "none"])
+@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".jsonl", ".parquet"])
+def test_odd_class_names_survive(suffix: str, scores: str, tmp_path: Path) -> None:
+    if suffix == ".parquet":
+        pytest.importorskip("pyarrow")
+    labels = [list(ODD), ["c, d"], []]
+    shown = np.full((3, len(ODD)), 0.5, np.float32)
+    path = tmp_path / f"p{suffix}"
+    form = make_format(suffix[1:], ODD, scores)
+    content = form.start() + form.block(Predictions(tuple(FILES[:3]), ODD, shown, labels))
+    path.with_suffix(".blocks").write_bytes(content)
+    form.complete(path.with_suffix(".blocks"), path)
+    records = image_records(tmp_path, np.zeros((3, len(ODD)), np.int8), ODD)
+    inferred, _ = read_inferred(path, records)
+    found = [[ODD[column] for column in inferred.columns[inferred.rows == row]] for row in range(3)]
+    assert found == [list(ODD), ["c, d"], []]
+
+
+def test_an_excel_sheet(tmp_path: Path) -> None:
+    openpyxl = pytest.importorskip("openpyxl")
+    write_calibrated(tmp_path / "p.xlsx", "all")
+    rows = list(openpyxl.load_workbook(tmp_path / "p.xlsx").active.values)
+    columns = ["probability of cat", "probability of dog", "probability of fox"]
+    assert rows[0] == ("file", "labels", "cat", "dog", "fox", *columns)
+    assert rows[2] == ('b "c", d.png', "fox;dog", 0.25, 0.5, 0.75, 0.4, 0.6, 0.7)
+    form = make_format("xlsx", ["=1+1", "a\x01"], "predicted")
+    odd = Predictions(("=cmd()",), ("=1+1", "a\x01"), np.array([[0.5, 0.25]]), [["=1+1", "a\x01"]])
+    (tmp_path / "blocks").write_bytes(form.start() + form.block(odd))
+    form.complete(tmp_path / "blocks", tmp_path / "q.xlsx")
+    cells = next(openpyxl.load_workbook(tmp_path / "q.xlsx").active.iter_rows(min_row=2))
+    assert [cell.value for cell in cells] == ["=cmd()", "=1+1;a\\x01", "0.5;0.25"]
+    assert {cell.data_type for cell in cells} == {"s"}
+    with pytest.raises(InputError, match=r"1,048,576 rows.*1,048,576 samples\. Write \.csv"):
+        form.check(1_048_576)
+    form.check(1_048_575)
+    with pytest.raises(InputError, match=r"at most 16,384 columns.*--scores predicted"):
+        make_format("xlsx", [f"c{k}" for k in range(16_383)], "all")

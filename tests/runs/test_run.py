@@ -159,3 +159,60 @@ def test_a_frame_without_pandas_says_what_to_install(run, monkeypatch):
         assert str(error.value) == (
             "The package pandas is not installed. Install it: pip install 'spml[tables]'."
         )
+
+
+def test_a_single_sample_is_predicted(run):
+    x = np.load(run.folder.parent / "x.npz")["X"]
+    expected = run.predict(x[:1])
+    for one in (x[0], torch.from_numpy(x[0]), x[0].tolist()):
+        found = run.predict(one)
+        assert found.labels == expected.labels
+        np.testing.assert_array_equal(found.scores, expected.scores)
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(x, index=[f"row {k}" for k in range(len(x))])
+    found = run.predict(frame.iloc[3])
+    assert found.ids == ("row 3",)
+    np.testing.assert_array_equal(found.scores, run.predict(x[3:4]).scores)
+    with pytest.raises(InputError, match="features per sample"):
+        run.predict(x[0, :-1])
+
+
+def test_a_single_image_is_predicted(tmp_path):
+    for name in ("a/0.png", "a/1.png", "b/0.png", "b/1.png", "b/2.png"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        write_image(tmp_path / name)
+    settings = {
+        "backbone": "test_efficientnet",
+        "weights": "random",
+        "epochs": 1,
+        "threads": 1,
+        "method": "an",
+    }
+    run = spml.train(
+        tmp_path,
+        data={"size": 32, "workers": 0},
+        quiet=True,
+        pictures=False,
+        output=tmp_path / "run",
+        **settings,
+    )
+    image = Image.open(tmp_path / "a/0.png").convert("RGB")
+    pixels = np.asarray(image)
+    expected = run.predict(str(tmp_path / "a/0.png"))
+    assert len(expected.ids) == 1
+    for one in (image, pixels, torch.from_numpy(pixels.copy()).permute(2, 0, 1), tmp_path / "a/0.png"):
+        np.testing.assert_allclose(run.predict(one).scores, expected.scores, rtol=1e-5)
+
+
+def test_a_missing_run_is_answered_with_the_nearest_one(run, tmp_path):
+    parent = run.folder.parent
+    with pytest.raises(InputError, match=r"runn: there is no such folder\. Did you mean run\?"):
+        spml.load(parent / "runn")
+    with pytest.raises(InputError, match=r"zzz: there is no such folder\. Name the folder of a run\."):
+        spml.load(parent / "zzz")
+    with pytest.raises(InputError, match="nor a folder"):
+        spml.load(parent / "none" / "run")
+    with pytest.raises(InputError, match=r"is a file; name the folder of a run"):
+        spml.load(parent / "x.npz")
+    with pytest.raises(InputError, match=r"runn: there is no such folder\. Did you mean run\?"):
+        spml.train(parent / "x.npz", init_from=str(parent / "runn"), quiet=True, output=tmp_path / "next")

@@ -177,7 +177,7 @@ def test_other_samples_are_scored_by_the_model(runs, features, tmp_path):
     cuts = f1_cuts(scores, ternary, priors_from_shares(truth.sum(0), truth.sum(1).mean(), "labels"))
     assert policy.thresholds == pytest.approx(cuts.thresholds, abs=1e-5)
     # The data of training means the scores that were kept of it.
-    with pytest.raises(InputError, match="--mean_labels K"):
+    with pytest.raises(InputError, match="mean_labels=K"):
         spml.load(shutil.copytree(runs / "auto", tmp_path / "other")).set_thresholds(features)
     assert run.set_thresholds(features, mean_labels=2.0).rows.source == "held out"
 

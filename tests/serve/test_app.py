@@ -343,3 +343,12 @@ def test_damaged_thresholds_are_refused_at_the_start(feature_run, tmp_path):
     (run / "thresholds.json").write_text("{}")
     with pytest.raises(InputError, match=r"thresholds\.json: damaged"):
         service_of(run)
+
+
+def test_unknown_query_parameters_are_refused(rows):
+    body = {"features": [[0.0] * 8]}
+    assert (
+        error_of(rows.post("/predict?topk=2", json=body), 422) == "unknown option 'topk'. Did you mean top_k?"
+    )
+    assert "'zzz'. Known: scores, threshold, top_k." in error_of(rows.post("/predict?zzz=", json=body), 422)
+    assert rows.post("/predict?top_k=2&scores=none", json=body).status_code == 200

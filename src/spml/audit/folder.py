@@ -22,6 +22,7 @@ from ..data.phrases import shorten
 from ..data.readers import read
 from ..data.records import Records
 from ..data.safe import quote
+from ..data.same_content import merge_unread
 from ..data.tables.delimited import read_lines
 from ..errors import InputError
 from ..files import make_folder, write_json, write_rows
@@ -158,7 +159,7 @@ def read_observed(config: DataConfig) -> Records:
         InputError: The data can't be read, or its labels can't be hidden that way.
     """
     check_observe(config)
-    records = read(config)
+    records = merge_unread(read(config), config)
     if config.observe == "none":
         return records
     labels, _ = hide(records, config)

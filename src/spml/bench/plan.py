@@ -17,15 +17,15 @@ from .space import propose
 from .spec import Candidate, DataSet, Hiding, Spec, merged
 
 _SOURCES = (
-    "losses", "methods", "metrics", "models", "engine", "decisions", "label_checks.py", "labels.py",
-    "data/hiding", "data/assemble.py", "data/decoding.py", "data/draws.py", "data/images.py",
+    "losses", "methods", "metrics", "models", "engine", "decisions", "label_checks.py", "label_classes.py",
+    "labels.py", "data/hiding", "data/assemble.py", "data/decoding.py", "data/draws.py", "data/images.py",
     "data/matrix.py", "data/pixels.py", "data/records.py", "data/splits.py", "data/torch_decoding.py",
     "data/views.py", "data/readers/digits.py", "runs/build.py", "runs/init_from.py", "runs/resolve.py",
     "runs/scaling.py", "runs/solve.py", "bench/bootstrap.py", "bench/run.py",
 )  # fmt: skip
 """Packages and modules that the numbers of a run depend on."""
 
-_LOADING = ("path", "images", "cache", "workers", "draft", "decoder")
+_LOADING = ("path", "images", "rename", "cache", "workers", "draft", "decoder")
 """Settings of the data that only say where it lies and how it is loaded; its fingerprint identifies it."""
 
 _ADDED = {
@@ -126,8 +126,9 @@ def _config(spec: Spec, series: Series, params: Mapping[str, Any], root: Path) -
     settings = dict(data.settings)
     if settings["path"] != "digits":
         settings["path"] = str(root / settings["path"])
-    if settings.get("images"):
-        settings["images"] = str(root / settings["images"])
+    for name in ("images", "rename"):
+        if isinstance(settings.get(name), str) and settings[name]:
+            settings[name] = str(root / settings[name])
     settings |= candidate.hide(series.hiding)
     published = settings.get("observe") == "protocol" and not settings.get("observe_noise")
     if settings.get("observe", "none") != "none" and not published:

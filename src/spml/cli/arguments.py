@@ -5,17 +5,19 @@ from __future__ import annotations
 import argparse
 import difflib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields
+from functools import wraps
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args, get_origin
 
 import yaml
 from jsonargparse import ActionConfigFile, ArgumentParser, Namespace, get_loader, set_loader
 
-from ..config import Config, describe_type, read_yaml, typed
+from ..config import Config, read_yaml
 from ..errors import InputError, nearest
 from ..parsing import YAML_ERRORS, check_yaml, parse_yaml, read_yaml_text
+from ..setting_types import describe_type, typed
 
 _MANY = ("+", "*")
 """`nargs` of an argument that takes several values."""
@@ -84,6 +86,7 @@ def parse(parser: ArgumentParser, arguments: Sequence[str]) -> Namespace:
         InputError: Says in one sentence what is wrong, and what comes nearest to it.
     """
     _forbid_abbreviations(parser)
+    _take_text_as_typed(parser)
     command = find_command(parser, arguments)
     named = len(arguments) - len(command.arguments)
     spelled = [_with_known_spelling(command.parser, word) for word in command.arguments]
@@ -128,6 +131,26 @@ def _forbid_abbreviations(parser: ArgumentParser) -> None:
     parser.allow_abbrev = False
     for each in subcommands(parser).values():
         _forbid_abbreviations(each)
+
+
+def _take_text_as_typed(parser: ArgumentParser) -> None:
+    """Make options of text take a value as it is: jsonargparse reads `#`, `~` and `null` as YAML for None."""
+    for action in parser._actions:
+        hint = getattr(action, "_typehint", None)
+        if {str} <= {*(get_args(hint) or (hint,))} <= {str, type(None)}:
+            action._check_type = _unless_text(action._check_type)
+    for each in subcommands(parser).values():
+        _take_text_as_typed(each)
+
+
+def _unless_text(check: Callable[..., Any]) -> Callable[..., Any]:
+    """Check of a value that leaves text alone."""
+
+    @wraps(check)
+    def checked(value: Any, *arguments: Any, **named: Any) -> Any:
+        return value if isinstance(value, str) else check(value, *arguments, **named)
+
+    return checked
 
 
 def _is_option(word: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,10 +12,11 @@ from jsonargparse import ArgumentParser, Namespace
 
 from ..config import DataConfig, check, from_dict
 from ..errors import InputError
-from ..files import make_folder
+from ..files import check_output, make_folder
 from .own_network import add_backbone_argument
 
 if TYPE_CHECKING:
+    from ..data.inspection.report import Inspection
     from ..data.records import Records
     from ..data.writers import Inferred
     from ..runs.console import Console
@@ -32,14 +34,18 @@ def add_data_commands(parent: Any) -> None:
     inspect.add_argument(
         "--output", default="", help="folder for inspect.json, inspect.png and complete tables"
     )
+    inspect.add_argument(
+        "--propose_names",
+        default="",
+        metavar="FILE",
+        help="CSV file to write: wanted names for class names that are probably mistakes, for --data.rename",
+    )
+    inspect.add_argument("--overwrite", action="store_true", help="replace the file of names if it exists")
     commands.add_subcommand("inspect", inspect, help="report what a data set contains")
 
     prepare = ArgumentParser(description="Check the official files of a benchmark and write its manifest.")
     prepare.add_argument("name", help="voc2012, coco2014, nuswide, nuswide-merged or cub200")
     prepare.add_argument("--root", required=True, help="folder that holds the official folders")
-    prepare.add_argument(
-        "--download", action="store_true", help="download missing files, where that is allowed"
-    )
     commands.add_subcommand("prepare", prepare, help="check a benchmark's files")
 
     convert = ArgumentParser(
@@ -101,17 +107,56 @@ def _inspect(arguments: Namespace) -> None:
 
     console = Console()
     folder = Path(arguments.output) if arguments.output else None
+    config = _config(arguments)
+    names = Path(arguments.propose_names) if arguments.propose_names else None
+    if names:
+        _check_names(names, config, overwrite=arguments.overwrite)
     if folder:
         make_folder(folder)
-    inspection = inspect(_config(arguments), report=console.line, progress=console.progress)
+    inspection = inspect(config, report=console.line, progress=console.progress)
     print_inspection(inspection)
     if folder:
         from ..plots import inspection_sheet
 
         inspection.write(folder)
         inspection_sheet(folder / "inspect.png", inspection)
-        names = "inspect.json, inspect.png, classes.csv, duplicates.csv, unreadable.csv, skipped.csv"
-        print(f"{folder}: {names} written")
+        names_of_files = "inspect.json, inspect.png, classes.csv, duplicates.csv, unreadable.csv, skipped.csv"
+        print(f"{folder}: {names_of_files} written")
+    if names:
+        print(_write_names(names, inspection, config))
+
+
+def _check_names(path: Path, config: DataConfig, *, overwrite: bool) -> None:
+    """Refuse, before the data is read, a file of names that can't be written.
+
+    Raises:
+        InputError: It can't, exists and is not to be replaced, or is no CSV file.
+    """
+    if path.suffix.lower() != ".csv":
+        raise InputError(f"--propose_names {path}: is written as CSV. Name a file that ends in .csv.")
+    if path.exists() and not overwrite:
+        raise InputError(f"{path}: exists. Replace it (--overwrite), or name another file (--propose_names).")
+    check_output(path, [Path(config.path)] if Path(config.path).is_file() else [])
+
+
+def _write_names(path: Path, inspection: Inspection, config: DataConfig) -> str:
+    """Write proposed names, next to those that were applied. Returns a line that says so and how to go on."""
+    from ..data import wanted_names, write_names
+    from ..data.inspection.class_names import propose_names
+    from ..data.phrases import counted
+
+    proposals = propose_names({each.name: each.positive for each in inspection.classes})
+    if not proposals:
+        return f"{path}: not written, since no class name looks like a mistake"
+    wanted = {each.given: each.wanted for each in proposals}
+    applied = {given: wanted.get(name, name) for given, name in wanted_names(config).items()}
+    write_names(path, {**wanted, **applied})
+    kinds = Counter(each.why for each in proposals)
+    return (
+        f"{path}: {counted(len(proposals), 'proposal')} written "
+        f"({', '.join(f'{kind}: {count:,}' for kind, count in kinds.items())}). Check them, then: "
+        f"spml train {shlex.quote(config.path)} --data.rename {shlex.quote(str(path))}"
+    )
 
 
 # -- prepare ---------------------------------------------------------------------------------------------
@@ -120,7 +165,7 @@ def _inspect(arguments: Namespace) -> None:
 def _prepare(arguments: Namespace) -> None:
     from ..data.benchmarks import prepare
 
-    manifest = prepare(arguments.name, arguments.root, download=arguments.download, report=print)
+    manifest = prepare(arguments.name, arguments.root, report=print)
     print(f"{manifest}: written. Train on it with the labels that the publications observed:")
     print(f"  spml train {shlex.quote(str(manifest))} --data.observe protocol --output runs/{arguments.name}")
 
@@ -132,6 +177,7 @@ def _convert(arguments: Namespace) -> None:
     from ..data.hiding import check_observe, hide
     from ..data.phrases import counted
     from ..data.readers import read
+    from ..data.same_content import merge_unread
     from ..data.writers import check_place, find_writer, named_from, write
     from ..runs.console import Console
 
@@ -146,7 +192,7 @@ def _convert(arguments: Namespace) -> None:
     config = _config(arguments)
     check_observe(config)
     console = Console()
-    records = read(config)
+    records = merge_unread(read(config), config)
     if arguments.root:
         records = named_from(records, Path(arguments.root))
     if config.observe != "none":

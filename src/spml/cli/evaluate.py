@@ -95,6 +95,10 @@ def run_evaluate(arguments: Namespace) -> None:
     output = Path(arguments.output) if arguments.output else None
     if output and output.suffix != ".json" and output.is_file():
         raise InputError(f"{output}: is a file; --output must name a .json file or a folder.")
+    if output and output.suffix.lower() in (".csv", ".tsv", ".jsonl", ".parquet", ".xlsx", ".txt"):
+        raise InputError(
+            f"{output}: --output must name a .json file, or a folder for JSON, CSV and a picture."
+        )
     if output and output.suffix == ".json":
         # In the folder of a run, only an earlier evaluation may be replaced.
         check_output(output, map(Path, [config.path, *(runs if output.name != _EVALUATION else [])]))

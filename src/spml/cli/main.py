@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from jsonargparse import ArgumentParser, Namespace
 
 from ..errors import SpmlError, escaped, memory_asked_for
+from ..short_names import command_line
 from ..version import __version__
 from .analyse import add_analyse_command, run_analyse
 from .arguments import PARSER_MODE, find_command, join_words, parse
@@ -73,7 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             sys.exit(2)
         try:
             parsed = parse(parser, arguments)
-            with own_network(find_command(parser, arguments)):
+            with command_line(), own_network(find_command(parser, arguments)):
                 _COMMANDS[parsed.subcommand](parsed[parsed.subcommand])
         except SpmlError as error:
             print(f"{name}: {error}", file=sys.stderr)

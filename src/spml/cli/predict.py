@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from ..runs.prediction_files import Format
     from ..runs.run import Run
 
-_FORMATS = ("csv", "jsonl", "parquet")
-
 
 def add_predict_command(commands: Any) -> None:
     """Add `predict` to the commands of `spml`."""
@@ -42,9 +40,10 @@ def add_predict_command(commands: Any) -> None:
     parser.add_argument("--overwrite", action="store_true", help="replace the output if it exists")
     parser.add_argument(
         "--format",
-        type=Literal["auto", "csv", "jsonl", "parquet"],
+        type=Literal["auto", "csv", "tsv", "jsonl", "parquet", "xlsx"],
         default="auto",
-        help="csv, jsonl (an object per line) or parquet; by default as the suffix of --output says, or csv",
+        help="csv, tsv, jsonl (an object per line), parquet or xlsx (Excel); by default as the suffix of "
+        "--output says, or csv on standard output",
     )
     parser.add_argument(
         "--scores",
@@ -83,11 +82,11 @@ def run_predict(arguments: Namespace) -> None:
 
     cluster = check_engine(arguments.engine, arguments.address)
     output = Path(arguments.output) if arguments.output else None
+    name = _format_name(arguments.format, output)
     if output:
         check_output(output, map(Path, [arguments.run, *arguments.paths]))
         if output.exists() and not arguments.overwrite:
             raise InputError(f"{output}: already exists. Replace it (--overwrite), or name another --output.")
-    name = _format_name(arguments.format, output)
 
     from ..runs.api import load
     from ..runs.console import Console
@@ -96,11 +95,13 @@ def run_predict(arguments: Namespace) -> None:
 
     run = load(arguments.run)
     form = make_format(name, run.classes, arguments.scores, calibrated=run.calibration is not None)
+    console = Console()
     engine = Engine(
-        arguments.batch_size, arguments.workers, arguments.device, Console(), arguments.cache, cluster
+        arguments.batch_size, arguments.workers, arguments.device, console, arguments.cache, cluster
     )
     engine.check()
-    ids, inputs = run.list_inputs(arguments.paths, arguments.images)
+    ids, inputs = run.list_inputs(arguments.paths, arguments.images, console.line)
+    form.check(len(ids))
     if output is None:
         _to_standard_output(run, ids, inputs, engine, arguments, form)
     else:
@@ -108,13 +109,26 @@ def run_predict(arguments: Namespace) -> None:
 
 
 def _format_name(stated: str, output: Path | None) -> str:
-    """Name of the format, as stated or as the suffix of the output says."""
-    if stated == "auto":
-        suffix = output.suffix.lower().removeprefix(".") if output else ""
-        return suffix if suffix in _FORMATS else "csv"
-    if stated == "parquet" and output is None:
-        raise InputError("--format parquet needs a file to write: pass --output FILE.parquet.")
-    return stated
+    """Name of the format, as stated or as the suffix of the output says.
+
+    Raises:
+        InputError: The suffix is that of no format, or of another one than stated.
+    """
+    from ..runs.prediction_files import FORMATS
+
+    if output is None:
+        if stated in ("parquet", "xlsx"):
+            raise InputError(f"--format {stated} needs a file to write: pass --output FILE.{stated}.")
+        return "csv" if stated == "auto" else stated
+    suffix = output.suffix.lower().removeprefix(".")
+    if suffix not in FORMATS and stated == "auto":
+        raise InputError(
+            f"{output}: its name does not say what to write. Name a file that ends in "
+            f"{', '.join('.' + name for name in FORMATS)}, or pass --format."
+        )
+    if suffix in FORMATS and stated not in ("auto", suffix):
+        raise InputError(f"{output}: is named as {suffix}, but --format is {stated}. Leave --format out.")
+    return suffix if stated == "auto" else stated
 
 
 def _to_standard_output(

@@ -98,10 +98,11 @@ def run_review_export(arguments: Namespace) -> None:
         InputError: The audit, the data, the answers or the output do not suit.
     """
     from ..data.phrases import counted
-    from ..data.writers import find_writer, write
+    from ..data.writers import check_place, find_writer, write
     from ..review.export import reviewed
 
-    find_writer(arguments.format)  # before the data is read, which may take long
+    # Before the data is read, which may take long.
+    check_place(Path(arguments.output), find_writer(arguments.format))
     records, notes = reviewed(Path(arguments.audit), arguments.data)
     further = write(records, Path(arguments.output), arguments.format, overwrite=arguments.overwrite)
     print(f"{arguments.output}: {counted(len(records.ids), 'sample')}")

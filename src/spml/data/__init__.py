@@ -7,6 +7,7 @@ from .inspection.report import Inspection
 from .memory import read_memory
 from .open import Opening, list_inputs, list_samples, open_dataset, open_inputs, start_opening
 from .records import MEMORY, Records
+from .rename import read_names, wanted_names, write_names
 
 __all__ = [
     "MEMORY",
@@ -25,5 +26,8 @@ __all__ = [
     "open_dataset",
     "open_inputs",
     "read_memory",
+    "read_names",
     "start_opening",
+    "wanted_names",
+    "write_names",
 ]

@@ -228,11 +228,13 @@ def _note_unseen(classes: tuple[str, ...], training: ObservedLabels) -> list[str
 def _summary(records: Records, split: Split) -> str:
     sizes = ", ".join(f"{name} {(split == name).sum():,}" for name in SPLITS if (split == name).any())
     mean = records.labels.positives_per_sample().mean()
-    meaning = (
-        f"fully labelled, {mean:.2f} labels per sample"
-        if records.labels.full
-        else f"{mean:.2f} known labels per sample, a label that is not listed is unknown"
-    )
+    absent = records.labels.negatives_per_sample().mean()
+    if records.labels.full:
+        meaning = f"fully labelled, {mean:.2f} labels per sample"
+    elif absent:
+        meaning = f"{mean:.2f} positive and {absent:.2f} negative labels known per sample, others are unknown"
+    else:
+        meaning = f"{mean:.2f} known labels per sample, a label that is not listed is unknown"
     return f"{records.name}: {sizes} samples; {len(records.classes)} classes; {meaning}."
 
 

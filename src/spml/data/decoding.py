@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Callable
-from typing import TypeVar
+from importlib.util import find_spec
+from typing import Any, TypeVar
 
 import numpy as np
-from PIL import Image, UnidentifiedImageError
+import numpy.typing as npt
+from PIL import Image, UnidentifiedImageError, features
 
 # Formats that are opened, whatever the file name. The decoders of other formats are less tested, or run other
 # programs (EPS).
-FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF")
+FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF", *(["AVIF"] if features.check("avif") else []))
+HAS_HEIF = find_spec("pillow_heif") is not None
+"""Whether HEIC and HEIF can be read: by pillow-heif, the extra `heif`."""
+
+_BRANDS = re.compile(rb"hei[cxms]|hev[cxms]|mif1|msf1")  # of HEIF, in the first bytes of a file
+TWELVE_BITS = 4095
+"""Largest value of 12 bits."""
+
 T = TypeVar("T")
 _EXIF_ORIENTATION = 0x0112
 UPRIGHT = 1
@@ -47,7 +57,7 @@ def decode(
         UnreadableImageError: The image is damaged, too large, or not of a known format.
     """
     try:
-        with Image.open(io.BytesIO(data), formats=FORMATS) as image:
+        with Image.open(io.BytesIO(data), formats=_formats(data)) as image:
             if image.width * image.height > max_pixels:
                 raise UnreadableImageError(
                     f"{image.width} x {image.height} = {image.width * image.height:,} pixels, more than "
@@ -57,12 +67,31 @@ def decode(
     except UnreadableImageError:
         raise
     except UnidentifiedImageError as error:
-        raise UnreadableImageError(f"not an image of a known format ({', '.join(FORMATS)})") from error
+        if data[4:8] == b"ftyp":  # the beginning of HEIC, AVIF, and videos
+            raise UnreadableImageError("damaged, or not a HEIC or AVIF photo") from error
+        known = (*FORMATS, *(["HEIF"] if HAS_HEIF else []))
+        raise UnreadableImageError(f"not an image of a known format ({', '.join(known)})") from error
     except Image.DecompressionBombError as error:  # Pillow's own limit, independent of data.max_pixels
         raise UnreadableImageError(str(error)) from error
     except Exception as error:  # decoders raise almost any exception on damaged files, even KeyError
         reason = " ".join(str(error).split()) or type(error).__name__
         raise UnreadableImageError(f"damaged: {reason}") from error
+
+
+def _formats(data: bytes) -> tuple[str, ...]:
+    """Formats in which an image is opened.
+
+    Raises:
+        UnreadableImageError: It is a HEIC or HEIF photo, and pillow-heif is not installed.
+    """
+    if data[4:8] != b"ftyp" or b"avif" in data[8:64] or not _BRANDS.search(data[8:64]):
+        return FORMATS
+    if not HAS_HEIF:
+        raise UnreadableImageError("a HEIC photo, which pillow-heif reads: pip install 'spml[heif]'")
+    from pillow_heif import register_heif_opener
+
+    register_heif_opener()  # which does nothing the second time
+    return ("HEIF",)
 
 
 def check(image: Image.Image) -> None:
@@ -111,11 +140,38 @@ def upright_rgb(image: Image.Image) -> Image.Image:
     return to_rgb(turned)
 
 
+def is_twelve_bits(data: bytes, max_pixels: int) -> bool:
+    """Whether a grey image stores 12 bits per pixel in 16: its largest value is above 255 and at most 4095.
+
+    Cameras and medical devices write such files. The rule looks at one image only, so that training and
+    prediction agree about it.
+
+    Args:
+        data: The encoded image.
+        max_pixels: Number of pixels above which it is refused.
+
+    Raises:
+        UnreadableImageError: The image can't be used.
+    """
+    if data[:8] == b"\x89PNG\r\n\x1a\n":
+        if data[24:26] != b"\x10\0":  # 16 bits, grey
+            return False
+    elif data[:4] not in (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+"):  # TIFF
+        return False
+    return decode(data, max_pixels, lambda i: i.mode.startswith("I") and _shift(np.asarray(i)) == 4)
+
+
+def _shift(grey: npt.NDArray[np.integer[Any]]) -> int:
+    """Number of bits that a 16-bit image has more than 8."""
+    return 4 if 255 < grey.max() <= TWELVE_BITS else 8
+
+
 def to_rgb(image: Image.Image) -> Image.Image:
-    """Convert to 8-bit RGB: 16-bit grey is scaled (Pillow would clip it), transparency is put on white."""
+    """Convert to 8-bit RGB: 16-bit grey is scaled (Pillow would clip it), by its 12 bits if it has no more
+    (see `is_twelve_bits`); transparency is put on white."""
     if image.mode.startswith("I"):
-        grey = np.clip(np.asarray(image).astype(np.int64), 0, 65535) >> 8
-        return Image.fromarray(grey.astype(np.uint8)).convert("RGB")
+        grey = np.clip(np.asarray(image).astype(np.int64), 0, 65535)
+        return Image.fromarray((grey >> _shift(grey)).astype(np.uint8)).convert("RGB")
     if "a" in image.mode.lower().replace("lab", "") or "transparency" in image.info:
         colours = image.convert("RGBA")
         return Image.alpha_composite(Image.new("RGBA", colours.size, "white"), colours).convert("RGB")

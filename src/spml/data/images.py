@@ -21,12 +21,23 @@ from .dataset import Augment, Kind, Rows
 from .decoding import UnreadableImageError
 from .draws import raw
 from .names import FilesBelow, take
+from .phrases import counted
 from .pixels import DECODERS, INTERPOLATIONS, load_pixels
 from .views import image_views
 
-SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff"})
+SUFFIXES = frozenset(
+    [
+        *(".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff"),
+        *([".avif"] if "AVIF" in decoding.FORMATS else []),
+        *([".heic", ".heif"] if decoding.HAS_HEIF else []),
+    ]
+)
+"""Suffixes of image files in a folder, in lower case."""
+
 MISSING = "can't be read: No such file or directory"
 """Reason why a file can't be used if it does not exist."""
+
+_TWELVE_BITS = " 12 bits"  # at the end of the digest of an image whose pixels are scaled by 12 bits
 
 
 class FilePart(NamedTuple):
@@ -222,7 +233,7 @@ class ImageFiles:
                 data, digest = b"", self._digests[row]
                 if not digest:
                     data = _read(self._paths[row])
-                    digest = hashlib.sha256(data).hexdigest()
+                    digest = _digest(data, self._settings.max_pixels)
                 identities[i] = np.frombuffer(self._identity(digest), np.uint8)
                 key = identities[i, :8].view("<u8")[0]
                 place = int(np.searchsorted(known, key))
@@ -315,14 +326,15 @@ def check_images(
         workers: Number of threads; -1 = one per CPU, at most 8.
 
     Returns:
-        The SHA-256 of the content of each file, and the reason for each row that can't be used.
+        The SHA-256 of the content of each file, with an addition if it holds 12 bits in 16, which earlier
+        versions scaled in another way; and the reason for each row that can't be used.
     """
 
     def check(path: ImageSource | str) -> tuple[str, str]:
         try:
             data = _read(path)
             decoding.decode(data, max_pixels, decoding.check)
-            return hashlib.sha256(data).hexdigest(), ""
+            return _digest(data, max_pixels), ""
         except UnreadableImageError as error:
             return "", str(error)
 
@@ -334,6 +346,17 @@ def check_images(
         pool.shutdown(cancel_futures=True)  # so that Ctrl-C does not wait for the remaining images
     digests = [digest for digest, _ in results]
     return digests, {row: reason for row, (_, reason) in enumerate(results) if reason}
+
+
+def note_twelve_bits(digests: Sequence[str]) -> str:
+    """Note on images that hold 12 bits in 16, given the digests of all; empty if there are none."""
+    count = sum(digest.endswith(_TWELVE_BITS) for digest in digests)
+    if not count:
+        return ""
+    return (
+        f"{counted(count, '16-bit image holds', '16-bit images hold')} 12 bits (values up to "
+        f"{decoding.TWELVE_BITS:,}), so that {'it is' if count == 1 else 'they are'} scaled by 12 bits."
+    )
 
 
 def thumbnail(source: ImageSource, edge: int, max_pixels: int) -> Image.Image:
@@ -355,6 +378,12 @@ def thumbnail(source: ImageSource, edge: int, max_pixels: int) -> Image.Image:
         return upright
 
     return decoding.decode(_read(source), max_pixels, reduce)
+
+
+def _digest(data: bytes, max_pixels: int) -> str:
+    """Digest of a file by which its pixels are told from those of others; see `check_images`."""
+    addition = _TWELVE_BITS if decoding.is_twelve_bits(data, max_pixels) else ""
+    return hashlib.sha256(data).hexdigest() + addition
 
 
 def _read(path: ImageSource | str) -> bytes:

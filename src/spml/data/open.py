@@ -20,15 +20,16 @@ from ..errors import InputError
 from .assemble import Purpose, check_share_skipped, name_skipped, to_dataset
 from .dataset import Dataset, Inputs, Kind, sample_width
 from .hiding import check_observe
-from .images import SUFFIXES, ImageFiles, ImageSource, check_images
+from .images import SUFFIXES, ImageFiles, ImageSource, check_images, note_twelve_bits
 from .inspection.remarks import remarks
+from .listing import list_images
 from .memory import read_unlabelled
 from .names import FilesBelow, PackedNames
 from .phrases import counted
 from .readers import Source, existing, features, read, shards
-from .readers.folder import list_images
 from .readers.shards import is_shards
 from .records import Records
+from .same_content import Checked, merge_same_content, merge_unread
 from .subset import select
 from .tables.read import read_file_list
 from .tables.table import SUFFIXES as TABLES
@@ -151,15 +152,15 @@ class Opening:
         Raises:
             InputError: Too many images can't be used, or the data does not suit its purpose.
         """
-        records, inputs = self.records, self.records.inputs
-        skipped: dict[int, str] = {}
+        records, digests, skipped = self._checked if self.decoded else Checked(self.records, [], {})
+        inputs = records.inputs
+        note = note_twelve_bits(digests)
         if isinstance(inputs, Sequence):
-            digests, skipped = self._checked
             check_share_skipped(records, skipped, self.config)
             inputs = _image_files(inputs, digests, self.config, self.config.size or size, interpolation)
         data = to_dataset(records, self.config, inputs, skipped, self.purpose)
         further = remarks(data, records.labels, has_split=records.split is not None)
-        return replace(data, notes=(*data.notes, *further))
+        return replace(data, notes=(*data.notes, *filter(None, (note, *further))))
 
     def finish_unread(self) -> Dataset:
         """Hide labels and split, for statistics of labels: no image is read, none left out as unreadable.
@@ -167,10 +168,11 @@ class Opening:
         Raises:
             InputError: The data does not suit its purpose.
         """
-        inputs = self.records.inputs
+        records = merge_unread(self.records, self.config)
+        inputs = records.inputs
         if isinstance(inputs, Sequence):
             inputs = _image_files(inputs, [""] * len(inputs), self.config, 1, "nearest")
-        return to_dataset(self.records, self.config, inputs, {}, self.purpose)
+        return to_dataset(records, self.config, inputs, {}, self.purpose)
 
     @property
     def _samples(self) -> Inputs:
@@ -178,9 +180,10 @@ class Opening:
         return self.records.inputs
 
     @cached_property
-    def _checked(self) -> tuple[list[str], dict[int, str]]:
+    def _checked(self) -> Checked:
         assert isinstance(self.records.inputs, Sequence)
-        return _check(self.records.inputs, self.records.source, self.config, self.report)
+        digests, skipped = _check(self.records.inputs, self.records.source, self.config, self.report)
+        return merge_same_content(Checked(self.records, digests, skipped), self.config)
 
 
 def open_inputs(
@@ -205,11 +208,12 @@ def open_inputs(
         InputError: As `list_inputs`, or no image can be used.
     """
     config = config or DataConfig()
-    ids, inputs = list_inputs(paths, config, size=size, interpolation=interpolation)
+    left_out: list[str] = []
+    ids, inputs = list_inputs(paths, config, size=size, interpolation=interpolation, report=left_out.append)
     if not isinstance(inputs, ImageFiles):
         return ids, inputs, ()
     digests, skipped = _check(inputs.paths, paths[0], config, report)
-    notes = note_unreadable(ids, skipped)
+    notes = (*left_out, *note_unreadable(ids, skipped))
     usable = np.setdiff1d(np.arange(len(ids)), list(skipped))
     checked = inputs.with_digests(digests)
     return tuple(ids[row] for row in usable), checked.take(usable), notes
@@ -221,6 +225,7 @@ def list_inputs(
     *,
     size: int = 224,
     interpolation: str = "bilinear",
+    report: Report = _ignore,
 ) -> tuple[Sequence[str], Inputs]:
     """Find unlabelled samples for prediction without reading any image.
 
@@ -232,6 +237,7 @@ def list_inputs(
             `decoder`.
         size: Side in pixels to which image files are resized.
         interpolation: `nearest`, `bilinear`, `bicubic` or `lanczos`.
+        report: Receives a line for what is left out of each folder: files that are not read, hidden ones.
 
     Returns:
         Names of the samples, in tables as they are written there, and the samples.
@@ -248,7 +254,7 @@ def list_inputs(
         return shards.read_unlabelled(sources[0])
     if sources[0].suffix.lower() == ".npz":
         return features.read_unlabelled(sources[0])
-    names, files = _list_files(sources, config.images)
+    names, files = _list_files(sources, config.images, report)
     return names, _image_files(files, [""] * len(files), config, size, interpolation)
 
 
@@ -306,11 +312,16 @@ def _check_unlabelled(sources: Sequence[Path]) -> None:
             raise InputError(f"{path}: {what} must be given alone, but there are {len(sources)} paths.")
 
 
-def _list_files(sources: Sequence[Path], images: str | None) -> tuple[Sequence[str], Sequence[Path]]:
+def _list_files(
+    sources: Sequence[Path], images: str | None, report: Report
+) -> tuple[Sequence[str], Sequence[Path]]:
     """Names and paths of the image files in `sources`, in their folders and in their tables, each once."""
-    listed = [_files_of(path, images) for path in sources]
+    notes: list[str] = []
+    listed = [_files_of(path, images, notes) for path in sources]
     if not any(len(paths) for _, paths in listed):
-        raise InputError(f"{sources[0]}: holds no image ({', '.join(sorted(SUFFIXES))}).")
+        raise InputError(" ".join([f"{sources[0]}: holds no image ({', '.join(sorted(SUFFIXES))}).", *notes]))
+    for note in notes:
+        report(note)
     if len(listed) == 1 and isinstance(listed[0][1], FilesBelow):
         return listed[0]  # which are all different
     files: dict[Path, str] = {}
@@ -320,10 +331,12 @@ def _list_files(sources: Sequence[Path], images: str | None) -> tuple[Sequence[s
     return tuple(files.values()), tuple(files)
 
 
-def _files_of(path: Path, images: str | None) -> tuple[Sequence[str], Sequence[Path]]:
-    """Names and paths of the image files in a table or a folder, or of the one file."""
+def _files_of(path: Path, images: str | None, notes: list[str]) -> tuple[Sequence[str], Sequence[Path]]:
+    """Names and paths of the image files in a table or a folder, or of the one file; adds notes."""
     if path.is_dir():
-        below = PackedNames.of(list_images(path).images)
+        listing = list_images(path)
+        notes += [f"{path}: {note}" for note in listing.notes()]
+        below = PackedNames.of(listing.images)
         beginning = (path / "x").as_posix()[:-1]
         return PackedNames.of(beginning + name for name in below), FilesBelow(path, below)
     if path.suffix.lower() in TABLES:

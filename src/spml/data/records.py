@@ -54,6 +54,7 @@ class Records:
         skipped: (sample, reason) of every sample that the file names and that is not among `ids`.
         root: Folder that the names of image files are relative to where they are written; None = the folder
             of the output if all files lie below it, otherwise the folder of the data.
+        class_folders: Whether the label of an image is the folder that it lies in.
     """
 
     source: str
@@ -69,6 +70,7 @@ class Records:
     protocol: ObservedLabels | None = None
     skipped: tuple[tuple[str, str], ...] = ()
     root: Path | None = None
+    class_folders: bool = False
 
     @property
     def feature_names(self) -> tuple[str, ...]:

@@ -14,14 +14,16 @@ from ..errors import InputError
 # File systems do not support longer names; none of these characters occurs in an honest name.
 MAX_NAME, MAX_PATH = 255, 4096
 _DRIVE = re.compile("[A-Za-z]:")
+_STARTS = re.compile(r"[/\\]+|\?d=")  # before the rest of a path; `?d=` is that of Label Studio
 _ELSEWHERE = "If the images are in another folder, pass that folder as --data.images."
 
 
 def inside(root: Path, text: str, where: str) -> Path:
     """Resolve a file name from a data file to a path below `root`; the file need not exist.
 
-    Backslashes are read as slashes, since files written on Windows contain them. An absolute path is accepted
-    if it lies below `root`. Links may lead anywhere below `root`, and `root` itself may be a link.
+    Backslashes are read as slashes, since files written on Windows contain them. An absolute path and one
+    with `..` are accepted if they lead to a path below `root`. Links may lead anywhere below `root`, and
+    `root` itself may be a link.
 
     Args:
         root: Folder that names are relative to.
@@ -43,13 +45,13 @@ def inside(root: Path, text: str, where: str) -> Path:
             "surrogate pair). Correct the name."
         )
     relative = posixpath.normpath(text.replace("\\", "/"))
-    if relative.startswith("/") or _DRIVE.match(relative):
-        relative = _below(root, relative)
+    absolute = relative.startswith("/") or bool(_DRIVE.match(relative))
+    if absolute or relative.startswith("../"):
+        relative = _below(root, relative) if absolute else _back(root, relative)
     parts = relative.split("/")
     if parts[0] == "..":
         raise InputError(
-            f"{where}: {quote(text)} lies outside the folder {root}. Name files relative to that folder. "
-            f"{_ELSEWHERE}"
+            f"{where}: {quote(text)} lies outside the folder {shown(root)}. {_advice(root, text, absolute)}"
         )
     if relative == ".":
         raise InputError(f"{where}: {quote(text)} is the folder {root}, but must be a file in it.")
@@ -66,6 +68,26 @@ def inside(root: Path, text: str, where: str) -> Path:
             refuse_leaving_link(path, (root,), where)
             break
     return path
+
+
+def shown(folder: Path) -> str:
+    """Folder for a message, in which `.` could be taken for the end of the sentence."""
+    return str(folder.resolve() if folder.name in ("", "..") else folder)
+
+
+def shorter_name(root: Path, text: str) -> str:
+    """Sentence and a blank on a path or address whose end is a file below `root`; empty if there is none.
+
+    Args:
+        root: Folder of the images.
+        text: Name from elsewhere, such as `C:\\data\\a.jpg` or `/data/local-files/?d=a.jpg`.
+    """
+    for start in _STARTS.finditer(text[:MAX_PATH]):
+        tail = posixpath.normpath(text[start.end() :].replace("\\", "/"))
+        if tail[:1] not in ("", ".", "/") and not CONTROL.search(tail) and is_file(root / tail):
+            start_of_name = quote(text[: start.end()])
+            return f"The folder {shown(root)} holds {quote(tail)}: remove {start_of_name} from the names. "
+    return ""
 
 
 def refuse_leaving_link(path: Path, roots: Sequence[Path], where: str) -> None:
@@ -118,6 +140,24 @@ def quote(value: object) -> str:
     if isinstance(value, list):
         return "a list"
     return "an object" if isinstance(value, dict) else type(value).__name__
+
+
+def _back(root: Path, text: str) -> str:
+    """Make a path that begins with `..` relative to `root`; `..` if it does not lead back to it."""
+    base = os.path.abspath(root)
+    path = Path(os.path.normpath(os.path.join(base, text)))
+    return path.relative_to(base).as_posix() if path.is_relative_to(base) else ".."
+
+
+def _advice(root: Path, text: str, absolute: bool) -> str:
+    """What to do about a path that lies outside `root`."""
+    origin = ""
+    if "?d=" in text:
+        origin = "It is an address of Label Studio, whose JSON export is read as it is. "
+    elif absolute and not os.path.exists(os.path.dirname(text)):
+        origin = "It is a path on another machine. "
+    usual = f"Name files relative to that folder. {_ELSEWHERE}"
+    return f"{origin}{shorter_name(root, text).rstrip() or usual}"
 
 
 def _below(root: Path, text: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import math
+import re
 from typing import Literal
 
 import numpy as np
@@ -29,9 +30,33 @@ SPELLINGS = {
 }
 
 
+_NEUTRAL = frozenset(
+    (
+        *("data", "dataset", "set", "split", "folder", "part", "images", "image", "imgs", "img", "pics"),
+        *("pictures", "photos", "jpeg", "jpg", "png"),
+    )
+)
+"""Words in the names of folders and files of a split that say nothing more."""
+
+
 def split_name(text: str) -> str | None:
     """Return `train`, `val` or `test` for any common spelling of it, None for other text."""
     return SPELLINGS.get(text.strip().lower())
+
+
+def compound_split_name(text: str) -> tuple[str, str] | None:
+    """Split in a name such as `seg_train`, `val2017`, `Test Images` or `trainset`, and its other words.
+
+    Returns:
+        `train`, `val` or `test`, and the words that neither name a split nor are usual next to one, such as
+        `seg`; None if no word, or several, name a split.
+    """
+    words = re.findall("[A-Z]+(?![a-z])|[A-Z]?[a-z]+", text)
+    words = [re.sub("(?<=.)(set|data|images)$", "", word.lower()) for word in words]
+    splits = [SPELLINGS[word] for word in words if word in SPELLINGS]
+    if len(splits) != 1:
+        return None
+    return splits[0], " ".join(word for word in words if word not in SPELLINGS and word not in _NEUTRAL)
 
 
 def hold_out(

@@ -45,7 +45,7 @@ def take_rows(records: Records, rows: Integers) -> Records:
     if objects is not None:
         position = np.full(len(records.ids), -1, np.int64)
         position[rows] = np.arange(len(rows))
-        objects = _take_objects(objects._replace(row=position[objects.row]), position[objects.row] >= 0)
+        objects = take_objects(objects._replace(row=position[objects.row]), position[objects.row] >= 0)
     inputs, split, chosen = records.inputs, records.split, rows.tolist()
     return replace(
         records,
@@ -56,6 +56,11 @@ def take_rows(records: Records, rows: Integers) -> Records:
         objects=objects,
         protocol=None if records.protocol is None else records.protocol.take(rows),
     )
+
+
+def take_objects(objects: Objects, keep: npt.NDArray[np.bool_]) -> Objects:
+    """The boxes where `keep`, bool (M,), is true."""
+    return Objects(objects.row[keep], objects.column[keep], objects.area[keep], objects.distance[keep])
 
 
 def without_unlabelled(records: Records, rows: Sequence[int], config: DataConfig) -> Records:
@@ -115,7 +120,7 @@ def _draw_classes(records: Records, number: int, seed: int) -> Records:
     if objects is not None:
         position = np.full(total, -1, np.int64)
         position[columns] = np.arange(len(columns))
-        objects = _take_objects(
+        objects = take_objects(
             objects._replace(column=position[objects.column]), position[objects.column] >= 0
         )
     labels = records.labels.take_classes(columns)
@@ -141,7 +146,3 @@ def _draw_rows(records: Records, number: int, seed: int) -> Records:
     note = f"{number:,} of {len(records.ids):,} samples drawn (seed {seed})."
     # A class may have lost its training samples by the draw, which is no mistake in the data.
     return replace(take_rows(records, rows), classes_given=True, notes=(*records.notes, note))
-
-
-def _take_objects(objects: Objects, keep: npt.NDArray[np.bool_]) -> Objects:
-    return Objects(objects.row[keep], objects.column[keep], objects.area[keep], objects.distance[keep])

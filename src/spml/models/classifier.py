@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from ..data.safe import CONTROL, quote
-from ..errors import InputError
+from ..errors import InputError, closest
 from ..files import check_json_sha256, sha256_file, write_bytes, write_checked_json
 from ..methods.base import Outputs
 from .backbones import Backbone, check_fit, create_backbone, needed
@@ -164,6 +165,8 @@ def load_classifier(folder: Path) -> tuple[Classifier, dict[str, Any]]:
     from safetensors.torch import load_file
 
     weights, path = folder / WEIGHTS, folder / CARD
+    if not folder.is_dir():
+        raise InputError(no_folder(folder))
     for file in (path, weights):
         if not file.is_file():
             raise InputError(f"{folder}: contains no trained model ({file.name} is missing).")
@@ -195,6 +198,18 @@ def load_classifier(folder: Path) -> tuple[Classifier, dict[str, Any]]:
     if own and model.probe is not None:
         _check_same_code(folder, classifier, model.probe)
     return classifier.eval(), card
+
+
+def no_folder(folder: Path) -> str:
+    """Say that a folder does not exist, with the nearest of those next to it that hold a model."""
+    if folder.exists():
+        return f"{folder}: is a file; name the folder of a run."
+    try:
+        others = [path.name for path in islice(folder.parent.iterdir(), 10_000) if (path / CARD).is_file()]
+    except OSError:
+        return f"{folder}: there is no such folder, nor a folder {folder.parent}."
+    # The names of others are shown only where one of them may be meant.
+    return f"{folder}: there is no such folder. {closest(folder.name, others) or 'Name the folder of a run.'}"
 
 
 def _unshared(tensors: dict[str, Tensor]) -> dict[str, Tensor]:

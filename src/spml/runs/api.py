@@ -12,7 +12,7 @@ from torch import nn
 from ..config import Config, from_dict
 from ..errors import InputError
 from ..models import OwnNetwork, at_hand
-from ..short_names import from_arguments
+from ..short_names import from_arguments, python_names
 from .cluster.connection import check_engine
 from .console import Console
 from .contents import load_model
@@ -26,12 +26,14 @@ _ARGUMENTS = (
 )  # fmt: skip
 
 
+@python_names()
 def train(
     source: Any,
     /,
     y: Any = None,
     *,
     classes: Sequence[str] | None = None,
+    split: Sequence[str] | None = None,
     transform: Any = None,
     resume: bool = False,
     overwrite: bool = False,
@@ -58,7 +60,7 @@ def train(
 
         y: Labels of samples in memory; for a DataFrame of features also the name of its column of labels:
 
-            - class names, or class indices from 0;
+            - class names, or text with several, read as the cells of a CSV file are; or class indices from 0;
             - for each sample a list of names or of indices;
             - a matrix (N, C), as an array, tensor, SciPy matrix or DataFrame: {0, 1}, where 0 means what
               `data={"unlisted": ...}` says, by default unknown; {-1, 0, 1} with 0 for unknown; or {0, 1, NaN}
@@ -66,6 +68,8 @@ def train(
 
         classes: Class names, in the order of the indices or columns of `y`; None = the names that occur,
             sorted, the columns of a DataFrame, or else 0, 1, 2 ...
+        split: `train`, `val` or `test` for each sample in memory; for a DataFrame of features,
+            `data={"split_column": NAME}` names its column. None = as `data={"val_share": ...}` says.
         transform: How images are prepared for a network of your own (`backbone=module`): a dictionary with
             `size`, `mean`, `std` and `interpolation`, a transform of torchvision or timm for evaluation, or
             an image processor of transformers. Images are resized to a square, never cropped; a line says
@@ -99,7 +103,7 @@ def train(
     console, cluster = Console(silent=quiet), check_engine(engine, address)
     open_data, network = None, None
     if isinstance(source, Config):
-        if settings or y is not None or classes is not None:
+        if settings or y is not None or classes is not None or split is not None:
             raise InputError("give either a Config or settings by name, not both")
         config = source
         if not isinstance(config.model.backbone, str):
@@ -110,7 +114,7 @@ def train(
         if not isinstance(data, dict):
             raise InputError(f"data must be settings by name (data={{'val_share': 0.1}}), got {data!r}")
         config = from_dict(settings)  # refuses wrong settings before samples are looked at
-        config.data, records = labelled(source, y, data, classes=classes)
+        config.data, records = labelled(source, y, data, classes=classes, split=split)
         if records is not None:
             open_data = partial(open_for_backbone, report=console.line, records=records)
     with at_hand(network):
@@ -126,6 +130,7 @@ def train(
         return load(folder)
 
 
+@python_names()
 def load(folder: str | Path, *, backbone: nn.Module | None = None) -> Run:
     """Load a trained run from its folder.
 

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 from ..errors import InputError
+from ..short_names import python_names
 from .api import load
 from .common_classes import UnknownClasses
 from .console import Console
@@ -17,6 +18,7 @@ from .predict import Engine
 from .run import Run
 
 
+@python_names(data_by_name=True)
 def compare(
     runs: Sequence[Run | str | Path],
     data: Any,
@@ -101,7 +103,8 @@ def evaluate_runs(
             raise InputError(f"{name}: is named twice; name each run once.")
         loaded[name] = run
     known = next(iter(loaded.values())).classes
-    config, records = labelled(data, y, settings, classes=classes, known=known)
+    names = _common_names(loaded)
+    config, records = labelled(data, y, settings, classes=classes, known=known, names=names)
     engine = engine._replace(cache=engine.cache or config.cache)
     return evaluate(
         loaded,
@@ -118,3 +121,16 @@ def evaluate_runs(
         draws=draws,
         seed=seed,
     )
+
+
+def _common_names(runs: Mapping[str, Run]) -> dict[str, str]:
+    """Wanted names of classes by given ones, of all runs."""
+    names: dict[str, str] = {}
+    for name, run in runs.items():
+        for given, wanted in run.names.items():
+            if names.setdefault(given, wanted) != wanted:
+                raise InputError(
+                    f"{name}: was trained with the name {wanted!r} for the class {given!r}, and another run "
+                    f"with {names[given]!r}, so they can't be compared. Name one run at a time."
+                )
+    return names

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from ..config import DataConfig
 from ..data import Dataset, Records, Samples, start_opening
 from ..data.phrases import first_few
+from ..data.rename import NOTE
 from ..decisions import Decision, Policy, default_mean_labels
 from ..errors import InputError
 from ..labels import ObservedLabels
@@ -249,7 +250,8 @@ def evaluate(
         if not_held_out and records is None and _same_path(run.trained_on, config.path)
     ]
     result["warnings"] = [*warnings, *result.get("warnings", [])]
-    result["notes"] = [*left.describe(), *result["notes"]]
+    renamed = [note for note in opening.records.notes if note.startswith(NOTE)]
+    result["notes"] = [*renamed, *left.describe(), *result["notes"]]
     about = {"data": config.path, "split": split, "samples": len(labels)}
     return {**about, "left_out": {**left._asdict(), "classes": list(left.classes)}, **result}
 

@@ -7,10 +7,12 @@ import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from ..config import Config, read_yaml, to_yaml
+from ..data import read_names, wanted_names, write_names
 from ..engine.checkpoint import CURRENT, NEW, PREVIOUS, has_checkpoint
 from ..errors import InputError
 from ..files import check_folder, make_folder, remove_leftovers, write_text
@@ -18,6 +20,7 @@ from ..locks import Report, check_no_writer, only_writer
 from ..parsing import read_yaml_text
 
 CONFIG = "config.yaml"
+NAMES = "names.csv"
 METRICS = "metrics.jsonl"
 SUMMARY = "summary.json"
 CURVES = "curves.png"
@@ -32,6 +35,7 @@ FEATURES = "features"
 SCORES, SCORED_SAMPLES, SCORED_EPOCHS = "scores", "samples.safetensors", "epoch-*.safetensors"
 _FILES = (
     CONFIG,
+    NAMES,
     METRICS,
     SUMMARY,
     CURVES,
@@ -161,20 +165,23 @@ _CONFIG_SHA256 = "# SHA-256 of the lines above (remove this line to keep a chang
 
 
 def write_config(folder: Path, config: Config) -> None:
-    """Write the settings of a run, with their SHA-256 in a comment in the last line.
+    """Write the settings of a run, with their SHA-256 in a comment in the last line, and `data.rename`.
 
     Raises:
-        SpmlError: The file could not be written.
+        SpmlError: A file could not be written.
     """
+    if names := wanted_names(config.data):
+        write_names(folder / NAMES, names)
+        config = replace(config, data=replace(config.data, rename=str(folder / NAMES)))
     text = to_yaml(config)
     write_text(folder / CONFIG, f"{text}{_CONFIG_SHA256}{_sha256(text)}\n")
 
 
 def read_config(folder: Path) -> Config:
-    """Read the settings of a run.
+    """Read the settings of a run. Its folder may have been moved since.
 
     Raises:
-        InputError: The file is missing, is no configuration, or does not have the SHA-256 that it states.
+        InputError: A file is missing, is no configuration, or does not have the SHA-256 that it states.
     """
     path = folder / CONFIG
     stated = re.search(f"^{re.escape(_CONFIG_SHA256)}([0-9a-f]{{64}})$", text := read_yaml_text(path), re.M)
@@ -183,7 +190,10 @@ def read_config(folder: Path) -> Config:
             f"{path}: damaged: its settings do not have the SHA-256 that its last line states. Restore it, "
             "or remove that line to keep a change of your own."
         )
-    return read_yaml(path)
+    config = read_yaml(path)
+    if not config.data.rename:
+        return config
+    return replace(config, data=replace(config.data, rename=read_names(folder / NAMES)))
 
 
 def _sha256(text: str) -> str:

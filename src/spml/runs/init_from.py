@@ -23,6 +23,7 @@ from ..engine.checksum import BLANK, has_checksum, write_checked
 from ..errors import InputError
 from ..methods.base import Objective
 from ..models.backbones import check_fit, create_backbone
+from ..models.classifier import no_folder
 from ..models.spec import OWN, origin_of
 from . import folder as run_files
 from .contents import load_model
@@ -175,6 +176,8 @@ def read_start(folder: Path) -> Start:
     Raises:
         InputError: The folder holds no run, the run has not finished, or its files are damaged.
     """
+    if not folder.is_dir():
+        raise InputError(f"{no_folder(folder)} (--init_from)")
     if not (folder / run_files.SUMMARY).is_file():
         if run_files.holds_run(folder):
             raise InputError(

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
+import numpy as np
+import torch
+from PIL import Image
+
 from ..config import DataConfig, from_dict
-from ..data import MEMORY, Inputs, Records, list_inputs, list_samples, read_memory
+from ..data import MEMORY, Inputs, Records, list_inputs, list_samples, read_memory, wanted_names
+from ..data.memory.frames import is_series
 from ..errors import InputError
 from ..models import BackboneSpec
 
@@ -31,6 +38,8 @@ def labelled(
     *,
     classes: Sequence[str] | None = None,
     known: Sequence[str] = (),
+    names: Mapping[str, str] = MappingProxyType({}),
+    split: Sequence[str] | None = None,
 ) -> LabelledData:
     """Understand labelled data.
 
@@ -40,20 +49,24 @@ def labelled(
         settings: Fields of `DataConfig` by name.
         classes: Class names, in the order of the indices or columns of `y`.
         known: Classes of the run that the data is for; empty if there is none.
+        names: Wanted names of classes by given ones, as the run has them; those in the settings come first.
+        split: Split of each sample in memory.
 
     Raises:
         InputError: A setting is unknown or has the wrong type, or samples and labels do not suit.
     """
     if isinstance(data, DataConfig) or _is_path(data):
-        if y is not None or classes is not None:
+        if y is not None or classes is not None or split is not None:
             raise InputError(
-                "y and classes belong to samples in memory, but the data is named by its path: leave them "
-                "out, or pass the samples themselves."
+                "y, classes and split belong to samples in memory, but the data is named by its path: leave "
+                "them out, or pass the samples themselves."
             )
-        return LabelledData(data if isinstance(data, DataConfig) else data_config(data, settings))
+        config = data if isinstance(data, DataConfig) else data_config(data, settings)
+        return LabelledData(with_names(config, names))
     # Processes would have to be given all samples before they can decode any.
-    config = data_config(MEMORY, {"workers": 0, **settings})
-    return LabelledData(config, read_memory(data, y, config, classes=classes, known=known))
+    config = with_names(data_config(MEMORY, {"workers": 0, **settings}), names)
+    records = read_memory(data, y, config, classes=classes, known=known, split=split)
+    return LabelledData(config, records)
 
 
 def data_config(path: str | Path, settings: Mapping[str, Any]) -> DataConfig:
@@ -61,12 +74,24 @@ def data_config(path: str | Path, settings: Mapping[str, Any]) -> DataConfig:
     return from_dict({"data": {**settings, "path": str(path)}}).data
 
 
-def unlabelled(samples: Any, spec: BackboneSpec) -> tuple[Sequence[str], Inputs, bool]:
+def with_names(config: DataConfig, names: Mapping[str, str]) -> DataConfig:
+    """Settings of data for a run: its wanted names of classes apply where the settings state no other.
+
+    Raises:
+        InputError: A file of names that the settings name can't be read.
+    """
+    return replace(config, rename={**names, **wanted_names(config)}) if names else config
+
+
+def unlabelled(
+    samples: Any, spec: BackboneSpec, report: Callable[[str], None] = lambda line: None
+) -> tuple[Sequence[str], Inputs, bool]:
     """Find or understand samples to predict, without loading any image.
 
     Args:
         samples: Paths as in `spml.data.list_inputs`, or samples in memory as in `spml.train`.
         spec: Backbone that they are prepared for.
+        report: Receives a line for what is left out of each folder.
 
     Returns:
         Their names, the samples, and whether they are in memory.
@@ -76,11 +101,29 @@ def unlabelled(samples: Any, spec: BackboneSpec) -> tuple[Sequence[str], Inputs,
     """
     if isinstance(samples, (Iterator, Set)):
         samples = list(samples)
+    samples = _several(samples, features=not spec.size)
     paths = [samples] if _is_path(samples) else samples
     if isinstance(paths, (list, tuple)) and all(map(_is_path, paths)):
-        found = list_inputs([str(path) for path in paths], size=spec.size, interpolation=spec.interpolation)
+        names = [str(path) for path in paths]
+        found = list_inputs(names, size=spec.size, interpolation=spec.interpolation, report=report)
         return *found, False
     return *list_samples(samples, size=spec.size, interpolation=spec.interpolation), True
+
+
+def _several(samples: Any, *, features: bool) -> Any:
+    """Samples of which there may have been a single one: an image, a vector, or a row of a DataFrame."""
+    if isinstance(samples, Image.Image):
+        return [samples]
+    numbers = (int, float, np.number)
+    if features and isinstance(samples, (list, tuple)) and all(isinstance(each, numbers) for each in samples):
+        return np.asarray([samples], np.float64) if samples else samples
+    if features and is_series(samples) and hasattr(samples, "to_frame") and hasattr(samples, "index"):
+        return samples.to_frame().T.infer_objects()
+    if isinstance(samples, (np.ndarray, torch.Tensor)):
+        is_image = samples.ndim == 3 and samples.dtype in (np.uint8, torch.uint8)
+        is_vector = features and samples.ndim == 1 and samples.dtype != np.object_
+        return samples[None] if is_image or is_vector else samples
+    return samples
 
 
 def _is_path(value: object) -> bool:

@@ -1,4 +1,4 @@
-"""Files of predictions, written block by block: CSV, JSON lines or Parquet."""
+"""Files of predictions, written block by block: CSV, TSV, JSON lines, Parquet or Excel."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import os
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import repeat
@@ -17,11 +18,12 @@ import numpy.typing as npt
 
 from ..data.tables.arrow import require_pyarrow
 from ..data.writers.predictions import PROBABILITY
-from ..errors import InputError
+from ..errors import CONTROL, InputError, require_packages
 from ..files import write_with
 from .predict import Predictions
 
 Scores = Literal["auto", "all", "predicted", "none"]
+FORMATS = ("csv", "tsv", "jsonl", "parquet", "xlsx")
 MANY_CLASSES = 100  # above which `auto` means `predicted`
 _ROW_GROUP = 1 << 16
 
@@ -37,6 +39,14 @@ class Format(ABC):
     def block(self, predictions: Predictions) -> bytes:
         """Bytes of some samples."""
 
+    def check(self, samples: int) -> None:
+        """Check, before any work, that the format can hold a number of samples.
+
+        Raises:
+            InputError: It can't.
+        """
+        del samples
+
     def complete(self, file: Path, output: Path) -> None:
         """Make the output of the file to which all blocks were appended."""
         os.replace(file, output)
@@ -45,7 +55,48 @@ class Format(ABC):
 class Csv(Format):
     """Rows of CSV: file, labels, and a column per class or one with the scores of the predicted labels.
 
-    Probabilities follow in the same way.
+    Probabilities follow in the same way. Labels are separated by `;`, or, where a class name holds a
+    character that would be read as a separator, written as a JSON list.
+
+    Args:
+        classes: Class names.
+        scores: `all`, `predicted` or `none`.
+        calibrated: Whether there are probabilities.
+        delimiter: Separator of cells.
+    """
+
+    def __init__(self, classes: Sequence[str], scores: str, calibrated: bool, delimiter: str = ",") -> None:
+        self._scores, self._delimiter = scores, delimiter
+        self._as_json = any(map(_NEEDS_JSON.search, classes))
+        self._header = ["file", "labels", *_columns_of_scores(classes, scores, calibrated)]
+
+    def start(self) -> bytes:
+        """The header."""
+        return self._lines([self._header])
+
+    def block(self, predictions: Predictions) -> bytes:
+        """A row per sample."""
+        rows = []
+        for name, labels, numbers in _samples(predictions, self._scores):
+            cells = [name, json.dumps(labels, ensure_ascii=False) if self._as_json else ";".join(labels)]
+            for row in numbers:
+                texts = [f"{value:.6g}" for value in row]
+                cells += texts if self._scores == "all" else [";".join(texts)]
+            rows.append(cells)
+        return self._lines(rows)
+
+    def _lines(self, rows: Iterable[Sequence[str]]) -> bytes:
+        stream = io.StringIO()
+        csv.writer(stream, delimiter=self._delimiter, lineterminator="\n").writerows(rows)
+        return stream.getvalue().encode(errors="backslashreplace")
+
+
+_NEEDS_JSON = re.compile(r"[;,|\n\r\t]|^[\s\[{(<]|\s$")
+"""What in a class name a reader of labels may take for a separator or for the start of a list."""
+
+
+class Xlsx(Csv):
+    """Rows of CSV, from which an Excel sheet is made in the end.
 
     Args:
         classes: Class names.
@@ -53,32 +104,62 @@ class Csv(Format):
         calibrated: Whether there are probabilities.
 
     Raises:
-        InputError: A class name contains the character that separates labels.
+        InputError: openpyxl is not installed, or a sheet has fewer columns.
     """
 
     def __init__(self, classes: Sequence[str], scores: str, calibrated: bool) -> None:
-        if with_semicolon := next((name for name in classes if ";" in name), None):
+        require_packages("tables", "openpyxl")
+        super().__init__(classes, scores, calibrated)
+        self._numbers = (
+            len(self._header) if scores == "all" else 2
+        )  # number of the column after the last one of numbers
+        if len(self._header) > _SHEET_COLUMNS:
             raise InputError(
-                f"the class {with_semicolon!r} contains `;`, which separates labels in CSV. Use --format "
-                "jsonl."
+                f"an Excel sheet has at most {_SHEET_COLUMNS:,} columns, but {len(self._header):,} are "
+                "needed. Use --scores predicted, or write .csv or .parquet."
             )
-        self._scores = scores
-        self._header = ["file", "labels", *_columns_of_scores(classes, scores, calibrated)]
 
-    def start(self) -> bytes:
-        """The header."""
-        return _csv([self._header])
+    def check(self, samples: int) -> None:
+        """Check that a sheet has a row for each sample."""
+        if samples >= _SHEET_ROWS:
+            raise InputError(
+                f"an Excel sheet has at most {_SHEET_ROWS:,} rows, but there are {samples:,} samples. Write "
+                ".csv or .parquet instead."
+            )
 
-    def block(self, predictions: Predictions) -> bytes:
-        """A row per sample."""
-        rows = []
-        for name, labels, numbers in _samples(predictions, self._scores):
-            cells = [name, ";".join(labels)]
-            for row in numbers:
-                texts = [f"{value:.6g}" for value in row]
-                cells += texts if self._scores == "all" else [";".join(texts)]
-            rows.append(cells)
-        return _csv(rows)
+    def complete(self, file: Path, output: Path) -> None:
+        """Write the sheet from the rows in another file.
+
+        Raises:
+            InputError: A cell is longer than Excel allows.
+            SpmlError: It can't be written.
+        """
+        from openpyxl import Workbook
+        from openpyxl.cell import WriteOnlyCell
+
+        book = Workbook(write_only=True)
+        sheet = book.create_sheet("predictions")
+        with open(file, encoding="utf-8", newline="") as stream:
+            csv.field_size_limit(1 << 30)
+            for number, row in enumerate(csv.reader(stream)):
+                cells: list[Any] = []
+                for column, text in enumerate(row):
+                    if number and 2 <= column < self._numbers:
+                        cells.append(float(text))
+                        continue
+                    if len(text) > _SHEET_TEXT:
+                        raise InputError(
+                            f"{output}: row {number + 1}: a cell of Excel holds at most {_SHEET_TEXT:,} "
+                            "characters. Write .csv or .parquet instead."
+                        )
+                    cell = WriteOnlyCell(sheet, CONTROL.sub(lambda found: ascii(found[0])[1:-1], text))
+                    cell.data_type = "s"  # a name that begins with `=` is no formula
+                    cells.append(cell)
+                sheet.append(cells)
+        write_with(output, book.save)
+
+
+_SHEET_ROWS, _SHEET_COLUMNS, _SHEET_TEXT = 1_048_576, 16_384, 32_767
 
 
 class JsonLines(Format):
@@ -185,7 +266,7 @@ def make_format(name: str, classes: Sequence[str], scores: Scores, *, calibrated
     """Make a format by its name.
 
     Args:
-        name: `csv`, `jsonl` or `parquet`.
+        name: One of `FORMATS`.
         classes: Class names.
         scores: Scores to write: of `all` classes, of the `predicted` labels or `none`; `auto` = `all` up to
             100 classes, otherwise `predicted`.
@@ -195,9 +276,12 @@ def make_format(name: str, classes: Sequence[str], scores: Scores, *, calibrated
         InputError: The format can't hold these classes, or needs a package that is not installed.
     """
     scores = scores_to_give(scores, len(classes))
-    if name == "csv":
-        return Csv(classes, scores, calibrated)
-    return JsonLines(scores) if name == "jsonl" else Parquet(classes, scores, calibrated)
+    if name == "jsonl":
+        return JsonLines(scores)
+    if name == "tsv":
+        return Csv(classes, scores, calibrated, "\t")
+    kinds: dict[str, type[Csv | Xlsx | Parquet]] = {"csv": Csv, "xlsx": Xlsx, "parquet": Parquet}
+    return kinds[name](classes, scores, calibrated)
 
 
 def scores_to_give(scores: Scores, classes: int) -> Literal["all", "predicted", "none"]:
@@ -248,9 +332,3 @@ def _samples(
         parts = predictions.of_labels()
     rows = zip(*parts, strict=True) if parts else repeat((), len(predictions.ids))
     return zip(predictions.ids, predictions.labels, rows, strict=True)
-
-
-def _csv(rows: Iterable[Sequence[str]]) -> bytes:
-    stream = io.StringIO()
-    csv.writer(stream, lineterminator="\n").writerows(rows)
-    return stream.getvalue().encode(errors="backslashreplace")

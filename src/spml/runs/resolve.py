@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from .. import models
 from ..config import AUTO, LBFGS, Config, DataConfig, ModelConfig, OptimConfig, check, differences
-from ..data import MEMORY, Dataset, Records, start_opening
+from ..data import MEMORY, Dataset, Records, start_opening, wanted_names
 from ..data.safe import quote
 from ..decisions import default_mean_labels
 from ..errors import InputError
@@ -79,6 +79,7 @@ def resolve(config: Config, open_data: Opener, start: Start | None = None) -> Re
             with the backbone or with the method.
     """
     _check_without_data(config)
+    config = replace(config, data=replace(config.data, rename=wanted_names(config.data) or ""))
     if config.init_from:
         start = read_start(Path(config.init_from))
     data, spec = open_data(config, start)

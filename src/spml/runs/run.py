@@ -13,6 +13,7 @@ import numpy as np
 from ..data import Inputs
 from ..decisions import Decision, Policy, read_target
 from ..metrics.top_scores import fits
+from ..short_names import python_names
 from .cluster.connection import check_engine
 from .common_classes import UnknownClasses
 from .console import Console
@@ -85,6 +86,7 @@ class Run(TrainedModel):
     def _repr_html_(self) -> str:
         return as_html(self)
 
+    @python_names()
     def predict(
         self,
         samples: Any,
@@ -103,7 +105,8 @@ class Run(TrainedModel):
         Args:
             samples: One path or several: images, folders of images (searched recursively), tables (CSV, TSV,
                 Parquet) with a column of file names, or one feature file. Or samples in memory, as in
-                `spml.train`; the labels of a data set of PyTorch are ignored.
+                `spml.train`; the labels of a data set of PyTorch are ignored. Or a single one: a PIL image, a
+                uint8 array (H, W, 3) or tensor (3, H, W), a feature vector (D,), or a row of a DataFrame.
             batch_size: Samples per step.
             workers: Number of processes that decode images; -1 = one per core, at most 8, or none for images
                 in memory.
@@ -125,11 +128,13 @@ class Run(TrainedModel):
                 understood, or features have another width.
         """
         decide = self.decision(**decision)
-        ids, inputs, in_memory = unlabelled(samples, self.spec)
+        left_out: list[str] = []
+        ids, inputs, in_memory = unlabelled(samples, self.spec, left_out.append)
         workers = 0 if in_memory and workers < 0 else workers
         computing = Engine(batch_size, workers, device, console, cache, check_engine(engine, address))
         if not fits(len(ids), len(self.classes)):
-            return self._predict_many(ids, inputs, computing, decide)
+            many = self._predict_many(ids, inputs, computing, decide)
+            return replace(many, notes=(*left_out, *many.notes))
         batches = list(self.stream(inputs, computing))
         skipped = {row: reason for batch in batches for row, reason in batch.unreadable.items()}
         everything = Batch(
@@ -138,7 +143,8 @@ class Run(TrainedModel):
             np.concatenate([batch.logits for batch in batches]),
             skipped,
         )
-        return replace(self.labelled(ids, everything, decide), notes=self.notes(ids, skipped))
+        notes = (*left_out, *self.notes(ids, skipped))
+        return replace(self.labelled(ids, everything, decide), notes=notes)
 
     def _predict_many(
         self, ids: Sequence[str], inputs: Inputs, engine: Engine, decide: Decision
@@ -190,13 +196,15 @@ class Run(TrainedModel):
         Raises:
             InputError: As for `predict`.
         """
-        decide = self.decision(**decision)
-        ids, inputs, in_memory = unlabelled(samples, self.spec)
-        workers = 0 if in_memory and workers < 0 else workers
-        computing = Engine(batch_size, workers, device, console, cache, check_engine(engine, address))
-        for batch in self.stream(inputs, computing):
-            yield self.labelled(ids, batch, decide, sparse=sparse)
+        with python_names():
+            decide = self.decision(**decision)
+            ids, inputs, in_memory = unlabelled(samples, self.spec)
+            workers = 0 if in_memory and workers < 0 else workers
+            computing = Engine(batch_size, workers, device, console, cache, check_engine(engine, address))
+            for batch in self.stream(inputs, computing):
+                yield self.labelled(ids, batch, decide, sparse=sparse)
 
+    @python_names()
     def export(
         self,
         output: str | Path | None = None,
@@ -232,6 +240,7 @@ class Run(TrainedModel):
             exportable(self), format, chosen, variant=variant, overwrite=overwrite, report=report
         )
 
+    @python_names(data_by_name=True)
     def evaluate(
         self,
         data: Any,
@@ -279,7 +288,7 @@ class Run(TrainedModel):
                 or has no known positive label where it is not fully labelled; or the decision does not suit.
         """
         engine = Engine(batch_size, workers, device, console)
-        config, records = labelled(data, y, settings, classes=classes, known=self.classes)
+        config, records = labelled(data, y, settings, classes=classes, known=self.classes, names=self.names)
         result = evaluate(
             {str(self.folder): self},
             config,
@@ -300,6 +309,7 @@ class Run(TrainedModel):
         )
         return of_one(result)
 
+    @python_names(data_by_name=True)
     def set_thresholds(
         self,
         data: Any = None,
@@ -340,7 +350,9 @@ class Run(TrainedModel):
         """
         config, records = None, None
         if data is not None:
-            config, records = labelled(data, y, settings, classes=classes, known=self.classes)
+            config, records = labelled(
+                data, y, settings, classes=classes, known=self.classes, names=self.names
+            )
         policy = set_thresholds(
             self,
             config,

@@ -85,7 +85,7 @@ def set_thresholds(
     if not held_out.labels.positives_per_class().any():
         raise InputError(f"{source}: no sample has a known positive label, so no threshold can be decided.")
     if audit is not None:
-        audited = read_audited(audit, run.classes, images)
+        audited = read_audited(audit, run.classes, images, run.names)
         kept = held_out if own else _kept(run)
         evidence = evidence_from_audit(held_out, audited_scores(run, audited, kept, engine), audited.truth)
     elif mean_labels is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from functools import cached_property, partial
 from pathlib import Path
@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from .. import models
 from ..config import Config, DataConfig
-from ..data import Inputs, Samples, list_inputs
+from ..data import Inputs, Samples, list_inputs, wanted_names
 from ..data.images import ImageFiles
 from ..data.open import note_unreadable
 from ..decisions import Calibration, Chooser, Decision, Policy
@@ -87,6 +87,11 @@ class TrainedModel:
         return runfolder.read_config(self.folder) if (self.folder / runfolder.CONFIG).is_file() else None
 
     @property
+    def names(self) -> dict[str, str]:
+        """Wanted names of classes by given ones, as in the training (`data.rename`)."""
+        return wanted_names(self.config.data) if self.config else {}
+
+    @property
     def decoding(self) -> dict[str, Any]:
         """How images were decoded in training, `decoder` and `draft`; empty if the run does not record it."""
         data = self.config.data if self.config else None
@@ -97,7 +102,12 @@ class TrainedModel:
         """Backbone, and how images are prepared for it."""
         return self._classifier.spec
 
-    def list_inputs(self, paths: Sequence[str], images: str | None = None) -> tuple[Sequence[str], Inputs]:
+    def list_inputs(
+        self,
+        paths: Sequence[str],
+        images: str | None = None,
+        report: Callable[[str], None] = lambda line: None,
+    ) -> tuple[Sequence[str], Inputs]:
         """Find samples to predict, as `spml.data.list_inputs` does, and prepare them for the backbone.
 
         Raises:
@@ -105,7 +115,7 @@ class TrainedModel:
         """
         spec = self.spec
         config = DataConfig(images=images)
-        return list_inputs(paths, config, size=spec.size, interpolation=spec.interpolation)
+        return list_inputs(paths, config, size=spec.size, interpolation=spec.interpolation, report=report)
 
     def stream(self, inputs: Inputs, engine: Engine, start: int = 0) -> Iterator[Batch]:
         """Compute logits batch by batch, and look up the features of a frozen backbone.

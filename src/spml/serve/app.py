@@ -18,7 +18,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ..errors import InputError
+from ..errors import InputError, nearest, quoted
 from ..runs.prediction_files import Scores
 from ..web import invalid, page_router, security_headers
 from .multipart import FIELD, Uploads
@@ -33,6 +33,8 @@ _HEADERS = [
 ]
 _CLOSE = (b"connection", b"close")
 _PATHS = ("/", "/predict", "/health", "/model", "/metrics")
+_OPTIONS = ("top_k", "threshold", "scores")
+"""Query parameters of /predict."""
 _GONE = 499
 """Status under which a request is counted whose client went away."""
 T = TypeVar("T")
@@ -99,6 +101,9 @@ def _predict(service: Service) -> APIRouter:
         threshold: float | None = None,
         scores: Scores = "auto",
     ) -> Response:
+        for name in request.query_params:
+            if name not in _OPTIONS:
+                raise RefusedError(422, f"unknown option {quoted(name)}. {nearest(name, _OPTIONS)}")
         decision = service.decision
         if top_k or threshold is not None:
             decision = service.run.decision(top_k=top_k, threshold=threshold)

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shutil
-import tarfile
-import zipfile
 
 import numpy as np
 import pytest
 
 import spml
 from spml.config import DataConfig
-from spml.data import benchmarks, open_dataset
-from spml.data.benchmarks import BENCHMARKS, coco2014, common, cub200, prepare, voc2012
-from spml.data.benchmarks.download import Archive
+from spml.data import open_dataset
+from spml.data.benchmarks import BENCHMARKS, common, prepare
 from spml.data.hiding.protocol import protocol_observed, protocol_split
 from spml.data.readers import read
 from spml.errors import InputError
@@ -190,8 +186,8 @@ def test_formatted_lists_of_nuswide_come_first(tmp_path):
     assert records.classes == ("0", "1", "2", "3")
     assert "Classes are called 0 to 3" in " ".join(records.notes)
     (tmp_path / "formatted_val_labels.npy").unlink()
-    with pytest.raises(InputError, match=r"formatted_val_labels\.npy: is missing\. NUS-WIDE can't be downl"):
-        prepare("nuswide", tmp_path, download=True)
+    with pytest.raises(InputError, match=r"formatted_val_labels\.npy: is missing\. Download ImageList"):
+        prepare("nuswide", tmp_path)
 
 
 def test_images_without_a_certain_object_are_no_sample_of_voc(tmp_path):
@@ -243,80 +239,6 @@ def test_the_real_label_list_of_coco(shared, tmp_path, monkeypatch):
     records = read(DataConfig(path=str(path)))
     assert records.protocol.single_positive
     assert [records.split.count(name) for name in ("train", "val", "test")] == [65_665, 16_416, 40_137]
-
-
-# -- downloads -------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def official(monkeypatch, tmp_path):
-    """Archives of miniature copies, served in place of the official ones without network access."""
-    served: dict[str, bytes] = {}
-
-    def fetch(archive, folder, report):
-        folder.mkdir(exist_ok=True)
-        (folder / archive.name).write_bytes(served[archive.name])
-        return folder / archive.name
-
-    monkeypatch.setattr(benchmarks, "fetch", fetch)
-    return served
-
-
-def packed(root, tmp_path, name, *members):
-    path = tmp_path / name
-    if name.endswith(".zip"):
-        with zipfile.ZipFile(path, "w") as archive:
-            for member in members:
-                for file in sorted((root / member).rglob("*")):
-                    archive.write(file, file.relative_to(root))
-    else:
-        with tarfile.open(path, "w:gz" if name.endswith("tgz") else "w") as archive:
-            for member in members:
-                archive.add(root / member, member)
-    return path.read_bytes()
-
-
-PACKS = {
-    "voc2012": {"VOCtrainval_11-May-2012.tar": ["VOCdevkit"]},
-    "coco2014": {
-        "annotations_trainval2014.zip": ["annotations"],
-        "train2014.zip": ["train2014"],
-        "val2014.zip": ["val2014"],
-    },
-    "cub200": {"CUB_200_2011.tgz": ["attributes.txt", "CUB_200_2011"]},
-}
-
-
-@pytest.mark.parametrize("name", PACKS)
-def test_download_unpacks_what_is_missing(prepared, official, tmp_path, name):
-    root = prepared[name][0]
-    for archive, members in PACKS[name].items():
-        official[archive] = packed(root, tmp_path, archive, *members)
-    messages = []
-    path = prepare(name, tmp_path / "new", download=True, report=messages.append)
-    assert path.read_bytes() == prepared[name][2].read_bytes()
-    assert sum("is unpacked into" in line for line in messages) == len(PACKS[name])
-    messages.clear()
-    prepare(name, tmp_path / "new", download=True, report=messages.append)
-    assert not any("is unpacked" in line for line in messages), "a complete copy is not downloaded again"
-
-
-def test_download_of_an_incomplete_archive(prepared, official, tmp_path):
-    official["annotations_trainval2014.zip"] = packed(prepared["coco2014"][0], tmp_path, "a.zip", "val2014")
-    official["train2014.zip"] = official["val2014.zip"] = official["annotations_trainval2014.zip"]
-    with pytest.raises(InputError, match=r"instances_train2014\.json: is missing \(3 in all\), even after"):
-        prepare("coco2014", tmp_path / "new", download=True)
-
-
-def test_sources_are_complete():
-    archives = [voc2012._ARCHIVE, coco2014._ANNOTATIONS, *coco2014._IMAGES.values(), cub200._ARCHIVE]
-    for archive in archives:
-        assert isinstance(archive, Archive)
-        name, _, digits = archive.checksum.partition(":")
-        assert len(digits) == 2 * hashlib.new(name).digest_size
-        assert int(digits, 16)
-        assert archive.url.split("?")[0].endswith(archive.name)
-    assert len({archive.name for archive in archives}) == 5
 
 
 @pytest.mark.parametrize(

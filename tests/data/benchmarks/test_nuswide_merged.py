@@ -118,5 +118,7 @@ def test_what_is_missing_is_named(tmp_path):
     expected = nuswide(tmp_path)
     for file, _ in [*expected.train, *expected.test]:
         (tmp_path / file).unlink()
-    with pytest.raises(InputError, match=r"Flickr: contains none of the images of the lists\. NUS-WIDE can"):
+    with pytest.raises(
+        InputError, match=r"Flickr: contains none of the images of the lists\. Download ImageList"
+    ):
         prepare("nuswide-merged", tmp_path)

@@ -101,7 +101,7 @@ def read_within_limits(path, content, read_or_refuse):
         (b'{"images": [], "images": NaN, "categories": [], "annotations": []}', "images: expected a list"),
         (b'{"images": [], "annotations": [{"x": "\xff"}], "categories": []}', "is not UTF-8: byte 0xff"),
         (b'{"images": [{"id": 1, "file_name": "a', "is not valid JSON: Unterminated string"),
-        (b'{"images": []} {}', "is not valid JSON: Extra data"),
+        (b'{"images": []} {}', "holds a second JSON value at line 1, column 16"),
         (b"\xef\xbb\xbf", "is not valid JSON"),
     ],
 )

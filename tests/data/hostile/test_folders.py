@@ -100,8 +100,8 @@ def test_random_names_in_folders(tmp_path, folder, more, files):
     root = tmp_path / str(next(NUMBERS))
     root.mkdir()
     picture = (folder / "a.png").read_bytes()
-    for label, file, suffix in [*more, *files]:
+    for number, (label, file, suffix) in enumerate([*more, *files]):
         (root / label).mkdir(exist_ok=True)
         with contextlib.suppress(IsADirectoryError):
-            (root / label / f"{file}{suffix}").write_bytes(picture)
+            (root / label / f"{file}{suffix}").write_bytes(picture + bytes([number]))
     open_or_refuse(root)

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from spml.config import DataConfig
 from spml.data import safe
+from spml.data.listing import list_images
 from spml.data.readers import read
 from spml.data.readers.features import read_unlabelled
-from spml.data.readers.folder import list_images, read_folder
+from spml.data.readers.folder import read_folder
 from spml.data.safe import inside, is_special, quote, refuse_leaving_link
 from spml.errors import InputError
 
@@ -44,6 +45,9 @@ def root(tmp_path):
         ("sub/../a.png", "a.png"),
         ("sub\\b.png", "sub/b.png"),
         ("missing/../nothing.png", "nothing.png"),
+        ("../root/a.png", "a.png"),
+        ("..\\root\\sub\\b.png", "sub/b.png"),
+        ("../x/../root/a.png", "a.png"),
         ("within.png", "within.png"),
         ("sub/up/a.png", "sub/up/a.png"),
         ("..a.png", "..a.png"),
@@ -68,7 +72,15 @@ def test_taken(root, text, expected):
         ("sub/../../secret.png", "lies outside the folder"),
         ("sub\\..\\..\\secret.png", "lies outside the folder"),
         ("../root-too/a.png", "lies outside the folder"),
-        ("/etc/passwd", "lies outside the folder"),
+        ("/etc/passwd", r"lies outside the folder .*root\. Name files relative to that folder"),
+        ("/kaggle/a.png", r"a path on another machine\. The folder .*root holds 'a\.png': remove '/kaggle/'"),
+        ("D:\\x\\sub\\b.png", r"machine\. The folder .* holds 'sub/b\.png': remove 'D:\\\\x\\\\' from"),
+        ("D:\\x\\c.png", r"It is a path on another machine\. Name files relative to that folder"),
+        ("/data/local-files/?d=sub/b.png", r"of Label Studio, .*: remove '/data/local-files/\?d=' from"),
+        ("/data/..//secret.png", r"another machine\. Name files"),
+        ("../root", "is the folder"),
+        ("../root/../secret.png", "lies outside the folder"),
+        ("../root/leaving.png", "is a link to"),
         ("//etc/passwd", "lies outside the folder"),
         ("\\\\server\\share\\a.png", "lies outside the folder"),
         ("C:\\a.png", "lies outside the folder"),
@@ -131,7 +143,8 @@ def test_special_files(tmp_path):
     assert is_special(tmp_path / "pipe.png")
     assert not is_special(tmp_path)
     assert not is_special(tmp_path / "missing")
-    assert list_images(tmp_path) == ([], ["pipe.png"], [])
+    listing = list_images(tmp_path)
+    assert (listing.images, listing.root.files) == ([], ["pipe.png"])
 
 
 def test_image_folders_refuse_links_that_leave(tmp_path, picture):

@@ -5,7 +5,20 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from spml.data.inspection.class_names import ALIKE, EMPTY, NUMBERS, ONE_LETTER, SPACES, suspicious_names
+from spml.data.inspection.class_names import (
+    ALIKE,
+    EMPTY,
+    INVISIBLE,
+    MISSING,
+    NUMBERS,
+    ONE_LETTER,
+    RARE,
+    SPACES,
+    TWIN,
+    propose_names,
+    spelled,
+    suspicious_names,
+)
 
 
 @pytest.mark.parametrize(
@@ -28,6 +41,13 @@ from spml.data.inspection.class_names import ALIKE, EMPTY, NUMBERS, ONE_LETTER, 
         (["part 1", "part 2", "part 12"], []),
         (["ﬁrefly", "firefly"], [(ALIKE, ("ﬁrefly", "firefly"))]),
         (["_", "-"], []),
+        (["cat", "c\u200bat"], [(INVISIBLE, ("c\u200bat",)), (ALIKE, ("cat", "c\u200bat"))]),
+        (["caf\u00e9", "cafe\u0301"], [(ALIKE, ("caf\u00e9", "cafe\u0301"))]),
+        (["dog\u2019s", "dog's"], [(ALIKE, ("dog\u2019s", "dog's"))]),
+        (["T\u2013shirt", "t-shirt"], [(ALIKE, ("T\u2013shirt", "t-shirt"))]),
+        (["\u2764\ufe0f", "\u2764"], [(ALIKE, ("\u2764\ufe0f", "\u2764"))]),
+        (["A-", "A", "A+", "x1-2", "x12", "x-1"], []),
+        (["x 1-2", "X1_2"], [(ALIKE, ("x 1-2", "X1_2"))]),
     ],
 )
 def test_suspicious_names(names, expected):
@@ -58,3 +78,31 @@ def _distance(one, other):
 def test_many_long_names_are_quick():
     assert suspicious_names(["x" * 5000 + str(i) for i in range(20)]) == ()
     assert len(suspicious_names([f"class{chr(0x4E00 + i)}" for i in range(3000)])) <= 50 * 3000
+
+
+@pytest.mark.parametrize(
+    ("counts", "expected"),
+    [
+        ({"cat": 3, "dog": 1}, []),
+        ({"Dog": 2, "dog": 5, "DOG": 1}, [("Dog", "dog", TWIN), ("DOG", "dog", TWIN)]),
+        ({"Dog": 5, "dog": 5}, [("Dog", "dog", TWIN)]),
+        ({"c\u200bat": 9, "cat": 1, " x ": 1}, [("c\u200bat", "cat", TWIN), (" x ", "x", TWIN)]),
+        ({"cat": 9, "Unknown": 2, "n/a": 1}, [("Unknown", "", MISSING), ("n/a", "", MISSING)]),
+        ({"horse": 30, "hrose": 3, "house": 3}, [("hrose", "horse", RARE), ("house", "horse", RARE)]),
+        ({"horse": 29, "hrose": 3}, []),
+        ({"horse": 30, "hrose": 0}, []),
+        ({"Horse": 20, "horse": 10, "Hrose": 2}, [("horse", "Horse", TWIN), ("Hrose", "Horse", RARE)]),
+        # The target of a rare name has a frequent one itself: no chain is left to follow.
+        ({"horses": 100, "horse": 10, "hrose": 1}, [("horse", "horses", RARE), ("hrose", "horses", RARE)]),
+        ({"part 1": 50, "part 2": 1}, []),
+    ],
+)
+def test_proposals(counts, expected):
+    found = [(each.given, each.wanted, each.why) for each in propose_names(counts)]
+    assert found == expected
+
+
+def test_spellings_that_look_alike_are_told_apart():
+    assert spelled("caf\u00e9") == "'caf\u00e9'"
+    assert spelled("cafe\u0301") == "'cafe\\u0301'"
+    assert spelled("c\u200bat") == "'c\\u200bat'"

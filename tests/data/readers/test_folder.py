@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import re
+import tempfile
+from pathlib import Path
+
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from spml.config import DataConfig
 from spml.data import open_dataset
+from spml.data.readers import read
 from spml.data.readers.folder import read_folder
 from spml.errors import InputError
 
@@ -42,8 +49,12 @@ def test_classes_ids_and_hold_out(tmp_path, picture):
     assert data.truth == {}
     assert data.kind == "image"
     assert data.decoded
-    left_out = "1 file that is not an image, or in no class folder, was left out, such as Thumbs.txt."
-    assert left_out in data.notes
+    assert "1 file is not read: 1 .txt." in data.notes
+    assert "1 hidden or system folder is left out: .hidden." in data.notes
+    assert "1 hidden image is left out: cat/.x.png." in data.notes
+    assert "1 folder inside class folders: dog/sub. Their names are not used as classes" in " ".join(
+        data.notes
+    )
 
 
 def test_hidden_files_and_folders_are_ignored(tmp_path, picture):
@@ -89,9 +100,9 @@ def test_a_class_may_be_called_train(tmp_path, picture):
     ("files", "message"),
     [
         ([], "holds no folder with images. Expected one folder per class"),
-        (["1.png"], "holds no folder with images"),
+        (["1.png"], "holds 1 image but no folder with images"),
         (["cat/1.png", "cat/2.png"], "there is only one class, 'cat'"),
-        (["cat/1.png", "dog/readme.txt"], "dog: holds no image"),
+        (["cat/1.png", "dog/readme.txt"], "dog: holds no image. 1 file is not read: 1 .txt. Add images of"),
         (
             ["train/cat/1.png", "val/cat/1.png", "extra/cat/1.png"],
             "has both folders named as splits and 'extra'",
@@ -114,15 +125,6 @@ def test_bad_folders(tmp_path, picture, files, message):
         open_dataset(DataConfig(path=str(tmp_path)), size=8)
 
 
-def test_a_table_next_to_one_folder_is_suggested(tmp_path, picture):
-    picture("images/1.png")
-    (tmp_path / "labels.csv").write_text("file,label\n")
-    with pytest.raises(
-        InputError, match=r"only one folder with images, 'images'. Or did you mean .*labels\.csv"
-    ):
-        open_dataset(DataConfig(path=str(tmp_path)))
-
-
 @pytest.mark.parametrize("name", ["cat\n", "c\udcffat", "c\u2028at"])
 def test_names_that_cannot_be_written(tmp_path, picture, name):
     picture("dog/1.png")
@@ -133,3 +135,209 @@ def test_names_that_cannot_be_written(tmp_path, picture, name):
     (tmp_path / "cat" / "1.png").rename(tmp_path / "cat" / f"{name}.png")
     with pytest.raises(InputError, match=r"the name '.*\\.*\.png' holds a line break"):
         open_dataset(DataConfig(path=str(tmp_path)))
+
+
+def content(path):
+    """Label and split of each sample of a folder, its classes, and its notes as one text."""
+    records = read_folder(path, DataConfig())
+    labels = [name for (name,) in records.labels.to_names(records.classes)]
+    splits = records.split or [""] * len(labels)
+    samples = {name: (label, split) for name, label, split in zip(records.ids, labels, splits, strict=True)}
+    assert [str(file) for file in records.inputs] == [str(path / name) for name in records.ids]
+    return samples, records.classes, " ".join(records.notes)
+
+
+@pytest.mark.parametrize(
+    ("files", "expected", "note"),
+    [
+        (  # doubled folders, and a third one that is no split
+            ["seg_train/seg_train/a/1.png", "seg_train/seg_train/b/2.png", "seg_test/seg_test/a/3.png",
+             "seg_pred/seg_pred/4.png", "seg_pred/seg_pred/5.png"],
+            {"seg_test/seg_test/a/3.png": ("a", "test"), "seg_train/seg_train/a/1.png": ("a", "train"),
+             "seg_train/seg_train/b/2.png": ("b", "train")},
+            r"Splits: seg_test/seg_test as test, seg_train/seg_train as train\. 2 images are in no class "
+            r"folder and left out: 2 in seg_pred/seg_pred, such as seg_pred/seg_pred/4\.png",
+        ),
+        (  # one folder more, and files next to it
+            ["archive/PetImages/Cat/1.png", "archive/PetImages/Dog/2.png", "archive/README.md"],
+            {"archive/PetImages/Cat/1.png": ("Cat", ""), "archive/PetImages/Dog/2.png": ("Dog", "")},
+            r"The folders in .*archive/PetImages are read, since all images are in it\. 1 file is not read: "
+            r"1 \.md\.",
+        ),
+        (
+            ["images/train/a/1.png", "images/train/b/2.png", "images/val/a/3.png"],
+            {"images/train/a/1.png": ("a", "train"), "images/train/b/2.png": ("b", "train"),
+             "images/val/a/3.png": ("a", "val")},
+            r"The folders in .*images are read",
+        ),
+        (
+            ["Training Set/a/1.png", "Training Set/b/2.png", "Validation Set/a/3.png", "test2017/b/4.png"],
+            {"Training Set/a/1.png": ("a", "train"), "Training Set/b/2.png": ("b", "train"),
+             "Validation Set/a/3.png": ("a", "val"), "test2017/b/4.png": ("b", "test")},
+            "Splits: Training Set as train, Validation Set as val, test2017 as test",
+        ),
+        (
+            ["train/images/a/1.png", "train/images/b/2.png", "val/images/a/3.png"],
+            {"train/images/a/1.png": ("a", "train"), "train/images/b/2.png": ("b", "train"),
+             "val/images/a/3.png": ("a", "val")},
+            "Splits: train/images as train, val/images as val",
+        ),
+        (
+            ["a/1.png", "b/2.png", "3.png"], {"a/1.png": ("a", ""), "b/2.png": ("b", "")},
+            r"1 image is in no class folder and left out: 1 in the folder itself, such as 3\.png",
+        ),
+        (
+            ["train/a/1.png", "train/b/2.png", "train/3.png", "val/a/4.png", "val/b/.keep", "test/"],
+            {"train/a/1.png": ("a", "train"), "train/b/2.png": ("b", "train"), "val/a/4.png": ("a", "val")},
+            r"left out: 1 in train, such as train/3\.png\. test holds no image\.",
+        ),
+        (
+            ["animals/cat/1.png", "animals/dog/2.png", "plants/rose/3.png"],
+            {"animals/cat/1.png": ("animals", ""), "animals/dog/2.png": ("animals", ""),
+             "plants/rose/3.png": ("plants", "")},
+            r"3 folders inside class folders: animals/cat, animals/dog, plants/rose\. .* not used as classes"
+            r".*such as .*/animals\)",
+        ),
+        (["a/a/1.png", "b/images/2.png"], {"a/a/1.png": ("a", ""), "b/images/2.png": ("b", "")}, "^$"),
+        (["train/1.png", "bus/2.png"], {"bus/2.png": ("bus", ""), "train/1.png": ("train", "")},
+         "The folder train is a class"),
+        (["train_station/1.png", "test_tube/2.png"],
+         {"test_tube/2.png": ("test_tube", ""), "train_station/1.png": ("train_station", "")}, "^$"),
+        (
+            ["wren/1.png", "robin/2.png", "robin,wren/3.png", "black wren/4.png"],
+            {"black wren/4.png": ("black wren", ""), "robin/2.png": ("robin", ""),
+             "robin,wren/3.png": ("robin,wren", ""), "wren/1.png": ("wren", "")},
+            "^The folder name 'robin,wren' looks like several labels, but is one class[^!]*in a table.$",
+        ),
+        (
+            ["a/1.png", "b/2.png", "__MACOSX/a/._1.png", "a/@eaDir/1.png/t.png", "b/Thumbs.db"],
+            {"a/1.png": ("a", ""), "b/2.png": ("b", "")},
+            r"1 file is not read: 1 \.db\. 2 hidden or system folders are left out: __MACOSX, a/@eaDir\.",
+        ),
+    ],
+)  # fmt: skip
+def test_layouts(tmp_path, picture, files, expected, note):
+    for name in files:
+        write(tmp_path, picture, name)
+    samples, classes, notes = content(tmp_path)
+    assert samples == expected
+    assert classes == tuple(sorted({label for label, _ in expected.values()}))
+    assert re.search(note, notes), notes
+
+
+def write(folder, picture, name):
+    """Write an image, another file, or an empty folder."""
+    if name.endswith((".png", ".jpg")) and "/._" not in name:
+        picture(name)
+    elif name.endswith("/"):
+        (folder / name).mkdir(parents=True)
+    else:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text("x")
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        (
+            ["train/a/1.png", "train/b/2.png", "val/3.png", "val/4.png"],
+            r"val holds 2 images without class folders, while train has class folders\. Sort these images "
+            r"into class folders \(such as val/a\), list all .* or move val elsewhere\. To use train alone: "
+            r"spml data inspect .*train$",
+        ),
+        (
+            ["train/a/1.png", "train/b/2.png", "val/images/3.png", "val/val_annotations.txt"],
+            r"val/images holds 1 image without class .* val/val_annotations\.txt next to them can't be read",
+        ),
+        (
+            ["a/1.png", "b/2.png", "test/3.png"],
+            r"test: holds 1 image, but no class folders, next to the class folders a, b\. .* as test_class",
+        ),
+        (
+            ["train/1.png", "val/2.png"],
+            "train holds 1 image and val holds 1 image without class folders",
+        ),
+        (
+            ["trainA/1.png", "trainB/2.png", "testA/3.png", "testB/3.png"],
+            "testA holds 1 image and .* withou",
+        ),
+        (["images/1.png", "masks/2.png"], r"images is no class\. Expected one folder per class"),
+        (["train/images/1.png", "train/masks/2.png", "val/a/1.png"], "train/images is no class"),
+        (["images/1.png", "labels/1.txt"], r"If labels/1\.txt is of a YOLO export, put the names of the cla"),
+        (["train/a/1.png", "val/a/2.png", "a/3.png"], "has both folders named as splits and 'a'"),
+        (["train/a/1.png", "train/b/2.png", "b/3.png"], "has both folders named as splits and 'b'"),
+        (["a/1.png", "b/2.heic.cr2"], r"b: holds no image\. 1 file is not read: 1 \.cr2 \(raw photo: conver"),
+    ],
+)
+def test_refused_layouts(tmp_path, picture, files, message):
+    for name in files:
+        write(tmp_path, picture, name)
+    with pytest.raises(InputError, match=message):
+        read_folder(tmp_path, DataConfig())
+
+
+def test_links_to_folders(tmp_path, picture):
+    for name in ("a/1.png", "store/b/2.png", "store/b/c/3.png"):
+        picture(name)
+    (tmp_path / "b").symlink_to("store/b")
+    (tmp_path / "a" / "up").symlink_to("..")
+    samples, _, notes = content(tmp_path)
+    assert list(samples) == ["a/1.png", "b/2.png", "b/c/3.png", "store/b/2.png", "store/b/c/3.png"]
+    assert "1 folder that is a link is left out: a/up." in notes
+    (tmp_path / "d").symlink_to("/etc")
+    with pytest.raises(InputError, match="d' is a link to '/etc', outside the folder"):
+        read_folder(tmp_path, DataConfig())
+
+
+TEXTS = {
+    "x.csv": "file,label\n1.png,a\n2.png,b\n",
+    "x.xml": "<annotation/>",
+    "x.json": "{}",
+    "x.txt": "0 1 1",
+}
+folder_names = st.sampled_from(
+    [
+        "a",
+        "b",
+        "c,a",
+        "train",
+        "Training",
+        "val",
+        "test",
+        "seg_train",
+        "seg_test",
+        "images",
+        "labels",
+        "__MACOSX",
+    ]
+)
+trees = st.lists(
+    st.tuples(st.lists(folder_names, max_size=4), st.sampled_from(["1.png", "2.png", "3.png", *TEXTS])),
+    min_size=1,
+    max_size=8,
+)
+
+
+@given(trees)
+@settings(max_examples=100, deadline=None)
+def test_no_image_is_lost_without_a_note(tree):
+    with tempfile.TemporaryDirectory() as name:
+        path = Path(name)
+        images = set()
+        for folders, file in tree:
+            place = path.joinpath(*folders)
+            place.mkdir(parents=True, exist_ok=True)
+            (place / file).write_text(TEXTS.get(file, "image"))
+            if file.endswith(".png") and "__MACOSX" not in folders:
+                images.add((place / file).relative_to(path).as_posix())
+        try:
+            records = read(DataConfig(path=name))
+        except InputError:
+            return
+        left_out = [
+            int(number)
+            for note in records.notes
+            for number in re.findall(r"^(\d+) images? (?:is|are) in no [^.]* left out", note)
+        ]
+        assert {*records.ids} <= images
+        assert len(records.ids) + sum(left_out) == len(images), records.notes

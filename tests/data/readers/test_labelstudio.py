@@ -179,7 +179,6 @@ FIRST = [0, "annotations", 1, "result", 0]
         ([1, "data", "image"], "s3://bucket/a.png", "is an address"),
         ([1, "data", "image"], "data:image/png;base64," + "A" * 10_000, "'data:image/png.*' is an address"),
         ([1, "annotations"], {}, r"\[1\]\.annotations: expected a list, got an object"),
-        ([1, "completions"], [], r"\[1\]: was written by an old version of Label Studio"),
         ([0, "annotations", 1], 7, r"\[0\]\.annotations\[1\]: expected an object, got an integer"),
         ([0, "annotations", 1, "result"], None, r"\[0\]\.annotations\[1\]\.result: expected a list"),
         (FIRST, "x", r"\[0\]\.annotations\[1\]\.result\[0\]: expected an object, got a string"),
@@ -199,5 +198,5 @@ def test_bad_values(write, path, value, message):
 
 
 def test_nothing_is_labelled(write):
-    with pytest.raises(InputError, match="no annotation gives a label"):
+    with pytest.raises(InputError, match="no image has a label"):
         opened(write([task("a.png"), task("b.png", [])]))

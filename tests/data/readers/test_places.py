@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import unicodedata
+from pathlib import Path
 
 import pytest
 
@@ -20,16 +21,24 @@ from spml.errors import InputError
         ("a.jpg", "a.JPG", "There is 'a.jpg', which differs in case: rename"),
         ("Images/A.jpg", "images\\a.jpg", "There is 'Images/A.jpg', which differs in case: rename"),
         ("a.jpeg", "a.jpg", "There is 'a.jpeg', with another suffix: rename"),
-        ("sub/a.jpg", "a.jpg", "in another folder: pass --data.images "),
-        ("a.jpg", "sub/a.jpg", ""),
+        ("sub/a.jpg", "a.jpg", "It is in another folder: pass --data.images /"),
+        ("train/cat/a.jpg", "cat\\a.jpg", "It is in another folder: pass --data.images /"),
+        ("0007.jpg", "7", "There is '0007.jpg', with zeros in front, which spreadsheets remove: rename"),
+        ("img/0007.jpg", "img/7.jpg", "There is 'img/0007.jpg', with zeros in front"),
+        ("007.jpg", "17.jpg", ""),
+        ("a.jpg", "sub/a.jpg", " holds 'a.jpg': remove 'sub/' from the names. "),
+        ("x/a.jpg", "data\\x\\a.jpg", " holds 'x/a.jpg': remove 'data\\\\' from the names. "),
         ("b.jpg", "a.jpg", ""),
         ("a.txt", "a.jpg", ""),
-        ("a.jpg", "https://host/a.jpg", "This is an address, but only files on this machine are read"),
+        ("b.jpg", "https://host/a.jpg", "This is an address. Only files on this machine are read: dow"),
+        ("a.jpg", "https://host/a.jpg", " holds 'a.jpg': remove 'https://host/' from the names. "),
+        ("a.jpg", "file:///C:/me/a.jpg", " holds 'a.jpg': remove 'file:///C:/me/' from the names. "),
+        ("b.jpg", "file:///C:/me/a.jpg", "This is the address of a file: name it relative to the folder"),
         ("a.jpg", "nowhere/b.jpg", ""),
     ],
 )
 def test_hints(tmp_path, there, name, hint):
-    (tmp_path / there).parent.mkdir(exist_ok=True)
+    (tmp_path / there).parent.mkdir(parents=True, exist_ok=True)
     (tmp_path / there).write_bytes(b"x")
     found = hint_at(tmp_path, [name])
     assert hint in found
@@ -58,6 +67,40 @@ def test_hint_at_the_folder_above(tmp_path):
     (tmp_path / "photos" / "a.jpg").write_bytes(b"x")
     assert hint_at(tmp_path / "photos", ["photos/a.jpg"]).endswith(f"--data.images {tmp_path}. ")
     assert str(tmp_path / "photos") in hint_at(tmp_path, ["a", "a.jpg"])
+
+
+def test_hint_at_images_in_several_folders(tmp_path, monkeypatch):
+    for name in ("train/cat/a.jpg", "train/cat/b.jpg", "train/dog/c.jpg"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(b"x")
+    monkeypatch.chdir(tmp_path)
+    missing = [["a", "a.jpg"], ["b", "b.jpg"]]
+    assert hint_at(Path(), missing[0], missing) == "It is in another folder: pass --data.images train/cat. "
+    expected = (
+        "It is in train/cat, others are elsewhere: write the names with folders, as in 'train/cat/a.jpg'. "
+    )
+    assert hint_at(Path(), missing[0], [*missing, ["c.jpg"]]) == expected
+
+
+def test_hint_at_the_folder_above_the_current_one(tmp_path, monkeypatch):
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "photos" / "a.jpg").write_bytes(b"x")
+    monkeypatch.chdir(tmp_path / "photos")
+    assert hint_at(Path(), ["photos/a.jpg"]).endswith(f"--data.images {tmp_path}. ")
+
+
+def test_links_and_endless_folders_are_not_searched(tmp_path, monkeypatch):
+    (tmp_path / "secret").mkdir()
+    (tmp_path / "secret" / "a.jpg").write_bytes(b"x")
+    root = tmp_path / "root"
+    root.mkdir()
+    (root / "link").symlink_to(tmp_path / "secret")
+    assert hint_at(root, ["a.jpg"]) == ""
+    (root / "x" / "y").mkdir(parents=True)
+    (root / "x" / "y" / "a.jpg").write_bytes(b"x")
+    assert hint_at(root, ["a.jpg"]).endswith("--data.images " + str(root / "x" / "y") + ". ")
+    monkeypatch.setattr(places, "_NEARBY", 2)
+    assert hint_at(root, ["a.jpg"]) == ""
 
 
 TABLE = ("file,label", "a.png,cat", "x.png,dog", "b.png,dog", "y.png,cat", "c.png,cat", "d.png,dog")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import pytest
 
@@ -47,9 +47,8 @@ def install(folder, module, code):
 
 
 def example():
-    """The code in the docstring of `register_reader`, which readers of the documentation copy."""
-    text = inspect.getdoc(register_reader).partition("::\n")[2]
-    return textwrap.dedent(text)
+    """The reader in the documentation."""
+    return (Path(__file__).parents[3] / "examples" / "your_own_reader.py").read_text()
 
 
 def test_a_reader_of_another_package_is_found_by_its_entry_point(tmp_path, tags):
@@ -77,13 +76,13 @@ def test_a_reader_of_another_package_is_found_by_its_entry_point(tmp_path, tags)
     classes, samples, notes, warned = json.loads(ran.stdout)
     assert classes == ["beach", "dog", "sea"]
     assert samples == {"a.png": [1, 1, 0], "b.png": [0, 1, 0], "c.png": [1, 0, 1], "d.png": [0, 0, 1]}
-    assert "photos.tags was read as a file of tags." in notes
+    assert "photos.tags was read as a tags file." in notes
     assert warned == ["spml.readers: broken_reader can't be imported (boom)"]
 
 
 def test_a_reader_of_a_script(registered, tags):
     exec(compile(example(), "example", "exec"), {"__name__": "example"})
-    assert registered["tags"].title == "a file of tags"
+    assert registered["tags"].title == "a tags file"
     data = open_dataset(DataConfig(path=str(tags), unlisted="negative"), size=8)
     assert data.classes == ("beach", "dog", "sea")
     rows = {
@@ -149,9 +148,7 @@ def test_a_reader_that_fails_to_recognise_is_left_out(registered, table):
 def test_no_reader_recognises(registered, tmp_path):
     register("tags", ".tags", "cat")
     (tmp_path / "data.tgs").write_text("")
-    with pytest.raises(
-        InputError, match=r"data\.tgs: \.tgs is not a known format\. Known are .*, tags, .*digits"
-    ):
+    with pytest.raises(InputError, match=r"data\.tgs: \.tgs is not a known format\. Name a folder"):
         read(DataConfig(path=f"{tmp_path}/data.tgs"))
 
 

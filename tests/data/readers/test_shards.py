@@ -129,9 +129,7 @@ def test_splits_and_names(write):
     write(X=X, names=names[::-1][[0] * 12])
     assert "names: entry 1 repeats" in refused(folder)
     write(names=names, split=np.array(["train"] * 11 + ["other"]))
-    assert "split: row 11 (counted from 0 over all shards) is 'other', but must be one of train" in refused(
-        folder
-    )
+    assert "split: row 11 (counted from 0) is 'other', but must be one of train" in refused(folder)
 
 
 def test_shards_are_in_the_order_of_their_numbers(write):
@@ -192,7 +190,7 @@ def test_prediction_needs_no_labels(write):
         (lambda f: (f / "classes.txt").unlink(), "Y_0.npy: holds class indices, but there is no classes.txt"),
         (lambda f: (f / "classes.txt").write_text("\n"), "classes.txt: is empty"),
         (lambda f: (f / "classes.txt").write_text("a\nb\na"), "lines: entry 2 repeats 'a' of entry 0"),
-        (lambda f: (f / "classes.txt").write_bytes(b"\xff"), "classes.txt: can't be read as UTF-8 text"),
+        (lambda f: (f / "classes.txt").write_bytes(b"\xff"), "classes.txt: is not UTF-8: byte 0xff"),
         (lambda f: np.save(f / "Y_1.npy", np.array([0, 3, 1])), "Y_1.npy: Y: row 1: class index 3 is out"),
         (lambda f: np.save(f / "Y_1.npy", np.zeros(4, int)), "has the shape (4,), but X_1.npy has 3 rows"),
         (lambda f: np.save(f / "Y_1.npy", np.zeros((3, 3))), "the type float64 and the shape (3, 3), but"),

@@ -96,6 +96,28 @@ def test_boxes(devkit):
     assert opened(devkit({name: annotation(thing("cat", box=None)) for name in "abc"})).objects is None
 
 
+@pytest.mark.parametrize(
+    "box", [(5, 5, 4, 9), (5, 5, 9), (5, 5, "x", 9), (5, 5, "nan", 9), (5, 5, "inf", 9), (1, 9, 5, 5)]
+)
+def test_labels_of_objects_without_usable_box_are_used(devkit, box):
+    path = devkit({"a": annotation(thing("cat", box), thing("dog"), thing("cow", box=None))})
+    records = opened(path)
+    assert records.labels.to_names(records.classes) == [["cat", "cow", "dog"]]
+    assert records.objects.column.tolist() == [2]
+    assert records.notes[-1] == "2 objects have no usable box; their labels are used."
+    records = opened(devkit({"a": annotation(thing("cat", box))}))
+    assert records.objects is None
+    assert records.notes[-1] == "1 object has no usable box; its label is used."
+
+
+def test_difficult_that_is_not_specified(devkit):
+    things = thing("cat", difficult="Unspecified"), thing("dog", difficult=""), thing("cow", difficult="1")
+    records = opened(devkit({"a": annotation(*things)}), unlisted="negative")
+    assert records.labels.to_ternary().tolist() == [[1, 0, 1]]
+    assert "1 object does not specify <difficult>, which is read as not difficult." in records.notes
+    assert "3 objects, 1 of them difficult" in records.notes[1]
+
+
 def test_splits(devkit):
     path = devkit(THREE, {"train": ["2008_1", "", "2008_2 "], "trainval": ["2008_1", "2008_2"], "val": []})
     records = opened(path)
@@ -201,12 +223,6 @@ BAD = [
     (annotation("<object/>"), r"a\.xml: object 1: <name>: the class name '' is empty"),
     (annotation(thing("cat"), thing("a&#10;b")), r"object 2: <name>: the class name 'a\\nb' holds control"),
     (annotation(thing("cat", difficult=2)), r"a\.xml: object 1: <difficult> must be 0 or 1, but is '2'"),
-    (annotation(thing("cat", (5, 5, 4, 9))), r"object 1: <bndbox> must have xmin, ymin, .*found 5, 5, 4, 9"),
-    (annotation(thing("cat", (5, 5, 9))), r"object 1: <bndbox> must have .*found 5, 5, 9, no value"),
-    (annotation(thing("cat", (5, 5, "x", 9))), r"object 1: <bndbox/xmax> must be a number .*but is 'x'"),
-    (annotation(thing("cat", (5, 5, "nan", 9))), r"object 1: <bndbox/xmax> must be a number .*but is 'nan'"),
-    (annotation(thing("cat", (5, 5, "inf", 9))), r"object 1: <bndbox/xmax> must be a number .*but is 'inf'"),
-    (annotation(thing("cat"), size=(20, "1e9")), r"a\.xml: <size/height> must be a number below 1,000,000"),
     (annotation(), "no annotation has an object"),
 ]
 

@@ -42,7 +42,7 @@ def test_one_label(save, kind):
     )  # fmt: skip
     records = read_table(path, DataConfig())
     assert names(records) == {"a.png": ["cat"], "b.png": ["dog"], "c.png": ["cat"]}
-    assert records.notes == ("data.parquet: columns that are not used: width.",)
+    assert records.notes == ("data.parquet: columns that are not used: width (numbers).",)
     assert records.name == "data"
 
 
@@ -94,7 +94,10 @@ def test_one_column_per_class(save):
     records = read_table(path, DataConfig())
     assert records.classes == ("cat", "dog", "cow", "hen", "fox")
     assert records.labels.to_ternary().tolist() == [[1, 1, 0, 1, 0], [0, 0, 1, 0, 0], [-1, -1, -1, 0, 0]]
-    assert records.notes[0] == "data.parquet: columns that are not used: __index_level_0__, box, note."
+    assert (
+        records.notes[0]
+        == "data.parquet: columns that are not used: __index_level_0__, box (lists), note (text)."
+    )
 
 
 def test_the_same_as_csv(save, tmp_path):

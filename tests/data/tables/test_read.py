@@ -37,7 +37,7 @@ def test_order_case_bom_and_unused_columns(table):
     records = read_table(path, DataConfig())
     assert records.ids == ("a.png", "b.png", "c.png")
     assert records.split == ("train", "val", "test")
-    assert records.notes == ("data.csv: columns that are not used: Width.",)
+    assert records.notes == ("data.csv: columns that are not used: Width (numbers).",)
 
 
 @pytest.mark.parametrize(
@@ -236,7 +236,7 @@ def test_one_column_per_class(table, rows, unlisted, expected, meaning):
     assert records.ids == ("a.png", "b.png", "c.png")
     assert records.split == ("train", "val", "test")
     assert records.labels.to_ternary().tolist() == expected
-    assert records.notes[0] == "data.csv: columns that are not used: width."
+    assert records.notes[0] == "data.csv: columns that are not used: width (numbers)."
     assert records.notes[1].startswith(
         "data.csv: 3 columns stand for a class (Cat, dog, big cow): 1 (positive)"
     )
@@ -363,3 +363,40 @@ def test_name_of_a_file_called_labels(table):
     path = table("file,label", "a.png,cat", "b.png,dog")
     moved = path.rename(path.with_name("labels.csv"))
     assert read_table(moved, DataConfig()).name == moved.parent.name
+
+
+def test_a_first_line_that_states_the_separator(table):
+    path = table("sep=;", "file;label", "a.png;cat", "b.png;dog;x")
+    path.write_bytes(codecs.BOM_UTF8 + path.read_bytes())
+    with pytest.raises(InputError, match="row 4 has 3 cells, but the header has 2"):
+        read_table(path, DataConfig())
+    path = table("sep=|", "file|label", "a.png|cat;dog", "b.png|dog", "c.png|cat")
+    assert names(read_table(path, DataConfig()))["a.png"] == ["cat", "dog"]
+
+
+def test_broken_rows_are_left_out_if_they_are_few(table):
+    lines = ["file,label", *[f"{name}.png,cat" for name in "abcde"] * 40]
+    lines[3] += ",limited"
+    records = read_table(table(*lines), DataConfig())
+    assert sorted(records.ids) == [f"{name}.png" for name in "abcde"]
+    assert records.notes[0] == (
+        "data.csv: 1 row was left out, since it is broken: row 4 has 3 cells, but the header has 2: 'c.png', "
+        "'cat', 'limited'. Put a cell that contains the delimiter in quotes, for example \"cat,dog\"."
+    )
+    lines[5:9] = [f"{line},limited" for line in lines[5:9]]
+    with pytest.raises(
+        InputError, match=r"row 4 has 3 .* 5 of 200 rows are broken .* --data\.max_unreadable 0\.03\.$"
+    ):
+        read_table(table(*lines), DataConfig())
+    assert len(read_table(table(*lines), DataConfig(max_unreadable=0.03)).ids) == 5
+
+
+def test_words_for_missing_values_and_numbers(table):
+    lines = ("a.png,3.0", "b.png,unknown", "c.png,3", "d.png,N/A", "e.png,7.0")
+    records = read_table(table("file,label", *lines), DataConfig())
+    assert names(records) == {"a.png": ["3"], "b.png": [], "c.png": ["3"], "d.png": [], "e.png": ["7"]}
+    assert records.notes == (
+        "data.csv: column 'label': whole numbers are one class however they are written: '3.0' is '3', '7.0' "
+        "is '7'.",
+        "data.csv: column 'label': 2 words for a missing value read as blank: 'unknown', 'N/A'.",
+    )

@@ -108,7 +108,6 @@ HEAD = "file,labels,cat,dog,fox\n"
         ("q.csv", None, "there is no such file"),
         ("p.csv", "", "expected the columns file, labels, and scores or one per class"),
         ("p.csv", "name,labels,cat\n", "expected the columns file, labels"),
-        ("p.csv", 'file,labels,"a;b"\n', "contains a semicolon.*--format jsonl"),
         ("p.csv", HEAD, "names none of the samples of source: found none, expected, for example, 'a.png'"),
         ("p.csv", HEAD + "x.png,,0,0,0\n", "found 'x.png', expected"),
         ("p.csv", HEAD + "a.png,,0,0\n", "row 2 has 4 cells, but the header has 5"),

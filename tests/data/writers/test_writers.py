@@ -7,6 +7,7 @@ import dataclasses
 import json
 import os
 import shutil
+from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import numpy as np
@@ -106,6 +107,22 @@ def test_images_come_back(folder, form, drawn):
     if form == "nan":
         config.unlisted = unlisted(matrix)
     assert_same(read(config), records)
+
+
+@pytest.mark.parametrize("form", OUTPUTS)
+@pytest.mark.parametrize("split", [None, ("train", "val", "test")])
+def test_the_current_folder(folder, monkeypatch, form, split):
+    records = image_records(folder, MATRIX, CLASSES, split)
+    shutil.rmtree(folder / "annotations", ignore_errors=True)
+    monkeypatch.chdir(folder)
+    name = OUTPUTS[form] if form != "coco" or split is None else "."
+    assert not any("--data.images" in note for note in write(records, Path(name), form, overwrite=True))
+    for path in (name, f"./{name}", f"../{folder.name}/{name}", str(folder / name)):
+        read_back = read(DataConfig(path=path))
+        assert_same(read_back, records)
+        assert all(file.is_file() for file in read_back.inputs)
+    with pytest.raises(InputError, match=r"/: is no place for a file\. Name a file or a folder\."):
+        write(records, Path("/"), "fiftyone")
 
 
 @pytest.mark.parametrize("sparse", [False, True])

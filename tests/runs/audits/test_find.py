@@ -366,7 +366,7 @@ def test_arguments_that_do_not_suit_are_named(ridge, tmp_path, options, message)
 
 
 def test_a_folder_without_a_finished_run_is_named(ridge, features, tmp_path):
-    with pytest.raises(InputError, match="contains no trained model"):
+    with pytest.raises(InputError, match="there is no such folder"):
         run_audit(tmp_path / "none", {}, output=tmp_path / "audit", engine=ENGINE)
     run = make_run(features, tmp_path / "run", model={"head": "lda"})
     (run / "config.yaml").unlink()

@@ -196,6 +196,7 @@ def _from_data(opened: OpenedRun, data: str | None, split: str | None, images: i
         config = DataConfig(
             path=data,
             unlisted=own.unlisted,
+            rename=own.rename,
             separator=own.separator,
             draft=own.draft,
             decoder=own.decoder,

@@ -7,27 +7,9 @@ from pathlib import Path
 from ...errors import InputError
 from ..readers.coco import Document
 from ..readers.documents import load_json
-from .common import Benchmark, Missing, Official, Part, Published, find_folder, full_labels
-from .download import Archive
+from .common import Benchmark, Official, Part, Published, find_folder, full_labels
 
 _PHASES = ("train", "val")
-_ANNOTATIONS = Archive(
-    "http://images.cocodataset.org/annotations/annotations_trainval2014.zip",
-    252_872_794,
-    "sha256:031296bbc80c45a1d1f76bf9a90ead27e94e99ec629208449507a4917a3bf009",
-)
-_IMAGES = {
-    "train": Archive(
-        "http://images.cocodataset.org/zips/train2014.zip",
-        13_510_573_713,
-        "sha256:ede4087e640bddba550e090eae701092534b554b42b05ac33f0300b984b31775",
-    ),
-    "val": Archive(
-        "http://images.cocodataset.org/zips/val2014.zip",
-        6_645_013_297,
-        "sha256:fe9be816052049c34717e077d9e34aa60814a55679f804cd043e3cbee3b9fde0",
-    ),
-}
 
 
 def _annotations(root: Path, phase: str) -> Path:
@@ -38,14 +20,9 @@ def _folder(root: Path, phase: str) -> str:
     return find_folder(root, (f"{phase}2014", f"images/{phase}2014"), "")
 
 
-def _missing(root: Path) -> list[Missing]:
-    missing = [
-        Missing(path, _ANNOTATIONS) for phase in _PHASES if not (path := _annotations(root, phase)).is_file()
-    ]
-    for phase in _PHASES:
-        if not (folder := root / _folder(root, phase)).is_dir():
-            missing.append(Missing(folder, _IMAGES[phase]))
-    return missing
+def _missing(root: Path) -> list[Path]:
+    lists = [path for phase in _PHASES if not (path := _annotations(root, phase)).is_file()]
+    return lists + [path for phase in _PHASES if not (path := root / _folder(root, phase)).is_dir()]
 
 
 def _read(root: Path) -> Official:
@@ -88,8 +65,8 @@ COCO2014 = Benchmark(
     title="MS-COCO 2014",
     page="https://cocodataset.org/#download",
     obtain=(
-        f"Download {_ANNOTATIONS.url}, {_IMAGES['train'].url} and {_IMAGES['val'].url} and unpack them into "
-        "the root folder, so that it contains annotations, train2014 and val2014."
+        "Download annotations_trainval2014.zip, train2014.zip (13.5 GB) and val2014.zip (6.6 GB) and unpack "
+        "them into the root folder, so that it contains annotations, train2014 and val2014."
     ),
     published=Published(82_081, 40_137, 2.94),
     missing=_missing,

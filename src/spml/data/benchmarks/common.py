@@ -15,9 +15,11 @@ from ...errors import InputError
 from ...files import json_sha256, write_text
 from ...labels import ObservedLabels
 from ..hiding.protocol import protocol_observed, protocol_split
+from ..readers.documents import MAX_BYTES, read_text
 from ..readers.manifest import FORMAT, PARTS, image_paths
 from ..safe import is_file
-from .download import Archive, Report
+
+Report = Callable[[str], None]
 
 
 class Part(NamedTuple):
@@ -50,18 +52,6 @@ class Official(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-class Missing(NamedTuple):
-    """A missing file or folder.
-
-    Attributes:
-        path: Expected path.
-        archive: Archive that contains it, if one can be downloaded.
-    """
-
-    path: Path
-    archive: Archive | None = None
-
-
 class Published(NamedTuple):
     """Numbers from publications: official training and test images, mean labels per training image."""
 
@@ -78,9 +68,9 @@ class Benchmark:
         name: Name on the command line.
         title: Name in publications.
         page: URL of the official page.
-        obtain: How to get the benchmark, in whole sentences.
+        obtain: What to download there and where to unpack it, in whole sentences.
         published: Published numbers, to recognise an incomplete copy.
-        missing: Function from the root to its missing files; `read` needs them all.
+        missing: Function from the root to the files and folders that it lacks; `read` needs them all.
         read: Function from the root to the content of its files.
     """
 
@@ -89,7 +79,7 @@ class Benchmark:
     page: str
     obtain: str
     published: Published
-    missing: Callable[[Path], list[Missing]]
+    missing: Callable[[Path], list[Path]]
     read: Callable[[Path], Official]
 
 
@@ -104,11 +94,7 @@ def read_lines(path: Path) -> list[str]:
     Raises:
         InputError: The file can't be read, or is not UTF-8 text.
     """
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: can't be read: {error}.") from error
-    return [line.strip() for line in text.splitlines() if line.strip()]
+    return [line.strip() for line in read_text(path, MAX_BYTES).splitlines() if line.strip()]
 
 
 def full_labels(rows: Sequence[Sequence[int]], num_classes: int) -> ObservedLabels:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import posixpath
-import re
 from pathlib import Path
 
 import numpy as np
@@ -11,17 +10,12 @@ import numpy.typing as npt
 
 from ...errors import InputError
 from ...labels import ObservedLabels
-from .common import Benchmark, Missing, Official, Part, Published, find_folder, read_lines
-from .download import Archive
+from ..safe import quote
+from .common import Benchmark, Official, Part, Published, find_folder, read_lines
 
 _FOLDERS = ("CUB_200_2011", ".", "CUB_200_2011/CUB_200_2011")
 _LABELS = "attributes/image_attribute_labels.txt"
 _LISTS = ("images.txt", "train_test_split.txt", _LABELS)
-_ARCHIVE = Archive(
-    "https://data.caltech.edu/records/65de6-vp158/files/CUB_200_2011.tgz?download=1",
-    1_150_585_339,
-    "md5:97eceeb196236b17998738112f37df78",
-)
 
 
 def _names(root: Path) -> Path:
@@ -30,12 +24,12 @@ def _names(root: Path) -> Path:
     return root / find_folder(root, candidates, "attributes.txt") / "attributes.txt"
 
 
-def _missing(root: Path) -> list[Missing]:
+def _missing(root: Path) -> list[Path]:
     base = root / find_folder(root, _FOLDERS, "images.txt")
     missing = [path for path in (*(base / name for name in _LISTS), _names(root)) if not path.is_file()]
     if not (base / "images").is_dir():
         missing.append(base / "images")
-    return [Missing(path, _ARCHIVE) for path in missing]
+    return missing
 
 
 def _read(root: Path) -> Official:
@@ -43,59 +37,49 @@ def _read(root: Path) -> Official:
     base = root / folder
     files, attributes = _numbered(base / "images.txt"), _numbered(_names(root))
     is_train = _numbered(base / "train_test_split.txt")
-    for number, value in is_train.items():
-        if value not in ("0", "1") or number not in files:
-            raise InputError(
-                f"{base / 'train_test_split.txt'}: says {value!r} of image {number}; expected 1 (training) "
-                "or 0 (test) for every image of images.txt. Download it again."
-            )
-    if len(is_train) < len(files):
+    if len(is_train) != len(files) or not {*is_train} <= {"0", "1"}:
         raise InputError(
-            f"{base / 'train_test_split.txt'}: has {len(is_train):,} lines for {len(files):,} images "
-            "(images.txt). Download it again."
+            f"{base / 'train_test_split.txt'}: must say 1 (training) or 0 (test) of each of the "
+            f"{len(files):,} images of images.txt. Download it again."
         )
-    present = _attributes(base / _LABELS, list(files), list(attributes))
+    present = _attributes(base / _LABELS, len(files), len(attributes))
     parts: list[Part] = []
     for value in ("1", "0"):
-        rows = [row for row, number in enumerate(files) if is_train[number] == value]
-        names = tuple(file for number, file in files.items() if is_train[number] == value)
+        rows = [row for row, stated in enumerate(is_train) if stated == value]
         labels = ObservedLabels.from_multi_hot(present[rows], unlisted="negative")
+        names = tuple(files[row] for row in rows)
         parts.append(Part(posixpath.normpath(f"{folder}/images"), names, labels))
-    return Official(tuple(attributes.values()), parts[0], parts[1])
+    return Official(tuple(attributes), parts[0], parts[1])
 
 
-def _numbered(path: Path) -> dict[int, str]:
-    """Read lines of a number and a text, in the order of the file."""
-    numbered: dict[int, str] = {}
-    for row, line in enumerate(read_lines(path), start=1):
-        number, _, text = line.partition(" ")
-        if not re.fullmatch("[0-9]{1,9}", number) or not text or int(number) in numbered:
+def _numbered(path: Path) -> list[str]:
+    """Read the texts of lines that are numbered from 1."""
+    lines = [line.split(" ", 1) for line in read_lines(path)]
+    for row, line in enumerate(lines, start=1):
+        if line[0] != str(row) or len(line) == 1:
             raise InputError(
-                f"{path}: line {row} is {line[:100]!r}, but must be a number that occurs once, and a text. "
+                f"{path}: line {row} is {quote(' '.join(line))}, but must be the number {row} and a text. "
                 "Download it again."
             )
-        numbered[int(number)] = text.strip()
-    if not numbered:
+    if not lines:
         raise InputError(f"{path}: is empty. Download it again.")
-    return numbered
+    return [text.strip() for _, text in lines]
 
 
-def _attributes(path: Path, images: list[int], attributes: list[int]) -> npt.NDArray[np.uint8]:
+def _attributes(path: Path, images: int, attributes: int) -> npt.NDArray[np.uint8]:
     """Read is_present as a {0, 1} matrix of shape (images, attributes), ignoring the annotators' certainty.
 
     Lines are `image attribute is_present certainty seconds`; a few lines of the official file have a sixth
     number.
     """
-    shape = (len(images), len(attributes))
+    matrix = np.full((images, attributes), 2, np.uint8)
     try:
         table = np.loadtxt(
-            path, np.int64, comments=None, usecols=(0, 1, 2), ndmin=2, max_rows=shape[0] * shape[1] + 1
+            path, np.int64, comments=None, usecols=(0, 1, 2), ndmin=2, max_rows=matrix.size + 1
         )
-        rows, columns = _positions(table[:, 0], images), _positions(table[:, 1], attributes)
-        if not np.isin(table[:, 2], (0, 1)).all():
-            raise ValueError("is_present is neither 0 nor 1")
-        matrix = np.full(shape, 2, np.uint8)
-        matrix[rows, columns] = table[:, 2]
+        if not ((table >= [1, 1, 0]) & (table <= [images, attributes, 1])).all():
+            raise ValueError("an image or attribute is in no list, or is_present is neither 0 nor 1")
+        matrix[table[:, 0] - 1, table[:, 1] - 1] = table[:, 2]
         if len(table) != matrix.size or (matrix == 2).any():
             raise ValueError(f"expected {matrix.size:,} lines, one for each image and attribute")
     except (OSError, ValueError, IndexError) as error:
@@ -105,23 +89,13 @@ def _attributes(path: Path, images: list[int], attributes: list[int]) -> npt.NDA
     return matrix
 
 
-def _positions(numbers: npt.NDArray[np.int64], known: list[int]) -> npt.NDArray[np.int64]:
-    """Position of each number in `known`."""
-    order = np.argsort(known)
-    ranks = np.searchsorted(np.asarray(known)[order], numbers)
-    positions = order[np.minimum(ranks, len(known) - 1)]
-    if (np.asarray(known)[positions] != numbers).any():
-        raise ValueError("an image or attribute is in no list")
-    return positions.astype(np.int64)
-
-
 CUB200 = Benchmark(
     name="cub200",
     title="CUB-200-2011",
     page="https://www.vision.caltech.edu/datasets/cub_200_2011/",
     obtain=(
-        f"Download {_ARCHIVE.url} and unpack it into the root folder, so that it contains attributes.txt and "
-        "CUB_200_2011/images.txt."
+        "Download CUB_200_2011.tgz (1.2 GB) and unpack it into the root folder, so that it contains "
+        "attributes.txt and CUB_200_2011/images.txt."
     ),
     published=Published(5994, 5794, 31.4),
     missing=_missing,

@@ -17,7 +17,7 @@ from ..draws import permutation
 from ..phrases import counted
 from ..readers.manifest import image_paths
 from ..safe import is_file
-from .common import Benchmark, Missing, Official, Part, Published, find_folder, read_lines
+from .common import Benchmark, Official, Part, Published, find_folder, read_lines
 
 _FLICKR = ("Flickr", "images", "Images")
 _CONCEPTS = "ConceptsList/Concepts81.txt"
@@ -33,18 +33,18 @@ def _formatted(root: Path) -> list[Path]:
     return [root / name.format(phase) for phase in ("train", "val") for name in (_IMAGES, _LABELS)]
 
 
-def _missing(root: Path) -> list[Missing]:
+def _missing(root: Path) -> list[Path]:
     if any(path.is_file() for path in _formatted(root)):
-        return [Missing(path) for path in _formatted(root) if not path.is_file()]
+        return [path for path in _formatted(root) if not path.is_file()]
     return _missing_release(root)
 
 
-def _missing_release(root: Path) -> list[Missing]:
+def _missing_release(root: Path) -> list[Path]:
     lists = [root / "ImageList" / f"{phase}Imagelist.txt" for phase in ("Train", "Test")]
     required = [*lists, root / _CONCEPTS]
     if required[-1].is_file():
         required += [_concept(root, name, phase) for phase in ("Train", "Test") for name in _concepts(root)]
-    return [Missing(path) for path in required if not path.is_file()]
+    return [path for path in required if not path.is_file()]
 
 
 def _concepts(root: Path) -> tuple[str, ...]:
@@ -174,9 +174,8 @@ def _part(root: Path, names: list[str], labels: ObservedLabels) -> Part:
 
 _PAGE = "https://lms.comp.nus.edu.sg/wp-content/uploads/2019/research/nuswide/NUS-WIDE.html"
 _OBTAIN = (
-    "NUS-WIDE can't be downloaded automatically: its page offers ImageList.zip, Groundtruth.zip and "
-    "ConceptsList.zip, and images on request. Unpack all into the root folder, images as "
-    "Flickr/FOLDER/FILE.jpg."
+    "Download ImageList.zip, Groundtruth.zip and ConceptsList.zip, ask for the images, which are given on "
+    "request only, and unpack all into the root folder, images as Flickr/FOLDER/FILE.jpg."
 )
 _PUBLISHED = Published(TRAIN, TEST, 1.89)
 

@@ -6,8 +6,7 @@ import posixpath
 from pathlib import Path
 
 from ...errors import InputError
-from .common import Benchmark, Missing, Official, Part, Published, find_folder, full_labels, read_lines
-from .download import Archive
+from .common import Benchmark, Official, Part, Published, find_folder, full_labels, read_lines
 
 CLASSES = (
     "aeroplane", "bicycle", "bird", "boat", "bottle", "bus", "car", "cat", "chair", "cow", "diningtable",
@@ -15,20 +14,15 @@ CLASSES = (
 )  # fmt: skip
 _FOLDERS = ("VOCdevkit/VOC2012", "VOC2012", ".")
 _LISTS, _IMAGES = "ImageSets/Main", "JPEGImages"
-_ARCHIVE = Archive(
-    "http://host.robots.ox.ac.uk/pascal/VOC/voc2012/VOCtrainval_11-May-2012.tar",
-    1_999_639_040,
-    "sha256:e14f763270cf193d0b5f74b169f44157a4b0c6efa708f4dd0ff78ee691763bcb",
-)
 
 
-def _missing(root: Path) -> list[Missing]:
+def _missing(root: Path) -> list[Path]:
     base = root / find_folder(root, _FOLDERS, _LISTS)
     lists = [base / _LISTS / f"{name}_{phase}.txt" for phase in ("train", "val") for name in CLASSES]
     missing = [path for path in lists if not path.is_file()]
     if not (base / _IMAGES).is_dir():
         missing.append(base / _IMAGES)
-    return [Missing(path, _ARCHIVE) for path in missing]
+    return missing
 
 
 def _read(root: Path) -> Official:
@@ -74,8 +68,8 @@ VOC2012 = Benchmark(
     title="PASCAL VOC 2012",
     page="http://host.robots.ox.ac.uk/pascal/VOC/voc2012/",
     obtain=(
-        f"Download {_ARCHIVE.url} and unpack it into the root folder, so that it contains "
-        "VOCdevkit/VOC2012/ImageSets/Main and VOCdevkit/VOC2012/JPEGImages."
+        "Download VOCtrainval_11-May-2012.tar (2.0 GB) and unpack it into the root folder, so that it "
+        "contains VOCdevkit/VOC2012/ImageSets/Main and VOCdevkit/VOC2012/JPEGImages."
     ),
     published=Published(5717, 5823, 1.46),
     missing=_missing,

@@ -1,17 +1,32 @@
-"""Class names that are probably mistakes: spelled in two ways, with stray spaces, empty, or numbers."""
+"""Class names that are probably mistakes: spelled in two ways, with stray or invisible characters, empty, or
+numbers; and wanted names for them."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+
+from ..safe import quote
+from ..tables.lists import is_blank
 
 MIN_LENGTH, MAX_LENGTH = 5, 100  # letters of the names that are compared letter by letter
 MAX_CLASSES = 20_000  # more names are not compared letter by letter
 EMPTY, SPACES, NUMBERS = "empty", "spaces around the name", "numbers only"
-ALIKE, ONE_LETTER = "same up to case, spaces and underscores", "one letter apart"
+INVISIBLE = "invisible characters"
+ALIKE, ONE_LETTER = (
+    "same up to case, blanks, hyphens, underscores and invisible characters",
+    "one letter apart",
+)
+MISSING, TWIN, RARE = "word for a missing value", "other spelling", "rare name one letter from a frequent one"
+FREQUENT = 10  # times as often as a rare name, at least
+# Joiners and variation selectors belong to emoji and to some scripts, so they only count as no difference.
+_INVISIBLE = re.compile("[\u00ad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff]")
+_JOINERS = re.compile("[\u034f\u200c\u200d\ufe00-\ufe0f]")
+_DASHES = re.compile("[\u2010-\u2015\u2212\ufe58\ufe63\uff0d]")
+_APOSTROPHES = re.compile("[\u2018\u2019\u02bc\u00b4`]")
 
 
 @dataclass(frozen=True)
@@ -39,6 +54,7 @@ def suspicious_names(classes: Sequence[str]) -> tuple[Finding, ...]:
     """
     odd_alone = {
         EMPTY: [name for name in classes if not name.strip()],
+        INVISIBLE: [name for name in classes if _INVISIBLE.search(name)],
         SPACES: [name for name in classes if name.strip() and name != name.strip()],
         NUMBERS: [name for name in classes if re.fullmatch(r"[-+]?\d+([.,]\d+)?", name.strip())],
     }
@@ -51,18 +67,88 @@ def suspicious_names(classes: Sequence[str]) -> tuple[Finding, ...]:
     return tuple(findings)
 
 
-def group_alike(classes: Sequence[str]) -> dict[str, list[str]]:
-    """Class names by their folded form, in which case, spaces, hyphens and underscores do not count."""
+def group_alike(classes: Iterable[str]) -> dict[str, list[str]]:
+    """Class names by their folded form, see `folded`."""
     groups: dict[str, list[str]] = defaultdict(list)
     for name in classes:
-        groups[_folded(name)].append(name)
+        groups[folded(name)].append(name)
     return groups
 
 
-def _folded(name: str) -> str:
-    """The name without the differences in spelling that people make; symbols alone stay as they are."""
-    plain = unicodedata.normalize("NFKC", name).casefold().strip()
-    return re.sub(r"[\s_\-]+", "", plain) or plain
+def folded(name: str) -> str:
+    """The name without the differences in spelling that people make; symbols alone stay as they are.
+
+    Case, blanks, underscores, hyphens in words, invisible characters and the Unicode form do not count. A
+    hyphen counts in front of a number and at the end: -1 is not 1, and A- is not A.
+    """
+    visible = _JOINERS.sub("", _INVISIBLE.sub("", name))
+    plain = unicodedata.normalize("NFKC", visible).casefold().strip()
+    plain = _APOSTROPHES.sub("'", _DASHES.sub("-", plain))
+    words = re.sub(r"(?<=\w)[\s_-]+(?=\w)", lambda gap: "-" if _between_digits(gap) else "", plain)
+    return re.sub(r"[\s_]+", "", words) or plain or name
+
+
+def _between_digits(gap: re.Match[str]) -> bool:
+    return gap.string[gap.start() - 1].isdigit() and gap.string[gap.end()].isdigit()
+
+
+def spelled(name: str) -> str:
+    """A quoted name in which spellings that look alike differ: other Unicode forms are escaped."""
+    return quote(name) if unicodedata.is_normalized("NFC", name) else ascii(name)
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """Another name for a class.
+
+    Attributes:
+        given: Name in the data.
+        wanted: Name to use; empty to leave the class out.
+        why: `MISSING`, `TWIN` or `RARE`.
+    """
+
+    given: str
+    wanted: str
+    why: str
+
+
+def propose_names(counts: Mapping[str, int]) -> list[Proposal]:
+    """Propose wanted names for class names that are probably mistakes.
+
+    Words for missing values are left out; of several spellings the most frequent one is wanted; a name of
+    which a `FREQUENT` times more frequent one is one letter apart is treated as a misspelling of it.
+
+    Args:
+        counts: Number of samples of each class.
+
+    Example:
+        >>> counts = {"cat": 30, "Cat": 2, "null": 3}
+        >>> [(each.given, each.wanted) for each in propose_names(counts)]
+        [('Cat', 'cat'), ('null', '')]
+    """
+    missing = {name for name in counts if is_blank(_INVISIBLE.sub("", name).strip())}
+    groups = group_alike(name for name in counts if name not in missing)
+    total = {key: sum(counts[name] for name in names) for key, names in groups.items()}
+    wanted = {key: _clean(max(names, key=lambda name: (counts[name], name))) for key, names in groups.items()}
+    near: dict[str, list[str]] = defaultdict(list)
+    for pair in _one_letter_pairs(list(groups)) if len(groups) <= MAX_CLASSES else ():
+        rare, frequent = sorted(pair, key=lambda key: total[key])
+        if total[frequent] >= FREQUENT * total[rare] > 0:
+            near[rare].append(frequent)
+    for key in sorted(near, key=lambda key: -total[key]):  # so that a target has its own name already
+        wanted[key] = wanted[max(near[key], key=lambda other: total[other])]
+    proposals = []
+    for name in counts:
+        key = folded(name)
+        if name in missing:
+            proposals.append(Proposal(name, "", MISSING))
+        elif name != wanted[key]:
+            proposals.append(Proposal(name, wanted[key], RARE if key in near else TWIN))
+    return proposals
+
+
+def _clean(name: str) -> str:
+    return _INVISIBLE.sub("", name).strip()
 
 
 def _one_letter_pairs(names: Sequence[str]) -> Iterator[tuple[str, str]]:

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import hashlib
-import io
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-from PIL import Image
 
 from ...config import DataConfig
 from ..dataset import Inputs
-from ..decoding import FORMATS
+from ..decoding import UnreadableImageError, decode
+from ..decoding import orientation as orientation_of
 from ..images import ImageSource, check_images
 from ..matrix import CHUNK, FeatureMatrix
 
 BLOCK = 256  # images between two steps of a progress bar
-_EXIF_ORIENTATION = 0x0112
 
 Advance = Callable[[int], None]
 
@@ -85,7 +82,7 @@ def scan_files(
         skipped |= {start + row: reason for row, reason in unusable.items()}
         for row, path in enumerate(block):
             if row not in unusable:
-                sizes[start + row] = _upright_size(path)
+                sizes[start + row] = _upright_size(path, config.max_pixels)
         advance(len(block))
     return digests, skipped, _summarise(sizes, ids)
 
@@ -145,19 +142,15 @@ def _scan_features(
     )
 
 
-def _upright_size(path: ImageSource) -> tuple[int, int]:
+def _upright_size(path: ImageSource, max_pixels: int) -> tuple[int, int]:
     """Width and height by the header, turned upright; (0, 0) if the file has vanished since it was read."""
     try:
-        source = path if isinstance(path, Path) else io.BytesIO(path.read_bytes())
-        with Image.open(source, formats=FORMATS) as image:
-            size = image.size
-            try:
-                lies_on_side = image.getexif().get(_EXIF_ORIENTATION, 1) >= 5
-            except Exception:  # damaged EXIF data is no reason to lose an image
-                lies_on_side = False
-    except Exception:
+        size, orientation = decode(
+            path.read_bytes(), max_pixels, lambda image: (image.size, orientation_of(image))
+        )
+    except (OSError, UnreadableImageError):
         return 0, 0
-    return (size[1], size[0]) if lies_on_side else size
+    return (size[1], size[0]) if orientation >= 5 else size
 
 
 def _summarise(sizes: npt.NDArray[np.int64], ids: Sequence[str]) -> ImageSizes | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -16,11 +17,12 @@ from ...labels import ObservedLabels
 from ..assemble import check_share_skipped, nothing_known, to_dataset
 from ..dataset import Inputs
 from ..hiding import check_observe
-from ..images import ImageFiles
+from ..images import ImageFiles, note_twelve_bits
 from ..matrix import CHUNK
 from ..phrases import counted
 from ..readers import read
 from ..records import Records
+from ..same_content import Checked, merge_same_content
 from ..splits import SPLITS
 from .class_names import suspicious_names
 from .contents import Features, ImageSizes, scan_files, scan_inputs
@@ -54,8 +56,7 @@ def inspect(
         InputError: The data can't be read, or a setting of `observe` is out of its domain or has no effect.
     """
     check_observe(config)
-    records = read(config)
-    content = _scan(records, config, report, progress)
+    records, content = _scan(read(config), config, report, progress)
     training = _try_training(records, config, content)
     split = records.split or (ALL,) * len(records.ids)
     by_split = _count_by_split(records.labels, split)
@@ -129,17 +130,22 @@ class _Training(NamedTuple):
 
 def _scan(
     records: Records, config: DataConfig, report: Callable[[str], None], progress: Progress
-) -> _Content:
+) -> tuple[Records, _Content]:
+    """Read all samples. Returns the records, in which equal files may have become one sample, too."""
     inputs, ids = records.inputs, records.ids
     if not isinstance(inputs, Sequence):
         with progress(len(ids), "reading samples") as advance:
             digests, images, features = scan_inputs(inputs, ids, advance)
-        return _Content(inputs, digests, {}, images, features)
+        return records, _Content(inputs, digests, {}, images, features)
     report(f"{records.source}: reading {counted(len(ids), 'image')}")
     with progress(len(ids), "reading images") as advance:
         digests, skipped, images = scan_files(inputs, ids, config, advance)
-    thumbnails = ImageFiles(inputs, digests, size=_THUMBNAIL, max_pixels=config.max_pixels)
-    return _Content(thumbnails, digests, skipped, images, None)
+    records, digests, skipped = merge_same_content(Checked(records, digests, skipped), config)
+    assert isinstance(records.inputs, Sequence)
+    thumbnails = ImageFiles(records.inputs, digests, size=_THUMBNAIL, max_pixels=config.max_pixels)
+    if note := note_twelve_bits(digests):
+        records = replace(records, notes=(*records.notes, note))
+    return records, _Content(thumbnails, digests, skipped, images, None)
 
 
 def _try_training(records: Records, config: DataConfig, content: _Content) -> _Training:

@@ -13,7 +13,7 @@ from ..dataset import Dataset
 from ..images import ImageFiles
 from ..phrases import counted, first_few
 from ..safe import quote
-from .class_names import group_alike
+from .class_names import group_alike, spelled
 
 EXAMPLES = 3  # examples that a remark names
 
@@ -38,9 +38,13 @@ def _alike_classes(classes: Sequence[str], labels: ObservedLabels) -> str:
         return ""
     counts = dict(zip(classes, labels.positives_per_class().tolist(), strict=True))
     phrases = [
-        " and ".join(f"{quote(name)} ({counts[name]:,})" for name in names[:EXAMPLES]) for names in groups
+        " and ".join(f"{spelled(name)} ({counts[name]:,})" for name in names[:EXAMPLES]) for names in groups
     ]
-    return f"Classes whose names differ in case, spaces or underscores only: {_examples(phrases, '; ')}"
+    return (
+        f"{counted(len(groups), 'group')} of class names may mean the same: "
+        f"{first_few(phrases, EXAMPLES, '; ')}. `spml data inspect --propose_names FILE` writes a file for "
+        "--data.rename that merges them."
+    )
 
 
 def _equal_images(data: Dataset) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -49,6 +49,7 @@ def understand_labels(
     unlisted: Unlisted,
     source: str,
     separator: str | None = None,
+    keep: Collection[str] = (),
 ) -> Labels:
     """Understand labels by their type, their shape and the type of the first one.
 
@@ -62,6 +63,7 @@ def understand_labels(
         unlisted: Meaning of a label that is not listed, as in a file.
         source: Name of the data, for messages.
         separator: `data.separator`.
+        keep: Names that are no words for a missing value although they look like it.
 
     Raises:
         InputError: They are of another type than those in `ACCEPTED`, or one of them is impossible.
@@ -110,7 +112,7 @@ def understand_labels(
         if kind is int:
             names = stated or tuple(known) or _numbered(max(entries))
             return _from_array(np.asarray(entries), names, unlisted, source)
-    return _from_names(entries, stated, known, unlisted, separator)
+    return _from_names(entries, stated, known, unlisted, separator, keep)
 
 
 def _class_names(classes: Sequence[str] | None) -> tuple[str, ...]:
@@ -224,6 +226,7 @@ def _from_names(
     known: Sequence[str],
     unlisted: Unlisted,
     separator: str | None,
+    keep: Collection[str],
 ) -> Labels:
     """Labels in text or in lists of text."""
     cells = Column()
@@ -236,6 +239,7 @@ def _from_names(
         lambda row: f"y[{row}]",
         separator=separator,
         known=stated or known,
+        keep=keep,
     )
     classes = stated or found.classes
     if not classes:

@@ -12,8 +12,10 @@ from ..images import ImageSource
 from ..matrix import FeatureMatrix, check_finite
 from ..phrases import counted
 from ..records import MEMORY, Records
+from ..rename import rename_classes
 from ..safe import quote
 from ..splits import SPELLINGS, split_name
+from ..unlisted import read_as_stated
 from .frames import check_same_index, has_files, is_frame, read_frame, split_off
 from .labels import ACCEPTED, understand_labels
 from .samples import described, is_dataset, item_of, length_of, read_samples
@@ -49,7 +51,14 @@ def read_memory(
             raise InputError(
                 "classes has no effect on a DataFrame of image files, whose labels are names: leave it out."
             )
-        return read_frame(samples, config, MEMORY)
+        return read_as_stated(
+            lambda config: rename_classes(read_frame(samples, config, MEMORY), config), config
+        )
+    if config.checked_column:
+        raise InputError(
+            f"data.unlisted={config.unlisted!r} names a column of a DataFrame of image files: pass one "
+            "alone, without y, or use unknown, negative or negative:CLASS,CLASS."
+        )
     if labels is None and is_dataset(samples):
         labels, whole = _labels_of(samples), samples
         while not hasattr(whole, "classes") and is_dataset(getattr(whole, "dataset", None)):
@@ -72,20 +81,35 @@ def read_memory(
             "y is missing: pass the labels of the samples. Only a torch Dataset of (image, label) and a "
             f"DataFrame of image files and labels hold them already. Labels are {ACCEPTED}."
         )
-    understood = understand_labels(labels, classes, known, config.unlisted, MEMORY, config.separator)
-    _check_lengths(len(content.ids), understood.observed)
     parts = None if split is None or config.split == "ignore" else _splits(split, len(content.ids))
-    return Records(
-        source=MEMORY,
-        name=_NAME,
-        ids=content.ids,
-        inputs=content.inputs,
-        classes=understood.classes,
-        classes_given=understood.given,
-        labels=understood.observed,
-        split=parts,
-        notes=understood.notes,
-    )
+
+    def understand(config: DataConfig) -> Records:
+        understood = understand_labels(
+            labels,
+            classes,
+            known,
+            config.default_label,
+            MEMORY,
+            config.separator,
+            keep=config.rename,
+        )
+        _check_lengths(len(content.ids), understood.observed)
+        records = Records(
+            source=MEMORY,
+            name=_NAME,
+            ids=content.ids,
+            inputs=content.inputs,
+            classes=understood.classes,
+            classes_given=understood.given,
+            labels=understood.observed,
+            split=parts,
+            notes=understood.notes,
+        )
+        # Columns that take their names from a run have the wanted ones.
+        of_run = classes is None and understood.given and understood.classes == tuple(known)
+        return records if of_run else rename_classes(records, config)
+
+    return read_as_stated(understand, config)
 
 
 def read_unlabelled(

@@ -6,23 +6,27 @@ To add a format, decorate a function with `register_reader`, whose docstring has
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from ...config import DataConfig
 from ...errors import InputError, nearest
 from ..records import MEMORY, Records
+from ..rename import rename_classes
 from ..safe import CONTROL, check_readable, is_special, quote
 from ..subset import select
-from .coco import KEYS
+from ..unlisted import read_as_stated
 from .digits import make_digits
+from .not_read import not_read
 from .places import find_files
 from .registry import Reader, Source, find_reader, readers, register_reader
+from .sources import is_sources, read_sources
 
 
 def read(config: DataConfig) -> Records:
     """Read `config.path` with the reader that recognises it. The first note names the format.
 
-    The split is ignored, and rows and classes are drawn, as `config` says.
+    Classes are renamed, the split is ignored, and rows and classes are drawn, as `config` says.
 
     The path `digits` always stands for the embedded data; a folder of that name is `./digits`.
 
@@ -31,7 +35,7 @@ def read(config: DataConfig) -> Records:
             mistake.
     """
     if config.path == "digits":
-        return select(make_digits(), config)
+        return select(read_as_stated(partial(rename_classes, make_digits()), config), config)
     if config.path == MEMORY:
         raise InputError(
             f"{MEMORY}: it was passed to spml.train in Python and is in no file. Name a file or folder that "
@@ -39,10 +43,21 @@ def read(config: DataConfig) -> Records:
         )
     source = Source(existing(config.path))
     check_readable(source.path)
+    if is_sources(source.path):
+        return select(read_sources(source.path, config, read), config)
     reader = find_reader(source)
     if reader is None:
-        raise _unknown(source)
-    records = reader.read(source.path, config)
+        raise not_read(source)
+    if config.checked_column and reader.name != "table":
+        raise InputError(
+            f"{source.path}: --data.unlisted {config.unlisted} names a column of a table, but this is "
+            f"{reader.title}. Use unknown, negative or negative:CLASS,CLASS."
+        )
+
+    def read_renamed(config: DataConfig) -> Records:
+        return rename_classes(reader.read(source.path, config), config)
+
+    records = read_as_stated(read_renamed, config)
     note = f"{source.path.name or source.path} was read as {reader.title}."
     return select(replace(records, notes=(note, *records.notes)), config)
 
@@ -73,23 +88,6 @@ def existing(text: str) -> Path:
         ) from error
     hint = nearest(path.name, siblings) if siblings else f"There is no folder {path.parent} either."
     raise InputError(f"{text}: no such file or folder. {hint}")
-
-
-def _unknown(source: Source) -> InputError:
-    path = source.path
-    if source.suffix == ".json":
-        return InputError(
-            f"{path}: is not a known kind of JSON; found {source.outline}. Known are COCO (an "
-            f"object with the keys {', '.join(KEYS)}), Label Studio (a list of tasks with `data` and "
-            "`annotations`, exported as `JSON`, not `JSON-MIN`), FiftyOne (an object with the key "
-            "`samples`), and what spml data prepare writes."
-        )
-    titles = ", ".join(reader.title for reader in readers().values())
-    return InputError(
-        f"{path}: {source.suffix or 'a file without a suffix'} is not a known format. Known are {titles}, "
-        "and `digits` for the embedded data. A table is a .csv, .tsv or .parquet file with the columns "
-        "`file` and `label`."
-    )
 
 
 __all__ = ["Reader", "Records", "Source", "existing", "find_files", "read", "readers", "register_reader"]

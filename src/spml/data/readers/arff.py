@@ -109,7 +109,7 @@ def read_arff(path: Path, config: DataConfig) -> Records:
     classes = tuple(
         class_name(columns[position].name, f"{path}: attribute {position}") for position in positions
     )
-    labels, sentence = _labels(rows, len(classes), config.unlisted, str(path))
+    labels, sentence = _labels(rows, len(classes), config.default_label, str(path))
     notes += [note] if note else []
     if nominal := sum(len(column.codes) > 2 and not column.label for column in columns):
         notes.append(f"one feature per value except the first for {counted(nominal, 'nominal attribute')}.")

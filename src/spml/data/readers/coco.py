@@ -3,29 +3,31 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
 from ...config import DataConfig
 from ...errors import InputError
-from ..phrases import counted
+from ..phrases import counted, first_few
 from ..records import Objects, Records
 from ..safe import quote
 from ..splits import split_name
 from .documents import class_name, load_json
-from .entries import Entries, in_both, joined, label_entries, objects_of
-from .places import find_files, find_folder, images_folder
+from .entries import Entries, in_both, joined, label_entries, objects_of, without_box
+from .places import find_files, find_folder, folder_above, images_folder
 from .registry import Source, register_reader
 
 KEYS = ("images", "annotations", "categories")
 PREFIX = "instances_"
 PATTERN = f"annotations/{PREFIX}*.json"
+_MAX = sys.float_info.max
 
 Id = int | str
 
@@ -36,8 +38,8 @@ class Image(Struct, gc=False):
     id: Id
     file_name: str | None = None
     coco_url: str | None = None
-    width: float | None = None
-    height: float | None = None
+    width: Any = None
+    height: Any = None
     neg_category_ids: list[Id] | None = None
     not_exhaustive_category_ids: list[Id] | None = None
 
@@ -47,14 +49,15 @@ class Category(Struct, gc=False):
 
     id: Id
     name: str
+    supercategory: Any = None
 
 
 class Annotation(Struct, gc=False):
-    """The fields of an annotation that are read; `bbox` is left, top, width and height."""
+    """The fields of an annotation that are read; a usable `bbox` is left, top, width and height."""
 
     image_id: Id
     category_id: Id
-    bbox: tuple[float, float, float, float] | None = None
+    bbox: Any = None
 
 
 class Document(Struct):
@@ -73,20 +76,26 @@ class _Part:
         path: JSON file.
         files: Image files, in the order of the JSON file.
         root: Folder that holds the images.
-        classes: Names of the categories, in the order of the JSON file.
+        classes: Distinct names of the categories, in the order of the JSON file.
+        groups: Those of them that are the supercategory of others, and that no image has or lacks.
         annotated: Sample and class of each annotation.
         negative, vague: Entries of `neg_category_ids` and `not_exhaustive_category_ids`.
         objects: Measures of the boxes, if there are any.
+        unboxed: Number of annotations without a usable box; 0 if none states a box.
+        notes: Remarks on the categories.
     """
 
     path: Path
     files: tuple[Path, ...]
     root: Path
     classes: tuple[str, ...]
+    groups: frozenset[str]
     annotated: Entries
     negative: Entries
     vague: Entries
     objects: Objects | None
+    unboxed: int
+    notes: tuple[str, ...]
 
 
 def is_coco(source: Source) -> bool:
@@ -107,7 +116,8 @@ def read_coco(path: Path, config: DataConfig) -> Records:
 
     A category is a known positive of an image that has an annotation of it, crowds included, and a known
     negative if the image lists it in `neg_category_ids`. The categories of `not_exhaustive_category_ids` stay
-    unknown whatever `config.unlisted` says.
+    unknown whatever `config.default_label` says. Categories of the same name are one class, and one that only
+    groups others is none. Boxes are used for `config.observe` only, so wrong ones are counted in a note.
 
     Args:
         path: JSON file.
@@ -168,15 +178,29 @@ def _records(
 ) -> Records:
     starts = [0, *accumulate(len(part.files) for part in parts)]
     count = starts.pop()
-    positive = joined([part.annotated for part in parts], starts)
-    negative = joined([part.negative for part in parts], starts)
-    vague = joined([part.vague for part in parts], starts)
-    classes = parts[0].classes
+    groups = frozenset.intersection(*(part.groups for part in parts))
+    if len(groups) == len(parts[0].classes):
+        groups = frozenset()
+    classes = tuple(name for name in parts[0].classes if name not in groups)
+    column = np.cumsum([name not in groups for name in parts[0].classes]) - 1
+    positive, negative, vague = (
+        Entries(entries.rows, column[entries.columns])
+        for key in ("annotated", "negative", "vague")
+        for entries in [joined([getattr(part, key) for part in parts], starts)]
+    )
+    objects = _joined_objects([part.objects for part in parts], starts)
     folders = sorted({str(part.root) for part in parts})
     notes = [
         f"{counted(count, 'image')} in {' and '.join(folders)}, "
-        f"{counted(len(positive.rows), 'annotation')}, {counted(len(classes), 'category', 'categories')}."
+        f"{counted(len(positive.rows), 'annotation')}, {counted(len(classes), 'category', 'categories')}.",
+        *dict.fromkeys(note for part in parts for note in part.notes),
     ]
+    if groups:
+        names = first_few([quote(name) for name in sorted(groups)], 12)
+        what = "is a supercategory" if len(groups) == 1 else "are supercategories"
+        notes.append(f"{names} {what} of others without annotations: left out.")
+    if unboxed := sum(part.unboxed for part in parts):
+        notes.append(without_box(unboxed, "annotation"))
     if bare := count - len(np.unique(positive.rows)):
         notes.append(f"{counted(bare, 'image')} {'has' if bare == 1 else 'have'} no annotation.")
     if len(negative.rows):
@@ -191,11 +215,11 @@ def _records(
         classes=classes,
         classes_given=True,
         labels=label_entries(
-            positive, (count, len(classes)), config.unlisted, negative=negative, unknown=vague
+            positive, (count, len(classes)), config.default_label, negative=negative, unknown=vague
         ),
         split=tuple(split) if split is not None else None,
         notes=tuple(notes),
-        objects=_joined_objects([part.objects for part in parts], starts),
+        objects=objects._replace(column=column[objects.column]) if objects else None,
     )
 
 
@@ -209,17 +233,13 @@ def _read_part(path: Path, config: DataConfig) -> _Part:
     for key in ("images", "categories"):
         if not getattr(document, key):
             raise InputError(f"{path}: {key} is empty; at least one entry is needed.")
-    where = f"{path}: categories"
-    categories = enumerate(document.categories)
-    classes = tuple(class_name(category.name, f"{where}[{row}].name") for row, category in categories)
-    _positions(classes, where, "name")
-    columns = _positions([category.id for category in document.categories], where, "id")
+    classes, columns, notes = _classes(document.categories, f"{path}: categories")
     where = f"{path}: images"
-    rows = _positions([image.id for image in document.images], where, "id")
+    rows = _positions([image.id for image in document.images], where)
     options = [(_file_name(image, f"{where}[{row}]"),) for row, image in enumerate(document.images)]
     root = find_folder(_folders(path, config), options, f"{where}[0]")
     files = find_files(root, options, lambda row: f"{where}[{row}]", config.missing)
-    annotated, objects = _annotations(path, document, rows, columns)
+    annotated, objects, unboxed = _annotations(path, document, rows, columns)
     negative = _listed(document.images, "neg_category_ids", columns, where)
     vague = _listed(document.images, "not_exhaustive_category_ids", columns, where)
     for other, reason in ((annotated, "has an annotation"), (vague, "is in not_exhaustive_category_ids")):
@@ -229,7 +249,35 @@ def _read_part(path: Path, config: DataConfig) -> _Part:
                 f"{where}[{row}]: {quote(classes[column])} is in neg_category_ids, which says that it is "
                 f"absent, but it also {reason}. Remove one of the two."
             )
-    return _Part(path, tuple(files), root, classes, annotated, negative, vague, objects)
+    used = {
+        classes[column] for entries in (annotated, negative, vague) for column in np.unique(entries.columns)
+    }
+    groups = {
+        each.supercategory
+        for each in document.categories
+        if type(each.supercategory) is str and each.supercategory != each.name
+    }
+    unused = frozenset(name for name in classes if name in groups and name not in used)
+    return _Part(
+        path, tuple(files), root, classes, unused, annotated, negative, vague, objects, unboxed, notes
+    )
+
+
+def _classes(
+    categories: Sequence[Category], where: str
+) -> tuple[tuple[str, ...], dict[Id, int], tuple[str, ...]]:
+    """Distinct names, the position of the name of each id, and remarks on names that several ids have."""
+    _positions([category.id for category in categories], where)
+    ids: dict[str, list[Id]] = {}
+    for row, category in enumerate(categories):
+        ids.setdefault(class_name(category.name, f"{where}[{row}].name"), []).append(category.id)
+    notes = tuple(
+        f"The categories {' and '.join(map(quote, same))} have the same name {quote(name)}: one class."
+        for name, same in ids.items()
+        if len(same) > 1
+    )
+    columns = {identity: column for column, same in enumerate(ids.values()) for identity in same}
+    return tuple(ids), columns, notes
 
 
 def _part_name(path: Path) -> str:
@@ -246,26 +294,26 @@ def _folders(path: Path, config: DataConfig) -> list[Path]:
     own = ["", _part_name(path), _split(path) or ""]
     if stated := images_folder(config):
         return [stated / part for part in own]
-    parent, above = path.parent, path.parent.parent
-    folders = [
+    parent = path.parent
+    above = folder_above(parent)
+    # The whole folder above belongs to the data only if the file is in its sub-folder `annotations`.
+    within = parent.resolve().name.lower() == "annotations"
+    return [
         parent,
         parent / "images",
         *(above / "images" / part for part in own),
-        *(above / part for part in own),
+        *(above / part for part in own if part or within),
     ]
-    # The whole folder above belongs to the data only if the file is in its sub-folder `annotations`.
-    within = parent.resolve().name.lower() == "annotations"
-    return [folder for folder in folders if within or folder != above]
 
 
-def _positions(values: Sequence[Id], where: str, field: str) -> dict[Id, int]:
-    """Position of each value of a field, which must be distinct."""
+def _positions(ids: Sequence[Id], where: str) -> dict[Id, int]:
+    """Position of each id."""
     positions: dict[Id, int] = {}
-    for position, value in enumerate(values):
+    for position, value in enumerate(ids):
         if positions.setdefault(value, position) != position:
             raise InputError(
-                f"{where}[{position}].{field}: {quote(value)} is also the {field} of "
-                f"{where}[{positions[value]}]. Each must have its own."
+                f"{where}[{position}].id: {quote(value)} is also the id of {where}[{positions[value]}]. Each "
+                "must have its own."
             )
     return positions
 
@@ -281,8 +329,8 @@ def _file_name(image: Image, where: str) -> str:
 
 def _annotations(
     path: Path, document: Document, rows: Mapping[Id, int], columns: Mapping[Id, int]
-) -> tuple[Entries, Objects | None]:
-    """Sample and class of each annotation, and the boxes of those that have one in an image of known size."""
+) -> tuple[Entries, Objects | None, int]:
+    """Sample and class of each annotation, the usable boxes, and the number of annotations without one."""
     annotations = document.annotations
     count = len(annotations)
     row = np.fromiter((rows.get(annotation.image_id, -1) for annotation in annotations), np.int64, count)
@@ -293,35 +341,35 @@ def _annotations(
         if (positions < 0).any():
             first = int(np.argmax(positions < 0))
             raise _no_such(key, getattr(annotations[first], key), f"{path}: annotations[{first}].{key}")
-    boxed = np.flatnonzero([annotation.bbox is not None for annotation in annotations])
+    boxed = np.flatnonzero([_is_box(annotation.bbox) for annotation in annotations])
+    stated = any(annotation.bbox is not None for annotation in annotations)
+    unboxed = count - len(boxed) if stated else 0
     boxes = np.array([annotations[position].bbox for position in boxed], np.float64).reshape(-1, 4)
-    wrong = ~np.isfinite(boxes).all(axis=1) | (boxes[:, 2:] < 0).any(axis=1)
-    if wrong.any():
-        first = int(np.argmax(wrong))
-        raise InputError(
-            f"{path}: annotations[{boxed[first]}].bbox: expected left, top, width and height, got "
-            f"{', '.join(f'{value:g}' for value in boxes[first])}."
-        )
-    sizes = _sizes(document.images, f"{path}: images")[row[boxed]]
+    sizes = np.array([_size(image) for image in document.images], np.float64).reshape(-1, 2)[row[boxed]]
     known = np.isfinite(sizes).all(axis=1)
     boxed, boxes, sizes = boxed[known], boxes[known], sizes[known]
     with np.errstate(over="ignore"):  # the corners are clipped to the image
         corners = np.hstack([boxes[:, :2], boxes[:, :2] + boxes[:, 2:]])
-    return Entries(row, column), objects_of(Entries(row[boxed], column[boxed]), corners, sizes)
+    objects = objects_of(Entries(row[boxed], column[boxed]), corners, sizes)
+    return Entries(row, column), objects, unboxed
 
 
-def _sizes(images: Sequence[Image], where: str) -> npt.NDArray[np.float64]:
-    """Width and height of each image, of shape (N, 2); NaN if one of them is not stated."""
-    sizes = np.full((len(images), 2), np.nan)
-    for row, image in enumerate(images):
-        if image.width is None or image.height is None:
-            continue
-        if not (1 <= image.width < math.inf and 1 <= image.height < math.inf):
-            raise InputError(
-                f"{where}[{row}]: a width of {image.width:g} and a height of {image.height:g} are not a size."
-            )
-        sizes[row] = image.width, image.height
-    return sizes
+def _is_box(value: Any) -> bool:
+    """Whether a value is left, top, width and height, the latter two not negative."""
+    try:
+        left, top, width, height = value
+        return bool(
+            -_MAX <= left <= _MAX and -_MAX <= top <= _MAX and 0 <= width <= _MAX and 0 <= height <= _MAX
+        )
+    except (TypeError, ValueError):  # no four values, or no numbers
+        return False
+
+
+def _size(image: Image) -> tuple[float, float]:
+    """Width and height; NaN if one of them is not stated, or no size."""
+    size = image.width, image.height
+    known = all(type(side) in (int, float) and 1 <= side <= _MAX for side in size)
+    return size if known else (math.nan, math.nan)
 
 
 def _no_such(key: str, value: Id, where: str) -> InputError:

@@ -213,6 +213,11 @@ def _reason(path: Path, error: BaseException) -> str:
         return f"{path}: {_half_pair(error)}"
     if isinstance(error, json.JSONDecodeError):
         position = f"line {error.lineno}, column {error.colno}"
+        if error.msg == "Extra data":
+            return (
+                f"{path}: holds a second JSON value at {position}. If each line is one, as in JSON Lines, "
+                "call the file .jsonl."
+            )
         return f"{path}: is not valid JSON: {error.msg} at {position}. Is the file complete?"
     if isinstance(error, expat.ExpatError):
         return f"{path}: is not valid XML: {error}."

@@ -1,15 +1,20 @@
-"""Labels from lists of (row, column) entries, and the measures of boxes that biased hiding uses."""
+"""Labels from lists of (row, column) entries or of names, and the measures of boxes that hiding uses."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from ...config import DataConfig
+from ...errors import InputError
 from ...labels import ObservedLabels, Unlisted
-from ..records import Objects
+from ..phrases import counted
+from ..records import Objects, Records
+from ..subset import without_unlabelled
 
 
 class Entries(NamedTuple):
@@ -74,29 +79,77 @@ def label_entries(
     return ObservedLabels.from_csr(matrix, unlisted=unlisted)
 
 
-def name_entries(
-    positive: Sequence[Sequence[str]],
-    negative: Sequence[Sequence[str]],
-    classes: Sequence[str],
-    unlisted: Unlisted,
-) -> ObservedLabels:
-    """Labels of N samples, given by the names of the classes that each has and those that it lacks.
+class Named(NamedTuple):
+    """Labels of one image by name.
+
+    Attributes:
+        positive: Known positives; None if nobody labelled the image.
+        negative: Known negatives, none of which is in `positive`.
+    """
+
+    positive: Sequence[str] | None
+    negative: Sequence[str]
+
+
+def named_records(
+    path: Path,
+    name: str,
+    images: tuple[Path, Sequence[Path]],
+    samples: Sequence[Named],
+    stated: tuple[str, ...],
+    config: DataConfig,
+    *,
+    split: tuple[str, ...] | None,
+    notes: Sequence[str],
+    where: str,
+) -> Records:
+    """Records of images whose labels are names.
+
+    Where `data.unlisted` is negative, `config.unlabelled` says what becomes of images that nobody labelled.
 
     Args:
-        positive: Known positives of each sample.
-        negative: Known negatives of each sample, none of which may be in `positive`.
-        classes: All class names.
-        unlisted: Meaning of a label that is in neither list.
+        path: File or folder that was read.
+        name: Name of the data set.
+        images: Folder of the images, and the file of each.
+        samples: Labels of each image.
+        stated: Classes that the data lists; further ones are sorted.
+        config: Settings, of which `unlabelled` and `unlisted` are used.
+        split: Split of each image; None if there is none.
+        notes: Remarks on how the data was understood.
+        where: What holds the labels, for messages.
+
+    Raises:
+        InputError: No image has a label.
     """
-    column = {name: position for position, name in enumerate(classes)}
+    root, files = images
+    if not any(sample.positive for sample in samples):
+        raise InputError(f"{where}: no image has a label. At least some must have one.")
+    named = {each for sample in samples for each in (*(sample.positive or ()), *sample.negative)}
+    classes = (*stated, *sorted(named.difference(stated)))
+    column = {each: position for position, each in enumerate(classes)}
 
-    def entries(samples: Sequence[Sequence[str]]) -> Entries:
-        rows = [row for row, names in enumerate(samples) for _ in names]
-        return Entries.of(rows, [column[name] for names in samples for name in names])
+    def entries(lists: Sequence[Sequence[str]]) -> Entries:
+        rows = [row for row, names in enumerate(lists) for _ in names]
+        return Entries.of(rows, [column[each] for names in lists for each in names])
 
-    return label_entries(
-        entries(positive), (len(positive), len(classes)), unlisted, negative=entries(negative)
+    records = Records(
+        source=str(path),
+        name=name,
+        ids=tuple(file.relative_to(root).as_posix() for file in files),
+        inputs=tuple(files),
+        classes=classes,
+        classes_given=bool(stated),
+        labels=label_entries(
+            entries([sample.positive or () for sample in samples]),
+            (len(samples), len(classes)),
+            config.default_label,
+            negative=entries([sample.negative for sample in samples]),
+        ),
+        split=split,
+        notes=tuple(notes),
     )
+    unseen = [row for row, sample in enumerate(samples) if sample.positive is None]
+    return without_unlabelled(records, unseen if config.default_label == "negative" else [], config)
 
 
 def objects_of(entries: Entries, boxes: npt.ArrayLike, sizes: npt.ArrayLike) -> Objects | None:
@@ -117,6 +170,12 @@ def objects_of(entries: Entries, boxes: npt.ArrayLike, sizes: npt.ArrayLike) -> 
     share = (clipped[:, 1] - clipped[:, 0]) / size
     offset = np.hypot(*(clipped.mean(axis=1) - size / 2).T)
     return Objects(entries.rows, entries.columns, share.prod(axis=1), offset / (np.hypot(*size.T) / 2))
+
+
+def without_box(count: int, noun: str) -> str:
+    """Note on the number of annotations or objects that have no usable box."""
+    has, labels = ("has", "its label is") if count == 1 else ("have", "their labels are")
+    return f"{counted(count, noun)} {has} no usable box; {labels} used."
 
 
 def _keys(entries: Entries) -> npt.NDArray[np.int64]:

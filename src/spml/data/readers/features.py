@@ -72,7 +72,7 @@ def read_features(path: Path, config: DataConfig) -> Records:
     split = _split(arrays, count, source) if config.split == "given" else None
     if config.split == "ignore" and not {"split", "test"}.isdisjoint(arrays):
         notes.append(f"{path.name}: the split is ignored.")
-    labels, meaning = read_labels(values, classes, config.unlisted, source)
+    labels, meaning = read_labels(values, classes, config.default_label, source)
     return Records(
         source=source,
         name=path.stem.removesuffix("_X").removesuffix("_Y"),
@@ -339,17 +339,24 @@ def _ids(arrays: Arrays, count: int, source: str) -> Sequence[str]:
     return RowNames(count)
 
 
+def split_column(texts: Sequence[str], source: str) -> tuple[str, ...]:
+    """Split of each row.
+
+    Raises:
+        InputError: A text is no name of a split.
+    """
+    names = {text: split_name(text) for text in {*texts}}
+    if wrong := [text for text in texts if names[text] is None]:
+        raise InputError(
+            f"{source}: split: row {texts.index(wrong[0])} (counted from 0) is {quote(wrong[0])}, but must "
+            f"be one of {', '.join(SPELLINGS)}."
+        )
+    return tuple(names[text] or "" for text in texts)
+
+
 def _split(arrays: Arrays, count: int, source: str) -> tuple[str, ...] | None:
     if "split" in arrays:
-        texts = _strings(arrays, "split", count, source)
-        names = [split_name(text) for text in texts]
-        if None in names:
-            row = names.index(None)
-            raise InputError(
-                f"{source}: split: row {row} (counted from 0) is {quote(texts[row])}, but must be one of "
-                f"{', '.join(SPELLINGS)}."
-            )
-        return tuple(name or "" for name in names)
+        return split_column(_strings(arrays, "split", count, source), source)
     if "test" in arrays:
         test = arrays["test"]
         if test.shape != (count,) or not np.isin(test, (0, 1)).all():

@@ -17,9 +17,8 @@ from ..phrases import counted, first_few
 from ..records import Records
 from ..safe import CONTROL, inside, is_file, quote
 from ..splits import SPLITS, split_name
-from ..subset import without_unlabelled
 from .documents import class_name, convert, load_json
-from .entries import name_entries
+from .entries import Named, named_records
 from .places import find_files, images_folder
 from .registry import Source, register_reader
 
@@ -61,17 +60,10 @@ class Classifications(Struct):
 
 
 class _Sample(NamedTuple):
-    """What is known of one sample.
-
-    Attributes:
-        file: Image file as it is written.
-        positive: Given labels; None if the field is not set.
-        negative: Known negatives.
-    """
+    """Image file of one sample as it is written, and its labels."""
 
     file: str
-    positive: list[str] | None
-    negative: list[str]
+    labels: Named
 
 
 def is_fiftyone(source: Source) -> bool:
@@ -93,8 +85,8 @@ def read_fiftyone(path: Path, config: DataConfig) -> Records:
     Known positives are the labels of the one field of type `Classifications` or `Classification`, or of the
     field `config.label_column`; predictions are ignored. Two additions of `spml data convert` are read, too:
     known negatives in the field `negatives`, and the split if each sample has one as a tag. All labels of a
-    sample whose field is not set are unknown; if `config.unlisted` is negative, `config.unlabelled` says what
-    becomes of it.
+    sample whose field is not set are unknown; if `config.default_label` is negative, `config.unlabelled` says
+    what becomes of it.
 
     Args:
         path: Exported folder, or the file samples.json in it.
@@ -112,35 +104,23 @@ def read_fiftyone(path: Path, config: DataConfig) -> Records:
     kinds = _label_kinds(entries)
     field = _label_field(kinds, config.label_column, file)
     samples = [_sample(entry, field, f"{file}: samples[{row}]") for row, entry in enumerate(entries)]
-    if not any(sample.positive for sample in samples):
-        raise InputError(f"{file}: no sample has a label in {quote(field)}. At least some must have one.")
-    stated = _stated_classes(inside(file.parent, METADATA, str(file)), field)
-    named = {name for sample in samples for name in (*(sample.positive or ()), *sample.negative)}
-    classes = (*stated, *sorted(named.difference(stated)))
     root = images_folder(config) or file.parent
     names = _names_below([sample.file for sample in samples], root, config.images is not None, str(file))
     files = find_files(
         root, [[name] for name in names], lambda row: f"{file}: samples[{row}].filepath", config.missing
     )
     split, notes = _split(entries, file) if config.split == "given" else (None, [])
-    records = Records(
-        source=str(path),
-        name=file.resolve().parent.name,
-        ids=tuple(image.relative_to(root).as_posix() for image in files),
-        inputs=tuple(files),
-        classes=classes,
-        classes_given=bool(stated),
-        labels=name_entries(
-            [sample.positive or () for sample in samples],
-            [sample.negative for sample in samples],
-            classes,
-            config.unlisted,
-        ),
+    return named_records(
+        path,
+        file.resolve().parent.name,
+        (root, files),
+        [sample.labels for sample in samples],
+        _stated_classes(inside(file.parent, METADATA, str(file)), field),
+        config,
         split=split,
-        notes=(_note(samples, field, kinds), *notes),
+        where=f"{file}: {quote(field)}",
+        notes=(_note([sample.labels for sample in samples], field, kinds), *notes),
     )
-    unset = [row for row, sample in enumerate(samples) if sample.positive is None]
-    return without_unlabelled(records, unset if config.unlisted == "negative" else [], config)
 
 
 def _label_kinds(entries: Sequence[Mapping[str, Any]]) -> dict[str, str]:
@@ -190,7 +170,7 @@ def _sample(entry: Mapping[str, Any], field: str, where: str) -> _Sample:
             f"{where}: {quote(min(both))} is in both {quote(field)} and {NEGATIVES!r}, which says that it "
             "is absent. Remove one of the two."
         )
-    return _Sample(convert(entry["filepath"], str, f"{where}.filepath"), positive, negative or [])
+    return _Sample(convert(entry["filepath"], str, f"{where}.filepath"), Named(positive, negative or []))
 
 
 def _labels(value: Any, where: str) -> list[str] | None:
@@ -240,7 +220,7 @@ def _stated_classes(path: Path, field: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(class_name(name, f"{where}[{k}]") for k, name in enumerate(names)))
 
 
-def _note(samples: Sequence[_Sample], field: str, kinds: Mapping[str, str]) -> str:
+def _note(samples: Sequence[Named], field: str, kinds: Mapping[str, str]) -> str:
     """How the fields were understood."""
     unset = sum(sample.positive is None for sample in samples)
     known = any(sample.negative for sample in samples)

@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Iterator, Sequence
+import re
+import shlex
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from itertools import chain
-from operator import attrgetter
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
 from ...config import DataConfig
 from ...errors import InputError
-from ..images import SUFFIXES
+from ..listing import Folder, Listing, list_images, note_unread
 from ..names import FilesBelow, PackedNames
-from ..phrases import counted
+from ..phrases import counted, first_few
 from ..records import Records
-from ..safe import CONTROL, is_special, quote, refuse_leaving_link
-from ..splits import split_name
+from ..safe import quote, refuse_leaving_link
+from ..splits import compound_split_name
+from .annotated import NO_CLASS, Annotation, annotations_in, read_annotated, read_annotation
 from .entries import Entries, label_entries
 from .registry import Source, register_reader
+
+_FOLLOWED = 4  # levels of folders in which links to folders are followed
+_LISTS = re.compile(r"\s*[,;|+&]\s*"), re.compile(r"[_ -]+(?:and[_ -]+)?")
+"""Separators in a folder name that may list several labels: surely, and perhaps."""
 
 
 def is_folder(source: Source) -> bool:
@@ -30,49 +36,72 @@ def is_folder(source: Source) -> bool:
 
 @register_reader("folder", "an image folder", recognises=is_folder, priority=-1)
 def read_folder(path: Path, config: DataConfig) -> Records:
-    """Read `path/CLASS/**/image`, or `path/SPLIT/CLASS/**/image` if all sub-folders are named as splits.
+    """Read `path/CLASS/**/image` or `path/SPLIT/CLASS/**/image`, or the annotation files in the folder.
 
-    Hidden files are ignored. Other files are left out, and a note counts those that are not images. Links may
-    lead to places below `path` or `config.images`.
+    Class folders may lie in further folders that hold nothing else (`path/archive/CLASS`,
+    `path/seg_train/seg_train/CLASS`). If there are none, annotation files next to the images are read (see
+    `read_annotated`). Hidden files and the folders of systems are ignored. Notes name everything that is left
+    out. Links may lead to places below `path` or `config.images`.
 
     Raises:
-        InputError: There is no image, or none of a class; there are both split and class folders; or a link
-            leads elsewhere.
+        InputError: There is no image, or none of a class; split folders lie next to class folders, or some
+            of them hold images without a class; it is not clear which annotations count; or a link leads
+            elsewhere.
     """
     if annotation := next(path.glob("*/Annotations/[!.]*.xml"), None):
         raise InputError(f"{path}: holds a PASCAL VOC folder. Did you mean {annotation.parents[1]}?")
+    listing = list_images(path, _FOLLOWED)
     roots = [path, *([Path(config.images)] if config.images else [])]
-    subfolders = _subfolders(path)
-    _check_links(subfolders, roots)
-    splits = _splits(path, subfolders)
-    if splits:
-        folders = {folder: splits[parent] for parent in subfolders for folder in _subfolders(parent)}
-    else:
-        folders = dict.fromkeys(subfolders, "")
-    names: list[Iterable[str]] = []
-    counts: list[int] = []
-    split: list[str] = []
-    others = _other_files(path)
-    for folder, part in folders.items():
-        found = list_images(folder)
-        _check_links([folder, *found.links], roots)
-        if not found.images and part in ("", "train"):
-            raise InputError(f"{folder}: holds no image. Add images of this class or remove the folder.")
-        others += found.others
-        names.append(_below(folder.relative_to(path).as_posix(), found.images))
-        counts.append(len(found.images))
-        split += [part] * len(found.images)
-    labels = [folder.name for folder, count in zip(folders, counts, strict=True) if count]
-    classes = tuple(sorted({*labels}))
-    _check_classes(path, classes)
-    ids = PackedNames.of(chain.from_iterable(names))
+    for link in listing.links:
+        refuse_leaving_link(link, roots, str(path))
+    levels = _unwrap(path, listing.root)
+    root = levels[-1]
+    parts = _split_folders(path, root)
+    deep = [part for part in parts if _inner(part).full]
+    flat = [part for part in parts if part not in deep]
+    no_class = [folder.name for folder in root.full if NO_CLASS.fullmatch(folder.name)]
+    if not deep and (parts or no_class or len(root.full) < 2):
+        records = read_annotated(path, config, listing, levels, parts)
+        if records:
+            return records
+    if flat:
+        raise _without_classes(path, root, flat, deep)
+    if not parts and (no_class or not root.full):
+        raise _no_classes(path, listing, root, no_class)
+    homes = {_inner(part): split for part, split in parts.items()} if parts else {root: ""}
+    _check_class_folders(path, listing, homes)
+    classes = {folder: split for home, split in homes.items() for folder in home.full}
+    annotations = []
+    for folder in (*levels, *parts):
+        with suppress(InputError):  # a damaged file does not matter where class folders give the labels
+            annotations += annotations_in(path, folder)
+    notes = [
+        *_note_levels(path, levels, parts),
+        *_note_left_out(listing, classes),
+        *_note_names({folder.name for folder in classes}),
+        *_note_nested(path, classes),
+        *_note_annotations(path, levels, annotations, config),
+        *(f"{folder.prefix[:-1]} holds no image." for folder in root.folders if parts and not folder.below),
+        *listing.notes(name for each in annotations for name in each.files),
+    ]
+    return _records(path, listing.images, classes, bool(parts), notes, config)
+
+
+def _records(
+    path: Path,
+    images: Sequence[str],
+    folders: Mapping[Folder, str],
+    has_split: bool,
+    notes: Sequence[str],
+    config: DataConfig,
+) -> Records:
+    """Records of the images below class folders, each of which has a split."""
+    classes = tuple(sorted({folder.name for folder in folders}))
     position = {name: column for column, name in enumerate(classes)}
-    columns = np.repeat([position[name] for name in labels], [count for count in counts if count])
-    left_out = counted(
-        len(others),
-        "file that is not an image, or in no class folder, was",
-        "files that are not images, or in no class folder, were",
-    )
+    counts = [len(folder.below) for folder in folders]
+    columns = np.repeat([position[folder.name] for folder in folders], counts)
+    ranges = (slice(folder.below.start, folder.below.stop) for folder in folders)
+    ids = PackedNames.of(chain.from_iterable(images[each] for each in ranges))
     return Records(
         source=str(path),
         name=path.resolve().name,
@@ -81,142 +110,222 @@ def read_folder(path: Path, config: DataConfig) -> Records:
         classes=classes,
         classes_given=False,
         labels=label_entries(
-            Entries.of(np.arange(len(ids)), columns), (len(ids), len(classes)), config.unlisted
+            Entries.of(np.arange(len(ids)), columns), (len(ids), len(classes)), config.default_label
         ),
-        split=tuple(split) if splits else None,
-        notes=(f"{left_out} left out, such as {others[0]}.",) if others else (),
+        split=tuple(np.repeat(list(folders.values()), counts).tolist()) if has_split else None,
+        notes=tuple(notes),
+        class_folders=True,
     )
 
 
-class Listing(NamedTuple):
-    """Files in a folder and below it, except hidden ones.
-
-    Attributes:
-        images: Paths of the images relative to the folder, with slashes: in every folder its own images,
-            sorted, and then those of its folders.
-        others: Names of the files that are not images.
-        links: The images that are links.
-    """
-
-    images: list[str]
-    others: list[str]
-    links: list[Path]
+def _unwrap(path: Path, folder: Folder) -> list[Folder]:
+    """The folder and the folders in it, one in the other, that hold nothing but the next one; the last one
+    holds class folders, split folders or images."""
+    levels = [folder]
+    while not folder.images and len(folder.full) == 1:
+        child = folder.full[0]
+        is_split = compound_split_name(child.name) and not _split_folders(path, child)
+        if is_split or child.images or not child.full:
+            break
+        levels.append(folder := child)
+    return levels
 
 
-def list_images(folder: Path) -> Listing:
-    """List the images in a folder and below it.
+def _inner(part: Folder) -> Folder:
+    """The folder that holds the class folders of a split: itself, or one of the same name, or `images`."""
+    while not part.images and len(part.full) == 1:
+        child = part.full[0]
+        if child.name != part.name and not NO_CLASS.fullmatch(child.name):
+            break
+        part = child
+    return part
+
+
+def _split_folders(path: Path, root: Folder) -> dict[Folder, str]:
+    """Split of each folder that is named after one; empty if the folders are classes.
+
+    They are splits if all of them are named so, or if those that are have class folders and the others don't.
+    A name such as `seg_train` counts only next to another one such as `seg_test`, since `train_station` may
+    be a class.
 
     Raises:
-        InputError: A folder can't be listed, or a name can't be written.
+        InputError: There are both folders of splits and of classes.
     """
-    listing = Listing([], [], [])
-    left = [""]
+    named = {folder: found for folder in root.full if (found := compound_split_name(folder.name))}
+    splits_of = defaultdict(set)
+    for split, rest in named.values():
+        splits_of[rest].add(split)
+    splits = {f: split for f, (split, rest) in named.items() if not rest or len(splits_of[rest]) > 1}
+    others = [folder for folder in root.full if folder not in splits]
+    if not others:
+        return splits
+    classes = {folder.name for part in splits for folder in _inner(part).full}
+    several = len({*splits.values()}) > 1
+    wrong = [other for other in others if _inner(other).full or not several or other.name in classes]
+    if not classes or (not several and all(_inner(other).full for other in others)):
+        return {}
+    if wrong:
+        raise InputError(
+            f"{path}: has both folders named as splits and {quote(wrong[0].name)}. Use either one folder per "
+            "class, or only train, val and test, each with one folder per class."
+        )
+    return splits
+
+
+def _check_class_folders(path: Path, listing: Listing, homes: Mapping[Folder, str]) -> None:
+    """Check that every class folder may be one and holds images."""
+    for home, split in homes.items():
+        for folder in home.folders:
+            place = path / folder.prefix
+            if NO_CLASS.fullmatch(folder.name):
+                if folder.below:
+                    raise _no_classes(path, listing, home, [folder.name])
+            elif not folder.below and split in ("", "train"):
+                unread = note_unread([name for below in folder.walk() for name in below.files])
+                raise InputError(
+                    f"{place}: holds no image. {unread}{' ' if unread else ''}Add images of this class or "
+                    "remove the folder."
+                )
+            elif not split and compound_split_name(folder.name) in (("val", ""), ("test", "")):
+                others = [other.name for other in home.full if other is not folder]
+                raise InputError(
+                    f"{place}: holds {counted(len(folder.below), 'image')}, but no class folders, next to "
+                    f"the class folders {first_few(others, 3)}. If these images are a split, use train and "
+                    f"{folder.name}, each with one folder per class; if they have no labels, move the folder "
+                    f"elsewhere; if it is a class, give it another name, such as {folder.name}_class."
+                )
+
+
+def _without_classes(path: Path, root: Folder, flat: Sequence[Folder], deep: Sequence[Folder]) -> InputError:
+    """Error for split folders that hold images, but no class folders."""
+    holds = " and ".join(
+        f"{_inner(part).prefix[:-1]} holds {counted(len(part.below), 'image')}" for part in flat
+    )
+    files = [f"{part.prefix}{name}" for part in flat for below in part.walk() for name in below.files]
+    beside = f" {first_few(files, 3)} next to them can't be read as labels." if files else ""
+    if deep:
+        example = f"{flat[0].prefix}{_inner(deep[0]).full[0].name}"
+        alone = shlex.quote(str(path / deep[0].prefix))
+        return InputError(
+            f"{path}: {holds} without class folders, while {deep[0].name} has class folders.{beside} Sort "
+            f"these images into class folders (such as {example}), list all images in a table with the "
+            f"columns file, label and split, or move {' and '.join(part.name for part in flat)} elsewhere. "
+            f"To use {deep[0].name} alone: spml data inspect {alone}"
+        )
+    return InputError(
+        f"{path}: {holds} without class folders.{beside} Expected one folder per class, for example "
+        f"{flat[0].prefix}cat/1.jpg, or a file that lists the labels, such as a table with the columns file, "
+        "label and split, or COCO JSON."
+    )
+
+
+def _no_classes(path: Path, listing: Listing, place: Folder, names: Sequence[str]) -> InputError:
+    """Error for a folder without class folders, or with some whose names can't be those of classes."""
+    expected = f"Expected one folder per class, for example {path.name}/cat/1.jpg, or a file with the labels."
+    boxes = next(
+        (f"{f.prefix}{n}" for f in listing.root.walk() for n in f.files if f.images or f.name == "labels"), ""
+    )
+    if boxes.endswith(".txt"):
+        expected += (
+            f" If {boxes} is of a YOLO export, put the names of the classes into {path / 'data.yaml'}: "
+            "`names: [cat, dog]`."
+        )
+    number = f"{counted(len(listing.images), 'image')} but " if listing.images else ""
+    holds = f"holds {number}no folder with images."
+    if names:
+        are = "is no class" if len(names) == 1 else "are no classes"
+        holds = f"{first_few([f'{place.prefix}{name}' for name in names], 3)} {are}."
+    return InputError(" ".join([f"{path}: {holds} {expected}", *listing.notes()]))
+
+
+def _note_levels(path: Path, levels: Sequence[Folder], parts: Mapping[Folder, str]) -> list[str]:
+    """Note on folders that were found in a further one, or that are splits although their names say more."""
+    notes = []
+    if len(levels) > 1:
+        notes.append(f"The folders in {path / levels[-1].prefix} are read, since all images are in it.")
+    phrases = [
+        f"{_inner(part).prefix[:-1]} as {split}"
+        for part, split in parts.items()
+        if _inner(part) is not part or part.name.lower() != split
+    ]
+    return [*notes, *([f"Splits: {', '.join(phrases)}."] if phrases else [])]
+
+
+def _note_left_out(listing: Listing, classes: Mapping[Folder, str]) -> list[str]:
+    """Note on images that are in no class folder."""
+    outside, left = [], [listing.root]
     while left:
-        prefix = left.pop()
-        try:
-            with os.scandir(folder / prefix) as entries:
-                found = sorted(entries, key=attrgetter("name"))
-        except OSError as error:
-            raise _not_listed(error) from error
-        folders: list[os.DirEntry[str]] = []
-        files: list[os.DirEntry[str]] = []
-        for entry in found:
-            (folders if _is_folder(entry) else files).append(entry)
-        visible = [entry.name for entry in folders if entry.name[0] != "."]
-        _check_names(folder / prefix, [*visible, *(entry.name for entry in files)])
-        for entry in files:
-            if entry.name[0] != ".":
-                _add(listing, prefix, entry)
-        real = [entry.name for entry in reversed(folders) if entry.name[0] != "." and not entry.is_symlink()]
-        left += [f"{prefix}{name}/" for name in real]
-    return listing
+        folder = left.pop()
+        if folder not in classes:
+            outside += [folder] if folder.images else []
+            left += reversed(folder.folders)
+    if not outside:
+        return []
+    total = counted(sum(len(folder.images) for folder in outside), "image is", "images are")
+    where = [f"{len(f.images):,} in {f.prefix[:-1] or 'the folder itself'}" for f in outside]
+    first = listing.images[outside[0].images[0]]
+    return [f"{total} in no class folder and left out: {first_few(where, 5)}, such as {first}."]
 
 
-def _is_folder(entry: os.DirEntry[str]) -> bool:
-    try:
-        return entry.is_dir()
-    except OSError:  # such as a link to itself
-        return False
+def _note_nested(path: Path, classes: Mapping[Folder, str]) -> list[str]:
+    """Note on folders in class folders, whose names are not used."""
+    nested = [
+        below.prefix[:-1]
+        for folder in classes
+        for below in folder.full
+        if below.name != folder.name and not NO_CLASS.fullmatch(below.name)
+    ]
+    if not nested:
+        return []
+    parent = shlex.quote(str((path / nested[0]).parent))
+    return [
+        f"{counted(len(nested), 'folder', 'folders')} inside class folders: {first_few(nested, 5)}. Their "
+        "names are not used as classes; their images have the label of the class folder. If they are the "
+        f"classes, pass the folder that they are in (such as {parent}), move them next to each other, or "
+        "list the images in a table."
+    ]
 
 
-def _add(listing: Listing, prefix: str, entry: os.DirEntry[str]) -> None:
-    """Add a file that is not hidden."""
-    name = entry.name
-    plain = entry.is_file(follow_symlinks=False)
-    if name[name.rfind(".") :].lower() not in SUFFIXES or not (plain or not is_special(Path(entry.path))):
-        listing.others.append(name)
-        return
-    listing.images.append(prefix + name)
-    if not plain:
-        listing.links.append(Path(entry.path))
+def _note_names(classes: set[str]) -> list[str]:
+    """Notes on class names that look like several labels or like a split."""
+    notes = []
+    for name in sorted(classes):
+        for separator, enough in zip(_LISTS, (any, all), strict=True):
+            labels = separator.split(name)
+            if len(labels) > 1 and all(labels) and enough(label in classes for label in labels):
+                notes.append(
+                    f"The folder name {quote(name)} looks like several labels, but is one class. If its "
+                    f"images have the labels {' and '.join(map(quote, labels))}, copy each of them into both "
+                    "folders (equal files are one image with both labels), or list them in a table."
+                )
+                break
+        if compound_split_name(name) == ("train", ""):
+            notes.append(f"The folder {name} is a class like the folders next to it, not a split.")
+    return notes
 
 
-def _below(folder: str, names: Sequence[str]) -> Iterator[str]:
-    return (f"{folder}/{name}" for name in names)
+def _note_annotations(
+    path: Path, levels: Sequence[Folder], annotations: Sequence[Annotation], config: DataConfig
+) -> list[str]:
+    """Notes on annotation files, which are not read where there are class folders.
 
-
-def _splits(path: Path, subfolders: Sequence[Path]) -> dict[Path, str]:
-    """Split of each sub-folder if all of them are named as splits; empty otherwise."""
-    splits = {folder: split_name(folder.name) for folder in subfolders}
-    named = {folder: split for folder, split in splits.items() if split}
-    if len(named) == len(splits):
-        return named
-    if "train" in named.values() and len({*named.values()}) > 1:
-        other = next(folder.name for folder in splits if folder not in named)
-        raise InputError(
-            f"{path}: has both folders named as splits and {other!r}. Use either one folder per class, or "
-            "only train, val and test, each with one folder per class."
-        )
-    return {}
-
-
-def _check_classes(path: Path, classes: Sequence[str]) -> None:
-    """Check that there is a class, and that one class is not just the folder of images of a data file."""
-    if len(classes) > 1:
-        return
-    files = sorted(entry for entry in path.iterdir() if entry.suffix.lower() in (".csv", ".json", ".npz"))
-    suggestion = f" Or did you mean the file {files[0]}?" if files else ""
-    if not classes:
-        raise InputError(
-            f"{path}: holds no folder with images. Expected one folder per class, for example "
-            f"{path.name}/cat/1.jpg.{suggestion}"
-        )
-    if files:
-        raise InputError(f"{path}: has only one folder with images, {classes[0]!r}.{suggestion}")
-
-
-def _other_files(path: Path) -> list[str]:
-    """Names of the files next to the class folders, except hidden ones."""
-    names = [entry.name for entry in path.iterdir() if entry.is_file() and not entry.name.startswith(".")]
-    _check_names(path, names)
-    return names
-
-
-def _subfolders(path: Path) -> list[Path]:
-    """Sub-folders that are not hidden, sorted."""
-    try:
-        folders = sorted(entry for entry in path.iterdir() if entry.is_dir() and entry.name[0] != ".")
-    except OSError as error:
-        raise _not_listed(error) from error
-    _check_names(path, [folder.name for folder in folders])
-    return folders
-
-
-def _not_listed(error: OSError) -> InputError:
-    return InputError(f"{error.filename}: can't be listed: {error.strerror}.")
-
-
-def _check_links(paths: Iterable[Path], roots: Sequence[Path]) -> None:
-    for path in paths:
-        if os.path.islink(path):
-            refuse_leaving_link(path, roots, str(roots[0]))
-
-
-def _check_names(folder: Path | str, names: Iterable[str]) -> None:
-    """Check that names can be ids and class names, which are written in UTF-8, one per line."""
-    for name in names:
-        if CONTROL.search(name):
-            raise InputError(
-                f"{folder}: the name {quote(name)} holds a line break, another control character, or a byte "
-                "that is not UTF-8. Rename it."
-            )
+    Raises:
+        InputError: One of them lies next to the only folder of images, where it is more likely to count, and
+            can be read.
+    """
+    root = levels[-1].prefix
+    for each in annotations:
+        if not each.name.startswith(root):
+            with suppress(InputError):
+                read_annotation(path, each, config, levels[-1:])
+                break
+    else:
+        return [
+            f"{each.name} is not read, because class folders give the labels. To read it instead: spml data "
+            f"inspect {each.command}"
+            for each in annotations
+        ]
+    raise InputError(
+        f"{path}: labels may be those of {each.name} or the names of the folders in {root[:-1]}. Pass one of "
+        f"them: spml data inspect {each.command}, or spml data inspect {shlex.quote(str(path / root))}"
+    )

@@ -110,7 +110,7 @@ def read_huggingface(path: Path, config: DataConfig) -> Records:
 
     The image is in the only column of the type Image, or in `image`; the labels are in `labels` or `label`,
     or in the only column of the type ClassLabel or a list of it. A label is an index of a ClassLabel, or a
-    name. The labels of a row whose cell is missing or the index -1 are unknown; if `config.unlisted` is
+    name. The labels of a row whose cell is missing or the index -1 are unknown; if `config.default_label` is
     negative, `config.unlabelled` says what becomes of the row.
 
     Raises:
@@ -138,14 +138,14 @@ def read_huggingface(path: Path, config: DataConfig) -> Records:
         classes=classes,
         classes_given=features.classes is not None,
         labels=ObservedLabels.from_names(
-            [names or () for names in labels], classes, unlisted=config.unlisted
+            [names or () for names in labels], classes, unlisted=config.default_label
         ),
         split=tuple(split) if parts[0][0] else None,
         notes=tuple(notes),
     )
     # A missing cell differs from an empty list, which says that no class applies.
     absent = [row for row, names in enumerate(labels) if names is None]
-    return without_unlabelled(records, absent if config.unlisted == "negative" else [], config)
+    return without_unlabelled(records, absent if config.default_label == "negative" else [], config)
 
 
 def _parts(path: Path) -> list[tuple[str, Path]]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from msgspec import UNSET, Struct
+from msgspec import Struct
 
 from ...config import DataConfig
 from ...errors import InputError
@@ -17,9 +17,8 @@ from ..phrases import counted
 from ..records import Records
 from ..safe import CONTROL, quote
 from ..splits import split_name
-from ..subset import without_unlabelled
 from .documents import class_name, convert, load_json
-from .entries import name_entries
+from .entries import Named, named_records
 from .places import find_files, find_folder, images_folder
 from .registry import Source, register_reader
 
@@ -51,12 +50,11 @@ class Meta(Struct):
 
 
 class Task(Struct):
-    """One image with its annotations, which old versions of Label Studio call `completions`."""
+    """One image with its annotations."""
 
     data: dict[str, Any]
     annotations: list[Annotation] | None = None
     meta: Meta | None = None
-    completions: Any = UNSET
 
 
 class _Sample(NamedTuple):
@@ -65,25 +63,19 @@ class _Sample(NamedTuple):
     Attributes:
         where: File and field that name the image, for messages.
         files: Possible names of the image file.
-        positive: Labels that annotators gave; None if the task has no annotation.
-        negative: Known negatives.
+        labels: Labels that annotators gave, and known negatives.
         split: Split, if the task states one.
     """
 
     where: str
     files: list[str]
-    positive: list[str] | None
-    negative: list[str]
+    labels: Named
     split: str | None
 
 
 def is_label_studio(source: Source) -> bool:
     """Whether a source is a JSON file with a list of tasks."""
-    return (
-        source.suffix == ".json"
-        and source.outline.kind == "a list"
-        and not {"annotations", "data"}.isdisjoint(source.outline.keys)
-    )
+    return source.suffix == ".json" and source.outline.kind == "a list" and "data" in source.outline.keys
 
 
 @register_reader("labelstudio", "a Label Studio export", recognises=is_label_studio)
@@ -92,7 +84,7 @@ def read_label_studio(path: Path, config: DataConfig) -> Records:
 
     Known positives of a task are the choices and the labels of regions that any annotator gave; cancelled
     annotations and predictions are ignored. All labels of a task without annotations are unknown; if
-    `config.unlisted` is negative, `config.unlabelled` says what becomes of the task. Additions of
+    `config.default_label` is negative, `config.unlabelled` says what becomes of the task. Additions of
     `spml data convert` that Label Studio keeps are read, too: `known_negatives` in the `meta` of a task,
     unless an annotator gave them; all `classes` in the first `meta` that has them; and a column `split` of
     the data if every task has one.
@@ -109,46 +101,29 @@ def read_label_studio(path: Path, config: DataConfig) -> Records:
     key = _image_key(tasks[0].data, f"{path}: [0].data")
     ignored: dict[str, int] = {}
     samples = [_sample(task, key, f"{path}: [{number}]", ignored) for number, task in enumerate(tasks)]
-    unseen = sum(sample.positive is None for sample in samples)
+    unseen = sum(sample.labels.positive is None for sample in samples)
     notes = [f"{counted(len(tasks), 'task')} with images in `{key}`, {unseen:,} of them not annotated."]
     if ignored:
         counts = ", ".join(f"{count:,} of type {quote(name)}" for name, count in ignored.items())
         notes.append(f"Results without labels were ignored: {counts}.")
-    if not any(sample.positive for sample in samples):
-        raise InputError(f"{path}: no annotation gives a label. At least some tasks must have one.")
-    stated = _stated_classes(path, tasks)
-    named = {name for sample in samples for name in (*(sample.positive or ()), *sample.negative)}
-    classes = (*stated, *sorted(named.difference(stated)))
     names = [sample.files for sample in samples]
     root = find_folder(_folders(path, config), names, samples[0].where)
     files = find_files(root, names, lambda row: samples[row].where, config.missing)
     split = tuple(sample.split or "" for sample in samples)
-    records = Records(
-        source=str(path),
-        name=path.stem,
-        ids=tuple(file.relative_to(root).as_posix() for file in files),
-        inputs=tuple(files),
-        classes=classes,
-        classes_given=bool(stated),
-        labels=name_entries(
-            [sample.positive or () for sample in samples],
-            [sample.negative for sample in samples],
-            classes,
-            config.unlisted,
-        ),
+    return named_records(
+        path,
+        path.stem,
+        (root, files),
+        [sample.labels for sample in samples],
+        _stated_classes(path, tasks),
+        config,
         split=split if all(split) else None,
-        notes=tuple(notes),
+        notes=notes,
+        where=str(path),
     )
-    absent = [row for row, sample in enumerate(samples) if sample.positive is None]
-    return without_unlabelled(records, absent if config.unlisted == "negative" else [], config)
 
 
 def _sample(task: Task, key: str, where: str, ignored: dict[str, int]) -> _Sample:
-    if task.completions is not UNSET:
-        raise InputError(
-            f"{where}: was written by an old version of Label Studio. Export from a version that writes "
-            "`annotations`."
-        )
     if key not in task.data:
         raise InputError(f"{where}.data: there is no field `{key}`, which names the image in the first task.")
     image = f"{where}.data.{key}"
@@ -168,8 +143,7 @@ def _sample(task: Task, key: str, where: str, ignored: dict[str, int]) -> _Sampl
     return _Sample(
         image,
         files,
-        list(positive) if seen else None,
-        [name for name in negative if name not in positive],
+        Named(list(positive) if seen else None, [name for name in negative if name not in positive]),
         split_name(split) if type(split) is str else None,
     )
 

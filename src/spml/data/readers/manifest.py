@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Sequence
 from itertools import chain
@@ -21,14 +20,13 @@ from ..hiding.protocol import observed_labels
 from ..records import Records
 from ..safe import CONTROL, MAX_NAME, inside, quote
 from .documents import load_json
-from .places import images_folder
+from .places import are_listed, images_folder
 from .registry import Source, register_reader
 
 FORMAT = "spml benchmark 1"
 PARTS = ("train", "test")  # of the official data; validation rows are some of `train`
 MAX_BYTES = 1 << 28
 _HEAD = re.compile(rb'\s*\{\s*"format"\s*:\s*"spml benchmark')
-_USUAL = re.compile(r"(\w[\w.-]*/)*\w[\w.-]*", re.ASCII)
 
 Text = Annotated[str, msgspec.Meta(max_length=1000)]
 Index = Annotated[int, msgspec.Meta(ge=-1, lt=1 << 31)]
@@ -162,8 +160,6 @@ def _labels(rows: Sequence[Sequence[int]], num_classes: int) -> ObservedLabels:
 def image_paths(root: Path, folder: str, files: Sequence[str], where: str) -> list[Path]:
     """Paths of the images of a part, which need not exist.
 
-    Only folders, links and unusual names are checked in full, because there are many names.
-
     Args:
         root: Folder that must hold all images.
         folder: Folder of the part, relative to the root.
@@ -173,23 +169,8 @@ def image_paths(root: Path, folder: str, files: Sequence[str], where: str) -> li
     Raises:
         InputError: An image lies outside the root.
     """
-    base = inside(root, folder, where)
-    links: set[str] = set()
-    for below, file in {file.rpartition("/")[0]: file for file in files}.items():
-        inside(root, f"{folder}/{file}", where)
-        links |= _links(base, below)
+    names = [f"{folder}/{file}" for file in files]
+    listed = are_listed(root, names)
     return [
-        base / file
-        if _USUAL.fullmatch(file) and file not in links
-        else inside(root, f"{folder}/{file}", where)
-        for file in files
+        root / name if known else inside(root, name, where) for name, known in zip(names, listed, strict=True)
     ]
-
-
-def _links(base: Path, below: str) -> set[str]:
-    """Files of a folder that are links, relative to `base`; the folder is listed only once."""
-    try:
-        with os.scandir(base / below) as entries:
-            return {f"{below}/{entry.name}".lstrip("/") for entry in entries if entry.is_symlink()}
-    except OSError:
-        return set()  # a missing folder has no file that could be read

@@ -80,7 +80,7 @@ def read_openimages(path: Path, config: DataConfig) -> Records:
         inputs=tuple(root / name for name in ids),
         classes=classes,
         classes_given=False,
-        labels=label_entries(usable(positive), shape, config.unlisted, negative=usable(negative)),
+        labels=label_entries(usable(positive), shape, config.default_label, negative=usable(negative)),
         split=None,
         notes=tuple(notes),
         skipped=tuple((f"{images[k]}.jpg", MISSING) for k in np.flatnonzero(~exists).tolist()),

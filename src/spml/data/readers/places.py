@@ -9,7 +9,7 @@ import re
 import shlex
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
@@ -17,7 +17,7 @@ from ...config import DataConfig
 from ...errors import InputError
 from ..images import SUFFIXES
 from ..phrases import first_few
-from ..safe import CONTROL, inside, is_file, quote
+from ..safe import CONTROL, inside, is_file, quote, shorter_name, shown
 
 Missing = Literal["stop", "skip"]
 
@@ -26,7 +26,7 @@ IMAGE_SUFFIXES = (".jpg", *sorted(SUFFIXES - {".jpg"}), ".JPG", ".JPEG", ".PNG")
 MANY = 100
 """Names in a folder for which it is listed."""
 _ODD = re.compile(r"[\\:]|" + CONTROL.pattern)  # in names that `inside` may change or refuse
-_NEARBY = 100  # folders that are looked into for a file that is missing
+_NEARBY = 1000  # folders that are looked into for a missing file, and files that are looked for
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _FORMS: tuple[Literal["NFC", "NFD"], ...] = ("NFC", "NFD")
 _ELSEWHERE = "pass --data.images with the folder that the names are relative to"
@@ -49,6 +49,11 @@ def images_folder(config: DataConfig) -> Path | None:
     raise InputError(f"data.images: {quote(config.images)} is not a folder.")
 
 
+def folder_above(folder: Path) -> Path:
+    """The folder that a folder is in, also of the current one, whose `parent` is itself."""
+    return folder.parent if folder.name not in ("", "..") else folder / ".."
+
+
 def find_folder(folders: Sequence[Path], names: Sequence[Sequence[str]], where: str) -> Path:
     """First folder that contains one of the images.
 
@@ -69,14 +74,15 @@ def find_folder(folders: Sequence[Path], names: Sequence[Sequence[str]], where: 
                     if is_file(inside(folder, name, where)):
                         return folder
                 except InputError as error:
-                    outside = outside or (None if number else error)
+                    if number == 0 and (outside is None or shorter_name(folder, name)):
+                        outside = error
         if outside:
             raise outside
     present = [folder for folder in folders if folder.is_dir()]
-    hint = next(filter(None, (hint_at(folder, names[0]) for folder in present)), "")
+    hint = next(filter(None, (hint_at(folder, names[0], names) for folder in present)), "")
     raise InputError(
-        f"{where}: there is no file {quote(names[0][0])} in {' or '.join(map(str, present))}"
-        f"{_count(len(names), names)}. {hint}If the images are elsewhere, {_ELSEWHERE}."
+        f"{where}: there is no file {quote(names[0][0])} in {' or '.join(map(shown, present))}"
+        f"{_count(len(names), names)}. {hint or f'If the images are elsewhere, {_ELSEWHERE}.'}".rstrip()
     )
 
 
@@ -138,11 +144,11 @@ def locate_names(
     if absent and (missing == "stop" or len(absent) == len(names)):
         missed = [names[image] for image in absent]
         # There is nothing to skip to if no file exists.
-        skip = " Or leave out what is missing: --data.missing skip." if len(absent) < len(names) else ""
+        skip = "Or leave out what is missing: --data.missing skip." if len(absent) < len(names) else ""
+        hint = hint_at(root, missed[0], missed) or f"Add the file, remove what names it, or {_ELSEWHERE}. "
         raise InputError(
-            f"{where(absent[0])}: there is no file {quote(missed[0][0])} in {root}"
-            f"{_count(len(names), missed)}. {hint_at(root, missed[0])}Add the file, remove what names it, "
-            f"or {_ELSEWHERE}.{skip}"
+            f"{where(absent[0])}: there is no file {quote(missed[0][0])} in {shown(root)}"
+            f"{_count(len(names), missed)}. {hint}{skip}".rstrip()
         )
     return found
 
@@ -180,18 +186,24 @@ def is_normal(folder: str) -> bool:
     return not folder or (folder[0] != "/" and folder != "./" and posixpath.normpath(folder) + "/" == folder)
 
 
-def hint_at(root: Path, names: Sequence[str]) -> str:
+def hint_at(root: Path, names: Sequence[str], missing: Sequence[Sequence[str]] = ()) -> str:
     """Sentence on a file that may be the one which is missing, and a blank; empty if there is none.
 
-    It may differ in case or in the form of Unicode, have another suffix, or lie in another folder.
+    It may differ in case, in the form of Unicode or in zeros in front, have another suffix, or lie in another
+    folder.
 
     Args:
         root: Folder that the names are relative to.
         names: Possible names of the file, which `inside` accepts.
+        missing: Possible names of all missing files, of which the first are looked for, too.
     """
     name = names[0]
-    if _ADDRESS.match(name):
-        return "This is an address, but only files on this machine are read: download the images. "
+    shorter = shorter_name(root, name)
+    if address := _ADDRESS.match(name):
+        if address[0].lower() == "file://":
+            return shorter or "This is the address of a file: name it relative to the folder of the images. "
+        rest = shorter or "Only files on this machine are read: download the images. "
+        return f"This is an address. {rest}"
     if "\\" in name and is_file(root / name):
         return (
             f"There is a file whose name holds the backslash itself, {quote(name)}, probably from an archive "
@@ -204,11 +216,30 @@ def hint_at(root: Path, names: Sequence[str]) -> str:
         found = similar.relative_to(root).as_posix()
         difference = _difference(relative, found)
         return f"There is {quote(found)}, {difference}: rename the files or correct the names. "
-    below = itertools.islice(sorted(entry for entry in _entries(root) if entry.is_dir()), _NEARBY)
-    for folder in (root.parent, *below):
-        if any(is_file(folder / option.replace("\\", "/")) for option in names):
-            return f"It is in another folder: pass --data.images {shlex.quote(str(folder))}. "
+    above = folder_above(root)
+    if not _in_folder(above, names) and shorter:
+        return shorter
+    for folder in (above, *_folders_below(root)):
+        if not (file := _in_folder(folder, names)):
+            continue
+        if folder == above or all(_in_folder(folder, options) for options in missing[:_NEARBY]):
+            return f"It is in another folder: pass --data.images {shlex.quote(shown(folder))}. "
+        full = (folder / file).relative_to(root).as_posix()
+        return f"It is in {folder}, others are elsewhere: write the names with folders, as in {quote(full)}. "
     return ""
+
+
+def _in_folder(folder: Path, names: Sequence[str]) -> str:
+    """The first of the possible names of a file that exists in a folder; empty if there is none."""
+    options = (name.replace("\\", "/") for name in names)
+    return next((option for option in options if is_file(folder / option)), "")
+
+
+def _folders_below(root: Path) -> Iterator[Path]:
+    """`root` and folders below it, without links, up to a limit."""
+    for folder, below, _ in itertools.islice(os.walk(root), _NEARBY):
+        below.sort()
+        yield Path(folder)
 
 
 def _count(total: int, missing: Sequence[Sequence[str]]) -> str:
@@ -229,12 +260,14 @@ def _similar(folder: Path, parts: Sequence[str]) -> Path | None:
         folder = exact if exact.is_dir() else folders[0]
     files = _entries(folder)
     same = [entry for entry in files if _plain(entry.name) == _plain(parts[-1])]
-    stem = _plain(PurePosixPath(parts[-1]).stem)
-    same += [e for e in files if e.suffix.lower() in SUFFIXES and _plain(e.stem) == stem]
+    stem = _unpadded(parts[-1])
+    same += [entry for entry in files if entry.suffix.lower() in SUFFIXES and _unpadded(entry.name) == stem]
     return next(filter(is_file, same), None)
 
 
 def _difference(name: str, found: str) -> str:
+    if _plain(PurePosixPath(name).stem) != _plain(PurePosixPath(found).stem):
+        return "with zeros in front, which spreadsheets remove"
     if _plain(name) != _plain(found):
         return "with another suffix"
     if unicodedata.normalize("NFC", name) == unicodedata.normalize("NFC", found):
@@ -245,6 +278,12 @@ def _difference(name: str, found: str) -> str:
 
 def _plain(text: str) -> str:
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).casefold())
+
+
+def _unpadded(name: str) -> str:
+    """Name without suffix, and if it is a number, without zeros in front."""
+    stem = _plain(PurePosixPath(name).stem)
+    return stem.lstrip("0") if stem.isdigit() else stem
 
 
 def _entries(folder: Path) -> list[Path]:

@@ -81,8 +81,8 @@ def register_reader(
     file it raises `spml.errors.InputError`, whose message is shown to the user. `find_files` looks up the
     images that a file names, and raises this error if one is missing or outside the folder.
 
-    A reader in a package of your own is found once the package is installed, if its metadata names the module
-    of the reader in the entry-point group `spml.readers`.
+    `examples/your_own_reader.py` is complete. A reader in a package of your own is found once the package is
+    installed, if its metadata names the module of the reader in the entry-point group `spml.readers`.
 
     Args:
         name: Unique name.
@@ -94,33 +94,6 @@ def register_reader(
 
     Raises:
         ValueError: Another module has registered a reader of this name.
-
-    Example:
-        Lines such as `1.jpg: dog beach`, in a file whose name ends in `.tags`::
-
-            from spml.data.readers import Records, find_files, register_reader
-            from spml.labels import ObservedLabels
-
-            def is_tags(source):
-                return source.suffix == ".tags"
-
-            @register_reader("tags", "a file of tags", recognises=is_tags)
-            def read_tags(path, config):
-                lines = [line.split(":") for line in path.read_text().splitlines()]
-                ids = tuple(name for name, _ in lines)
-                tags = [text.split() for _, text in lines]
-                classes = tuple(sorted({name for row in tags for name in row}))
-                images = find_files(path.parent, [[name] for name in ids], lambda k: f"{path}: line {k + 1}")
-                return Records(
-                    source=str(path),
-                    name=path.stem,
-                    ids=ids,
-                    inputs=tuple(images),
-                    classes=classes,
-                    classes_given=False,
-                    labels=ObservedLabels.from_names(tags, classes, unlisted=config.unlisted),
-                    split=None,
-                )
     """
 
     def add(read: Read) -> Read:

@@ -34,10 +34,9 @@ from ..matrix import FeatureMatrix, check_finite
 from ..names import RowNames
 from ..phrases import counted, first_few
 from ..records import Records
-from ..safe import quote
 from ..shards import ShardedArray
-from ..splits import SPELLINGS, split_name
-from .features import MAX_WIDTH, check_text, distinct
+from .documents import read_text
+from .features import MAX_WIDTH, check_text, distinct, split_column
 from .label_arrays import read_label_shards
 from .registry import Source, register_reader
 
@@ -75,9 +74,10 @@ def read_shards(path: Path, config: DataConfig) -> Records:
             f"{shards[0][0]}: holds class indices, but there is no {CLASSES} next to it with the names of "
             "the classes, one per line. Write it with numpy.savetxt(FILE, names, fmt='%s')."
         )
-    labels, meaning = read_label_shards(shards, classes, config.unlisted)
+    labels, meaning = read_label_shards(shards, classes, config.default_label)
     notes = [] if classes else [f"{path.name}: has no {CLASSES}; classes are called 0, 1, 2 ..."]
-    if config.split == "ignore" and "split" in files:
+    with_split = config.split == "given" and "split" in files
+    if "split" in files and not with_split:
         notes.append(f"{path.name}: the split is ignored.")
     return Records(
         source=str(path),
@@ -87,7 +87,7 @@ def read_shards(path: Path, config: DataConfig) -> Records:
         classes=classes or tuple(str(column) for column in range(labels.num_classes)),
         classes_given=True,
         labels=labels,
-        split=_split(path, files) if config.split == "given" and "split" in files else None,
+        split=split_column(_strings(files, "split"), str(path)) if with_split else None,
         notes=(
             f"{path.name}: {counted(len(files['X']), 'shard')}, {len(features):,} x {features.width:,}"
             f"{_gaps(files)}.",
@@ -213,18 +213,9 @@ def _labels(file: Path, features: Path) -> npt.NDArray[Any]:
 def _classes(path: Path) -> tuple[str, ...]:
     """Class names in `classes.txt`; none if there is no such file."""
     file = path / CLASSES
-    try:
-        if not file.is_file():
-            return ()
-        if file.stat().st_size > _MAX_CLASSES_FILE:
-            raise InputError(
-                f"{file}: is larger than {_MAX_CLASSES_FILE:,} bytes, too large for class names."
-            )
-        lines = file.read_text(encoding="utf-8-sig").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{file}: can't be read as UTF-8 text: {error}.") from error
-    while lines and not lines[-1].strip():
-        lines.pop()
+    if not file.is_file():
+        return ()
+    lines = read_text(file, _MAX_CLASSES_FILE).rstrip().splitlines()
     if not lines:
         raise InputError(f"{file}: is empty. Write the name of each class on a line of its own.")
     return distinct(tuple(map(str.strip, lines)), "lines", str(file))
@@ -249,15 +240,3 @@ def _ids(path: Path, files: Files, count: int) -> Sequence[str]:
     if "names" not in files:
         return RowNames(count)
     return distinct(tuple(_strings(files, "names")), "names", str(path))
-
-
-def _split(path: Path, files: Files) -> tuple[str, ...]:
-    texts = _strings(files, "split")
-    names = {text: split_name(text) for text in {*texts}}
-    wrong = next((text for text in texts if names[text] is None), None)
-    if wrong is not None:
-        raise InputError(
-            f"{path}: split: row {texts.index(wrong)} (counted from 0 over all shards) is {quote(wrong)}, "
-            f"but must be one of {', '.join(SPELLINGS)}."
-        )
-    return tuple(names[text] or "" for text in texts)

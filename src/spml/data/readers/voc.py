@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import xml.etree.ElementTree as ET
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,21 +17,28 @@ from ..records import Objects, Records
 from ..safe import quote
 from ..splits import SPLITS
 from .documents import class_name, parse_xml, read_text
-from .entries import Entries, label_entries, objects_of
+from .entries import Entries, label_entries, objects_of, without_box
 from .places import IMAGE_SUFFIXES, find_files, images_folder
 from .registry import Source, register_reader
 
 MAX_BYTES = 1 << 22  # of one XML file; those of VOC have a few thousand
 MAX_LIST = 1 << 28
-MAX_SIDE = 1_000_000  # pixels
 _CORNERS = ("xmin", "ymin", "xmax", "ymax")
 
 
 class _Object(NamedTuple):
-    """One object; `box` is left, top, right and bottom."""
+    """One object.
+
+    Attributes:
+        name: Name of its class.
+        difficult: Whether it is difficult; None if that is not specified.
+        has_box: Whether it states a box.
+        box: Left, top, right and bottom; None if it states no usable box.
+    """
 
     name: str
-    difficult: bool
+    difficult: bool | None
+    has_box: bool
     box: tuple[float, float, float, float] | None
 
 
@@ -52,8 +60,9 @@ def read_voc(path: Path, config: DataConfig) -> Records:
     """Read a folder such as VOCdevkit/VOC2012.
 
     The names of an image's objects are its known positives; a class of which the image has only `difficult`
-    objects stays unknown whatever `config.unlisted` says. Splits are those of
-    ImageSets/Main/{train,val,test}.txt; images in none of them are left out.
+    objects stays unknown whatever `data.unlisted` says. Boxes are used for `config.observe` only, so wrong
+    ones are counted in a note. Splits are those of ImageSets/Main/{train,val,test}.txt; images in none of
+    them are left out.
 
     Raises:
         InputError: An XML file is damaged or hostile, or an image is missing or in two splits; names file and
@@ -70,34 +79,60 @@ def read_voc(path: Path, config: DataConfig) -> Records:
     left_out = len(names) - len(splits) if splits else 0
     names = [name for name in names if not splits or name in splits]
     paths = [path / "Annotations" / f"{name}.xml" for name in names]
+    records = read_xml_files(paths, root, config, str(path))
+    unlisted = f"{counted(left_out, 'annotated image')} in no list of ImageSets/Main: left out."
+    return replace(
+        records,
+        name=path.resolve().name,
+        split=tuple(splits[name] for name in names) if splits else None,
+        notes=(*records.notes, unlisted) if left_out else records.notes,
+    )
+
+
+def read_xml_files(paths: Sequence[Path], root: Path, config: DataConfig, source: str) -> Records:
+    """Read XML files, one per image, without a split.
+
+    Args:
+        paths: The XML files.
+        root: Folder that holds the images.
+        config: Settings, of which `missing` and `unlisted` are used.
+        source: Path of the data, for messages.
+
+    Raises:
+        InputError: An XML file is damaged or hostile, has no object, or an image is missing.
+    """
     annotations = [_read_annotation(file) for file in paths]
     files = find_files(
         root,
-        [_file_names(name, annotation.filename) for name, annotation in zip(names, annotations, strict=True)],
+        [_file_names(file.stem, each.filename) for file, each in zip(paths, annotations, strict=True)],
         lambda row: str(paths[row]),
         config.missing,
     )
     classes = tuple(sorted({item.name for annotation in annotations for item in annotation.objects}))
     if not classes:
-        raise InputError(f"{path}: no annotation has an object. At least some must have one.")
-    labels, objects = _labels(annotations, classes, config.unlisted)
-    difficult = [item.difficult for annotation in annotations for item in annotation.objects]
+        raise InputError(f"{source}: no annotation has an object. At least some must have one.")
+    labels, objects = _labels(annotations, classes, config.default_label)
+    items = [item for annotation in annotations for item in annotation.objects]
     notes = [
-        f"{counted(len(names), 'image')} in {root}, {counted(len(difficult), 'object')}, "
-        f"{sum(difficult):,} of them difficult. A class of which an image has only difficult objects is "
-        "unknown there."
+        f"{counted(len(paths), 'image')} in {root}, {counted(len(items), 'object')}, "
+        f"{sum(item.difficult is True for item in items):,} of them difficult. A class of which an image has "
+        "only difficult objects is unknown there."
     ]
-    if left_out:
-        notes.append(f"{counted(left_out, 'annotated image')} in no list of ImageSets/Main: left out.")
+    if unspecified := sum(item.difficult is None for item in items):
+        what = counted(unspecified, "object does", "objects do")
+        notes.append(f"{what} not specify <difficult>, which is read as not difficult.")
+    unboxed = sum(item.box is None for item in items)
+    if unboxed and any(item.has_box for item in items):
+        notes.append(without_box(unboxed, "object"))
     return Records(
-        source=str(path),
-        name=path.resolve().name,
+        source=source,
+        name=root.resolve().name,
         ids=tuple(file.relative_to(root).as_posix() for file in files),
         inputs=tuple(files),
         classes=classes,
         classes_given=False,
         labels=labels,
-        split=tuple(splits[name] for name in names) if splits else None,
+        split=None,
         notes=tuple(notes),
         objects=objects,
     )
@@ -158,9 +193,9 @@ def _read_annotation(path: Path) -> _Annotation:
     root = parse_xml(path, MAX_BYTES)
     if root.tag != "annotation":
         raise InputError(f"{path}: its outermost element is <{quote(root.tag)[1:-1]}>, not <annotation>.")
-    width, height = (_number(root, f"size/{key}", str(path)) for key in ("width", "height"))
+    width, height = (_number(root, f"size/{key}") for key in ("width", "height"))
     # Some tools write a size of 0 if they don't know it.
-    size = (width, height) if width and height and min(width, height) >= 1 else None
+    size = (width, height) if min(width, height) >= 1 else None
     items = enumerate(root.findall("object"), start=1)
     return _Annotation(
         _text(root, "filename"),
@@ -170,36 +205,26 @@ def _read_annotation(path: Path) -> _Annotation:
 
 
 def _object(item: ET.Element, where: str) -> _Object:
-    difficult = _text(item, "difficult") or "0"
-    if difficult not in ("0", "1"):
-        raise InputError(f"{where}: <difficult> must be 0 or 1, but is {quote(difficult)}.")
+    text = _text(item, "difficult") or "0"
+    if text not in ("0", "1") and text.lower() != "unspecified":
+        raise InputError(f"{where}: <difficult> must be 0 or 1, but is {quote(text)}.")
     name = class_name(_text(item, "name"), f"{where}: <name>")
+    left, top, right, bottom = (_number(item, f"bndbox/{key}") for key in _CORNERS)
     box = None
-    if item.find("bndbox") is not None:
-        corners = [_number(item, f"bndbox/{key}", where) for key in _CORNERS]
-        left, top, right, bottom = (math.nan if value is None else value for value in corners)
-        if not (left <= right and top <= bottom):
-            values = ", ".join("no value" if value is None else f"{value:g}" for value in corners)
-            raise InputError(
-                f"{where}: <bndbox> must have {', '.join(_CORNERS)} with min <= max; found {values}."
-            )
+    if left <= right and top <= bottom:
         box = left - 1, top - 1, right, bottom  # pixels are counted from 1, the last one included
-    return _Object(name, difficult == "1", box)
+    difficult = {"0": False, "1": True}.get(text)
+    return _Object(name, difficult, item.find("bndbox") is not None, box)
 
 
 def _text(element: ET.Element, tag: str) -> str:
     return (element.findtext(tag) or "").strip()
 
 
-def _number(element: ET.Element, tag: str, where: str) -> float | None:
-    """A number; None if it is not stated."""
-    text = _text(element, tag)
-    if not text:
-        return None
+def _number(element: ET.Element, tag: str) -> float:
+    """A finite number; NaN if there is none."""
     try:
-        number = float(text)
+        number = float(_text(element, tag))
     except ValueError:
-        number = math.nan
-    if not abs(number) < MAX_SIDE:
-        raise InputError(f"{where}: <{tag}> must be a number below {MAX_SIDE:,}, but is {quote(text)}.")
-    return number
+        return math.nan
+    return number if math.isfinite(number) else math.nan

@@ -12,7 +12,7 @@ from ...errors import InputError
 from ..phrases import counted, first_few, shorten
 from ..safe import quote
 from .cells import parse_cells
-from .columns import PRESENCE_COLUMNS, SPLIT_FLAGS, is_named, option, propose_labels, repeating
+from .columns import INFERRED, PRESENCE_COLUMNS, SPLIT_FLAGS, is_named, option, propose_labels, repeating
 from .marks import BAD, BLANK, COUNT, EXPECTED, MARKS
 from .table import EXPECTED as LAYOUTS
 from .table import Table, text
@@ -121,7 +121,7 @@ def _refuse_other_labels(table: Table, marks: Sequence[int], words: Sequence[int
     answers = any(text(cell).lower() in _ANSWERS for k in marks for cell in cells[k])
     for k in words:
         name, different = table.names[k], repeating(cells[k])
-        if not different or name.lower() in PRESENCE_COLUMNS:
+        if not different or name.lower() in (*PRESENCE_COLUMNS, *INFERRED):
             continue
         likely = any(word in name.lower() for word in _LIKELY)
         if not (likely or answers or len(marks) <= 2 or different <= _FEW_WORDS):

@@ -44,6 +44,10 @@ PRESENCE_COLUMNS = (
     "present", "is_present", "presence", "exists", "value", "answer", "positive", "is_positive", "truth",
     "verified", "observed", "confidence", "vote", "score",
 )  # fmt: skip
+INFERRED = {"inferred": 1, "inferred_negative": -1}
+"""Columns in which `spml data convert` writes labels that a model inferred, which are no known ones."""
+
+_DESCRIBED = 100  # columns that are looked at for a note
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 
 
@@ -58,6 +62,7 @@ class Columns(NamedTuple):
         split_if: Split of the rows where that column is true; empty if it holds names of splits.
         presence: Column that says whether the label of a row is present, in a table with a row per label.
         notes: What was decided by the values of columns.
+        checked: Column that lists the classes that were looked for.
     """
 
     file: int
@@ -67,11 +72,12 @@ class Columns(NamedTuple):
     split_if: str = ""
     presence: int = -1
     notes: tuple[str, ...] = ()
+    checked: int = -1
 
     @property
     def used(self) -> set[int]:
         """Positions of the columns that the table has."""
-        return {self.file, self.label, self.split} - {-1}
+        return {self.file, self.label, self.split, self.checked} - {-1}
 
 
 class _Peek:
@@ -97,7 +103,7 @@ class _Peek:
 
 def is_named(name: str) -> bool:
     """Whether a column has a name of its own, unlike the index that pandas writes."""
-    return bool(name) and not name.lower().startswith("unnamed:")
+    return bool(name) and not name.lower().startswith(("unnamed:", "__index_level_"))
 
 
 def find_columns(table: Table, config: DataConfig) -> Columns:
@@ -113,8 +119,11 @@ def find_columns(table: Table, config: DataConfig) -> Columns:
     split = lower.index("split") if "split" in lower else -1
     if config.split_column:
         split = find_stated(names, config.split_column, "split_column", str(table.path))
-    peek = _Peek(table, {file, split})
-    label, marks = _find_label(table, config, {file, split}, peek)
+    checked = -1
+    if config.checked_column:
+        checked = find_stated(names, config.checked_column, "unlisted column:", str(table.path))
+    peek = _Peek(table, {file, split, checked})
+    label, marks = _find_label(table, config, {file, split, checked}, peek)
     repeated = [name for name, count in Counter(names).items() if name and count > 1]
     repeated += [names[k] for k in (file, label, split) if k >= 0 and lower.count(lower[k]) > 1]
     if repeated:
@@ -127,9 +136,8 @@ def find_columns(table: Table, config: DataConfig) -> Columns:
     elif lower[split] in SPLIT_FLAGS:
         split_if = SPLIT_FLAGS[lower[split]]
     presence = [k for k in rest if lower[k] in PRESENCE_COLUMNS and peek.codes(k) - {BLANK} == {0, 1}]
-    return Columns(
-        file, label, marks, split, split_if, presence[0] if label >= 0 and len(presence) == 1 else -1, notes
-    )
+    present = presence[0] if label >= 0 and len(presence) == 1 else -1
+    return Columns(file, label, marks, split, split_if, present, notes, checked)
 
 
 def find_file(table: Table, stated: str = "") -> int:
@@ -271,11 +279,7 @@ def _no_file(table: Table) -> InputError:
         label = "" if known or not labels else f", and {_propose(names, labels, cells)}"
         options = " or ".join(option("file_column", names[k]) for k in files)
         return InputError(f"{found} Pass {options}{label}.")
-    if all(
-        (k in cells and peek.are_marks(k)) or _are_numbers(cells.get(k, ()))
-        for k in peek.columns
-        if k not in labels
-    ):
+    if all(peek.are_marks(k) or _are_numbers(map(text, cells[k])) for k in peek.columns if k not in labels):
         return InputError(
             f"{found} If the rows are features instead of images, save them as an .npz file with the arrays"
             " X, Y and classes, or pass a DataFrame X and labels y in Python."
@@ -304,14 +308,35 @@ def propose_labels(table: Table, columns: Iterable[int]) -> str:
     return _propose(table.names, labels, cells) if labels else ""
 
 
+def describe(table: Table, columns: Sequence[int]) -> list[str]:
+    """Names of columns with what they hold, for a note on those that are not used."""
+    cells = table.peek([k for k in columns if k in table.scalar][:_DESCRIBED])
+    described = []
+    for k in columns:
+        name = table.names[k]
+        words = [*map(text, cells.get(k, ()))]
+        if k not in cells:
+            described.append(name if k in table.scalar or not is_named(name) else f"{name} (lists)")
+        elif not words:
+            described.append(f"{name} (blank)")
+        elif _are_numbers(words):
+            described.append(f"{name} (numbers)")
+        else:
+            different = repeating(words)
+            described.append(
+                f"{name} ({counted(different, 'word')} that repeat)" if different else f"{name} (text)"
+            )
+    return described
+
+
 def _looks_like_file(word: str) -> bool:
     dot = word.rfind(".")
     return dot > 0 and word[dot:].lower() in SUFFIXES
 
 
-def _are_numbers(cells: Sequence[object]) -> bool:
+def _are_numbers(words: Iterable[str]) -> bool:
     try:
-        return all(float(text(cell)) is not None for cell in cells)
+        return bool([*map(float, words)])
     except ValueError:
         return False
 

@@ -31,7 +31,8 @@ FILE_COLUMNS = (
     ("id", "image_id", "img_id", "imageid"),
 )  # fmt: skip
 MAX_LINE = 8_000_000  # characters
-_ROWS, _CELLS = 1 << 14, 1 << 21  # in a block, at most
+# Rows of a block die young, before the garbage collector looks at everything that is alive, too.
+_ROWS, _CELLS = 1 << 8, 1 << 21  # in a block, at most
 _STATED = re.compile(r"\ufeff?\"?sep=(.)\"?[;,\t]*\s*", re.IGNORECASE)  # the first line of some spreadsheets
 
 
@@ -133,7 +134,7 @@ def read_rows(path: Path, delimiter: str = ",", *, skip: int = 0) -> Iterator[tu
     reader = csv.reader(islice(read_lines(path), skip, None), delimiter=delimiter, strict=True)
     try:
         for number, cells in enumerate(reader, start=1 + skip):
-            if any(map(str.strip, cells)):
+            if cells and (cells[0].strip() or any(map(str.strip, cells))):
                 yield number, cells
     except csv.Error as error:
         raise InputError(
@@ -151,10 +152,13 @@ def read_lines(path: Path) -> Iterator[str]:
     try:
         with open(path, "rb") as stream:
             wide = stream.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-        with open(path, encoding="utf-16" if wide else "utf-8-sig", newline="") as stream:
+        # The codec utf-8-sig, which drops the mark, is not written in C.
+        with open(path, encoding="utf-16" if wide else "utf-8", newline="") as stream:
             number = 0
             while line := stream.readline(MAX_LINE):
                 number += 1
+                if number == 1:
+                    line = line.removeprefix("\ufeff")
                 if "\0" in line:
                     raise InputError(
                         f"{path}: line {number} holds a NUL byte, so the file is damaged or in UTF-16, "

@@ -11,25 +11,23 @@ import numpy as np
 import numpy.typing as npt
 
 from ...config import DataConfig
-from ...errors import InputError
+from ...errors import InputError, nearest
 from ...labels import ObservedLabels
 from ..names import FilesBelow
 from ..phrases import counted, shorten
 from ..readers.documents import class_name
-from ..readers.entries import Entries, in_both, label_entries
+from ..readers.entries import Entries, in_both, joined, label_entries
 from ..readers.places import images_folder
 from ..records import Records
+from ..rename import wanted_names
 from ..safe import quote
 from .class_columns import find_class_columns
-from .columns import PLURALS, Columns, find_columns, find_file
+from .columns import PLURALS, Columns, describe, find_columns, find_file
 from .delimited import names_files
 from .labels import CellLabels, label_cells
 from .marks import COUNT, MARKS, meaning
 from .rows import Column, ImageRows
 from .table import Table, open_table
-
-_CHECKED = "column:"
-"""Start of `data.unlisted` that names a column with the classes that were looked for."""
 
 
 def read_table(path: Path, config: DataConfig) -> Records:
@@ -97,10 +95,12 @@ def read_rows(
     rows = ImageRows(table, columns, root, config)
     read = _read_marks if columns.label < 0 else _read_names
     content = read(table, columns, rows, config)
+    if columns.checked >= 0:
+        content = _add_checked(content, table, columns, rows, config)
     used = columns.used | {*content.columns}
     if config.split == "ignore":
         used -= {columns.split}
-    unused = shorten(name for k, name in enumerate(table.names) if name and k not in used)
+    unused = shorten(describe(table, [k for k, name in enumerate(table.names) if name and k not in used]))
     notes = (
         *table.notes,
         _name_columns(table, columns),
@@ -141,12 +141,14 @@ class _Content(NamedTuple):
         labels: Labels of each image.
         columns: Further columns that are used.
         notes: How the labels were understood.
+        unread: Images of which a label can't be read, int64.
     """
 
     classes: tuple[str, ...]
     labels: ObservedLabels
     columns: Collection[int]
     notes: Sequence[str]
+    unread: npt.NDArray[np.int64] = np.zeros(0, np.int64)
 
 
 def _read_marks(table: Table, columns: Columns, rows: ImageRows, config: DataConfig) -> _Content:
@@ -161,7 +163,7 @@ def _read_marks(table: Table, columns: Columns, rows: ImageRows, config: DataCon
     codes = codes[[rest.index(k) for k in chosen]].T
     classes = tuple(class_name(table.names[k], str(table.path)) for k in chosen)
     present = np.unique(codes).tolist()
-    zero, blank, sentence = meaning(present, config.unlisted, str(table.path))
+    zero, blank, sentence = meaning(present, config.default_label, str(table.path))
     values = np.array([0, 1, blank, 0, 1, -1], np.int8)  # by code; -1 is the last one
     values[0] = zero
     stand = counted(len(classes), "column stands", "columns stand")
@@ -175,17 +177,14 @@ def _read_marks(table: Table, columns: Columns, rows: ImageRows, config: DataCon
 
 def _read_names(table: Table, columns: Columns, rows: ImageRows, config: DataConfig) -> _Content:
     """Read the column that holds class names, and a column that says whether each is present."""
-    checked = -1
-    if config.unlisted.startswith(_CHECKED):
-        checked = table.names.index(config.unlisted[len(_CHECKED) :])
-    further = [k for k in (columns.presence, checked) if k >= 0]
+    further = [columns.presence] if columns.presence >= 0 else []
     cells, *others = rows.read_columns([columns.label, *further])
     labels = _cell_labels(table, columns.label, cells, rows, config)
     classes = labels.classes
     if not classes:
         unread = f" {labels.notes[-1]}" if len(labels.unread) else ""
         raise InputError(f"{table.path}: no row has a label.{unread} At least one row must have one.")
-    if labels.several and config.unlisted == "negative":
+    if labels.several and config.default_label == "negative":
         _check_repeats(labels, rows)
     row, column = labels.entries(classes)
     positive, negative, notes = Entries.of(rows.of_row[row], column), None, labels.notes
@@ -203,12 +202,12 @@ def _read_names(table: Table, columns: Columns, rows: ImageRows, config: DataCon
         ]
         _check_contradiction(rows, labels, classes, positive, negative)
     unknown = None
-    if len(labels.unread):
-        images = np.unique(rows.of_row[labels.unread])
+    images = np.unique(rows.of_row[labels.unread])
+    if len(images):
         unknown = Entries.of(np.repeat(images, len(classes)), np.tile(np.arange(len(classes)), len(images)))
     shape = len(rows.names), len(classes)
-    observed = label_entries(positive, shape, config.unlisted, negative=negative, unknown=unknown)
-    return _Content(classes, observed, [columns.label, *further], notes)
+    observed = label_entries(positive, shape, config.default_label, negative=negative, unknown=unknown)
+    return _Content(classes, observed, [columns.label, *further], notes, images)
 
 
 def _cell_labels(table: Table, column: int, cells: Column, rows: ImageRows, config: DataConfig) -> CellLabels:
@@ -221,12 +220,65 @@ def _cell_labels(table: Table, column: int, cells: Column, rows: ImageRows, conf
         rows.where,
         separator=config.separator,
         plural=any(word in name.lower() for word in PLURALS),
+        keep=wanted_names(config),
     )
     if len(labels.unread) and config.unlabelled == "stop":
         raise InputError(
             f"{labels.notes[-1]} Correct it, or pass --data.unlabelled skip to leave such rows out."
         )
     return labels
+
+
+def _add_checked(
+    content: _Content, table: Table, columns: Columns, rows: ImageRows, config: DataConfig
+) -> _Content:
+    """Make the classes that a column lists, those that were looked for, known negatives where not present."""
+    column, cells = columns.checked, Column()
+    for block in table.blocks([column]):
+        cells.extend(block.cells[0])
+    looked = label_cells(
+        cells.values,
+        cells.codes,
+        table.path.name,
+        f"column {quote(table.names[column])}",
+        rows.where,
+        separator=config.separator,
+        plural=True,
+        known=content.classes,
+        keep=wanted_names(config),
+    )
+    for row in looked.unread.tolist():
+        raise InputError(f"{rows.where(row)}: {looked.notes[-1]} Correct it.")
+    names = wanted_names(config)
+    occur = {names.get(name, name) for name in content.classes}
+    further = {name for name in looked.classes if names.get(name, name) in occur}
+    classes = (*content.classes, *sorted(further - {*content.classes}))
+    if columns.label >= 0:
+        classes = tuple(sorted(classes))
+    position = {name: k for k, name in enumerate(classes)}
+    absent = [name for name in looked.classes if name not in position]
+    row, entry = looked.entries([*classes, *absent])
+    keep = (entry < len(classes)) & ~np.isin(rows.of_row[row], content.unread)
+    labels = content.labels.with_classes([position[name] for name in content.classes], len(classes))
+    checked = Entries.of(rows.of_row[row[keep]], entry[keep])
+    open_ones = labels.at(checked.rows, checked.columns) == 0
+    known = Entries.of(*labels.entries(-1))
+    negative = joined([known, Entries(*(part[open_ones] for part in checked))], [0, 0])
+    observed = label_entries(
+        Entries.of(*labels.entries(1)), (len(labels), len(classes)), "unknown", negative=negative
+    )
+    name = quote(table.names[column])
+    notes = [
+        *content.notes,
+        *looked.notes,
+        f"{table.path.name}: a class that {name} lists and that is not among the labels is absent.",
+    ]
+    if absent:
+        notes.append(
+            f"{table.path.name}: {name} lists classes that no sample has, so that they are left out: "
+            f"{shorten(absent)}. {nearest(absent[0], content.classes)}"
+        )
+    return _Content(classes, observed, [*content.columns, column], notes)
 
 
 def _check_contradiction(

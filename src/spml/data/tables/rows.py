@@ -15,7 +15,7 @@ from ...errors import InputError
 from ..images import SUFFIXES
 from ..names import FilesBelow, PackedNames
 from ..phrases import counted
-from ..readers.places import IMAGE_SUFFIXES, locate_names
+from ..readers.places import IMAGE_SUFFIXES, are_listed, locate_names
 from ..safe import quote
 from ..splits import SPELLINGS, split_name
 from .columns import Columns
@@ -25,19 +25,32 @@ from .table import EXPECTED, Table, text
 Integers = npt.NDArray[np.int64]
 
 
+class _Codes(dict[Any, int]):
+    """Numbers of keys, in the order in which they are first asked for."""
+
+    def __missing__(self, key: Any) -> int:
+        self[key] = code = len(self)
+        return code
+
+
 class Column:
     """Cells of a column in the order of the rows. Equal cells are stored once."""
 
     def __init__(self) -> None:
-        self._codes: dict[Any, int] = {}
+        self._codes = _Codes()
         self._rows = array("q")
 
     def extend(self, cells: Sequence[object]) -> None:
         """Add the cells of further rows: text without blanks around it, or the entries of lists as text."""
-        codes = self._codes
-        for cell in cells:
-            value = tuple(map(text, cell)) if isinstance(cell, (list, tuple)) else text(cell)
-            self._rows.append(codes.setdefault(value, len(codes)))
+        values = (
+            cell.strip()
+            if type(cell) is str
+            else tuple(map(text, cell))
+            if isinstance(cell, (list, tuple))
+            else text(cell)
+            for cell in cells
+        )
+        self._rows.extend(map(self._codes.__getitem__, values))
 
     @property
     def values(self) -> list[Any]:
@@ -205,12 +218,13 @@ class ImageRows:
 
     def _find_images(self, files: Column) -> None:
         first = np.unique(files.codes, return_index=True)[1]
-        self.written = files.values
-        names = locate_names(
-            self._root, _Spellings(self.written), lambda code: self.where(first[code]), self._config.missing
-        )
-        image: dict[str, int] = {}
-        self.image_of_written = np.array([image.setdefault(name, len(image)) for name in names])
+        self.written = names = files.values
+        if not all(are_listed(self._root, names)):
+            names = locate_names(
+                self._root, _Spellings(names), lambda code: self.where(first[code]), self._config.missing
+            )
+        image = _Codes()
+        self.image_of_written = np.fromiter(map(image.__getitem__, names), np.int64, len(names))
         self.names = PackedNames.of(image)
         self.paths = FilesBelow(self._root, self.names)
         self.of_row = self.image_of_written[files.codes]

@@ -45,6 +45,7 @@ def write(
     """
     writer = find_writer(form)
     check_place(output, writer)
+    output = output if output.name not in ("", "..") else output.resolve()  # `.` has no name
     further = Inferred.none() if inferred is None else leave_out_known(inferred, records.labels)
     with only_writer(output, report):
         if output.is_file():
@@ -67,6 +68,8 @@ def check_place(output: Path, writer: Writer) -> None:
     Raises:
         InputError: Its folder does not exist or can't be written to, or the name does not suit the format.
     """
+    if not output.resolve().name:
+        raise InputError(f"{output}: is no place for a file. Name a file or a folder.")
     if not output.parent.is_dir():
         raise InputError(f"{output}: there is no folder {output.parent}. Make it first.")
     if writer.suffix and output.suffix.lower() != writer.suffix:

@@ -6,7 +6,9 @@ import csv
 import itertools
 import math
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, NamedTuple
@@ -49,8 +51,8 @@ def read_inferred(
     """Read labels that a model inferred of the samples of a data set.
 
     Args:
-        path: CSV, JSON lines or Parquet file of `spml predict`, whose `labels` are inferred positives, with
-            their probabilities where it holds some, otherwise with their scores; or .npz file of
+        path: CSV, TSV, JSON lines or Parquet file of `spml predict`, whose `labels` are inferred positives,
+            with their probabilities where it holds some, otherwise with their scores; or .npz file of
             pseudo-labels with `ids`, `classes` and `labels` in {-1, 0, +1}.
         records: The data. A sample is found by its name or by its file.
         all_scores: Whether to keep the scores of all classes, which takes 4 N C bytes of memory.
@@ -63,16 +65,17 @@ def read_inferred(
             in common with it.
     """
     suffix = path.suffix.lower()
-    readers = {
+    readers: dict[str, Callable[[Path], Iterator[Guess]]] = {
         ".csv": _from_csv,
         ".jsonl": _from_json_lines,
         ".npz": _from_pseudo_labels,
         ".parquet": _from_parquet,
+        ".tsv": partial(_from_csv, delimiter="\t"),
     }
     if suffix not in readers:
         raise InputError(
-            f"{path}: is not a predictions file. Expected .csv, .jsonl or .parquet from `spml predict`, .npz "
-            "with ids, classes and labels, or the folder of a run."
+            f"{path}: is not a predictions file. Expected .csv, .tsv, .jsonl or .parquet from `spml "
+            "predict`, .npz with ids, classes and labels, or the folder of a run."
         )
     if not path.is_file():
         raise InputError(f"{path}: there is no such file.")
@@ -170,24 +173,28 @@ def _in_order(entries: list[tuple[int, int, int, float]]) -> Inferred:
 # -- files -----------------------------------------------------------------------------------------------
 
 
-def _from_csv(path: Path) -> Iterator[Guess]:
-    reader = csv.reader(read_lines(path), strict=True)
+def _from_csv(path: Path, delimiter: str = ",") -> Iterator[Guess]:
+    reader = csv.reader(read_lines(path), strict=True, delimiter=delimiter)
     try:
         header = next(reader, [])
         classes = _classes(path, header)
-        if odd := next((name for name in classes if ";" in name), None):
-            raise InputError(
-                f"{path}: the class {quote(odd)} contains a semicolon, which also separates predicted labels "
-                "there. Predict with --format jsonl instead."
-            )
         for number, row in enumerate(reader, start=2):
             where = f"{path}: row {number}"
             if len(row) != len(header):
                 raise InputError(f"{where} has {len(row):,} cells, but the header has {len(header):,}.")
-            lists = [cell.split(";") if cell else [] for cell in row[1:]]
-            yield _guess(row[0], lists[0], classes, [*itertools.chain(*lists[1:])], header, where)
+            scores = [cell.split(";") if cell else [] for cell in row[2:]]
+            labels = _labels(row[1])
+            yield _guess(row[0], labels, classes, [*itertools.chain(*scores)], header, where)
     except csv.Error as error:
         raise InputError(f"{path}: is not valid CSV near line {reader.line_num}: {error}.") from error
+
+
+def _labels(cell: str) -> list[str]:
+    """Labels in a cell: a JSON list, or names separated by `;`."""
+    if cell.startswith("["):
+        with suppress(msgspec.DecodeError, RecursionError):
+            return msgspec.json.decode(cell, type=list[str])
+    return cell.split(";") if cell else []
 
 
 def _from_parquet(path: Path) -> Iterator[Guess]:

@@ -10,11 +10,11 @@ from pathlib import Path
 
 from ...errors import InputError
 from ..records import Records
+from ..tables.columns import INFERRED, SPLIT_FLAGS, is_named
 from .inferred import Inferred, known_by_sample
 from .names import image_names
 from .registry import Files, register_writer
 
-_INFERRED = {"inferred": 1, "inferred_negative": -1}
 _OTHER_COLUMNS = ("file", "split", "label", "labels")
 
 
@@ -30,9 +30,9 @@ def write_table(records: Records, inferred: Inferred, output: Path) -> tuple[Fil
         InputError: A class has the name of one of the other columns.
     """
     names, notes = image_names(records, output.parent)
-    further = {name: value for name, value in _INFERRED.items() if (inferred.values == value).any()}
+    further = {name: value for name, value in INFERRED.items() if (inferred.values == value).any()}
     for name in records.classes:
-        if name.lower() in (*_OTHER_COLUMNS, *further):
+        if name.lower() in (*_OTHER_COLUMNS, *SPLIT_FLAGS, *further) or not is_named(name):
             raise InputError(
                 f"{records.source}: the class {name!r} would be a column with another meaning in CSV. Rename "
                 "it, or write another format."

@@ -143,11 +143,14 @@ def _check_single(module: nn.Module, way: str, name: str, images: Tensor, both: 
 
 
 def pattern(channels: int, size: int) -> Tensor:
-    """Two fixed images, float32 (2, channels, size, size), on the CPU: waves, and the same upside down."""
+    """Two fixed images, float32 (2, channels, size, size), on the CPU: waves, and brighter ones upside down.
+
+    With another mean, so that a network that centres the images of a batch is noticed.
+    """
     steps = torch.linspace(0, 1, size, device="cpu")
     phase = torch.arange(channels, device="cpu").reshape(-1, 1, 1)
     image = torch.sin(7 * steps[:, None] + phase) + torch.cos(19 * steps[None, :] * (1 + phase))
-    return torch.stack([image, image.flip(1)]).contiguous()
+    return torch.stack([image, 1 + image.flip(1) / 2]).contiguous()
 
 
 @torch.no_grad()

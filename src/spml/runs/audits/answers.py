@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -45,7 +45,9 @@ class Audited(NamedTuple):
     inputs: tuple[Path, ...] | FeatureMatrix
 
 
-def read_audited(path: Path, classes: Sequence[str], images: str | None = None) -> Audited:
+def read_audited(
+    path: Path, classes: Sequence[str], images: str | None = None, names: Mapping[str, str] | None = None
+) -> Audited:
     """Read fully labelled samples: a label that the file does not list is absent.
 
     Args:
@@ -53,6 +55,7 @@ def read_audited(path: Path, classes: Sequence[str], images: str | None = None) 
             files need not exist where the run has kept scores of them; or data as for `spml train`.
         classes: Classes of the model.
         images: Folder that names of files are relative to; None = the folder of the file.
+        names: Wanted names of classes by given ones.
 
     Raises:
         InputError: The file can't be read, has a class that the model does not know, a row that is not
@@ -62,7 +65,7 @@ def read_audited(path: Path, classes: Sequence[str], images: str | None = None) 
         answers, root = read_answers(path, classes), path.parent if images is None else Path(images)
         audited = Audited(str(path), answers.ids, answers.truth, tuple(root / name for name in answers.ids))
     else:
-        audited = _read_data(path, classes, images)
+        audited = _read_data(path, classes, images, names or {})
     if len(audited.ids) < FEWEST_AUDITED:
         raise InputError(
             f"{path}: has {counted(len(audited.ids), 'sample')}, but an audit needs at least "
@@ -117,9 +120,9 @@ def _is_sheet(path: Path) -> bool:
     return "complete" in map(str.lower, open_delimited(path).names)
 
 
-def _read_data(path: Path, classes: Sequence[str], images: str | None) -> Audited:
+def _read_data(path: Path, classes: Sequence[str], images: str | None, names: Mapping[str, str]) -> Audited:
     """Read data as for training, in which a label that is not listed is absent."""
-    records = read(DataConfig(path=str(path), images=images, unlisted="negative"))
+    records = read(DataConfig(path=str(path), images=images, unlisted="negative", rename=dict(names)))
     position = {name: column for column, name in enumerate(classes)}
     for name in records.classes:
         if name not in position:

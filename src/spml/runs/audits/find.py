@@ -34,6 +34,7 @@ from ...decisions import priors_from_shares
 from ...errors import InputError
 from ..cluster.connection import connected_if
 from ..folder import only_writer_in
+from ..inputs import with_names
 from ..predict import Engine
 from ..resolve import check_mean_labels
 from .out_of_fold import Scored, TrainedRun, score_samples
@@ -119,6 +120,7 @@ def _audit(
     trained = TrainedRun(folder)
     k = _mean_labels(mean_labels, trained)
     config = from_dict({"data": {**asdict(trained.config.data), **settings}}).data
+    config = with_names(config, trained.run.names)
     data = trained.open(config, _console(engine))
     if all(samples.observed.full for samples in data.splits.values()):
         raise InputError(

@@ -17,6 +17,7 @@ from ...data.phrases import counted
 from ...decisions import Priors, fit_calibration, priors_from_shares
 from ...errors import InputError
 from ..common_classes import common_classes
+from ..inputs import with_names
 from ..resolve import check_mean_labels
 from ..run import Run
 from .common_scores import CommonScores, read_common_scores
@@ -98,6 +99,7 @@ def sample_for_audit(
     check_mean_labels(mean_labels, len(first.classes))
     common = read_common_scores(runs)
     if data is not None:
+        data = with_names(data, first.names)
         common = _named_by(data, common, str(first.folder))
     if (common.labels != 0).all():
         raise InputError(

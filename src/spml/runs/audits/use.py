@@ -160,7 +160,7 @@ def use_audit(
     path, engine = Path(sheet), engine or Engine()
     check_classes(runs)
     held_out = {name: read_held_out(run.folder, run.classes) for name, run in runs.items()}
-    audited = {name: read_audited(path, run.classes, images) for name, run in runs.items()}
+    audited = {name: read_audited(path, run.classes, images, run.names) for name, run in runs.items()}
     scores = {name: audited_scores(run, audited[name], held_out[name], engine) for name, run in runs.items()}
     thresholds = {}
     for name, run in runs.items():

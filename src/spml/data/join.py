@@ -1,0 +1,192 @@
+"""Several `Records` as one: the parts of an export, or several tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import accumulate
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import InputError
+from ..labels import ObservedLabels, Unlisted
+from .dataset import Inputs
+from .images import ImageSource
+from .names import FilesBelow, PackedNames
+from .phrases import counted
+from .records import Objects, Records
+from .safe import quote
+from .subset import take_rows
+
+
+class Part(NamedTuple):
+    """One part of a data set.
+
+    Attributes:
+        records: Its content, with image files.
+        split: Split of its samples; None = as its records say.
+        unlisted: What it means that the part does not have a class of another part.
+    """
+
+    records: Records
+    split: str | None = None
+    unlisted: Unlisted = "unknown"
+
+
+def join_records(parts: Sequence[Part], source: str, name: str) -> Records:
+    """Join parts: all their samples, over all their classes.
+
+    Classes keep the order of the parts if all have the same ones or list theirs, and are sorted otherwise. A
+    sample that several parts name has the labels that any of them knows. Splits of a sample are those of the
+    parts; if a part has none, its samples are for training.
+
+    Args:
+        parts: At least one part.
+        source: Path of the whole, for messages.
+        name: Name of the whole.
+
+    Raises:
+        InputError: A part holds no image files, or a sample is in two splits or has contradicting labels;
+            names it.
+    """
+    records = [part.records for part in parts]
+    classes = tuple(dict.fromkeys(label for each in records for label in each.classes))
+    if not all(each.classes_given or each.classes == classes for each in records):
+        classes = tuple(sorted(classes))
+    starts = [0, *accumulate(len(each.ids) for each in records)]
+    whole = Records(
+        source=source,
+        name=name,
+        ids=PackedNames.of(sample for each in records for sample in each.ids),
+        inputs=_joined_inputs(source, [each.inputs for each in records]),
+        classes=classes,
+        classes_given=any(each.classes_given for each in records),
+        labels=ObservedLabels.join([_over(part, classes) for part in parts]),
+        split=_joined_splits(parts),
+        notes=tuple(dict.fromkeys(note for each in records for note in each.notes)),
+        objects=_joined_objects(records, starts, classes),
+        skipped=tuple(left_out for each in records for left_out in each.skipped),
+    )
+    return _merge_repeated(whole)
+
+
+def merge_rows(
+    labels: ObservedLabels, groups: npt.NDArray[np.int64]
+) -> tuple[ObservedLabels, npt.NDArray[np.int64]]:
+    """Labels of groups of samples: what any sample of a group knows; a positive label outweighs a negative.
+
+    Args:
+        labels: Labels of N samples.
+        groups: Group of each sample, 0 ... G - 1, int64 (N,).
+
+    Returns:
+        Labels of the G groups, and group and class of each label that samples of a group contradict each
+        other about, int64 (M, 2).
+    """
+    from scipy.sparse import csr_matrix
+
+    count = len(groups)
+    of = csr_matrix((np.ones(count, np.int32), (groups, np.arange(count))), shape=(groups.max() + 1, count))
+    known = labels.to_csr().astype(np.int32)
+    positive, negative = (((of @ (known == value)) > 0).astype(np.int8) for value in (1, -1))
+    both = positive.multiply(negative)
+    merged = positive - negative + both
+    unlisted: Unlisted = "negative" if labels.full else "unknown"
+    return ObservedLabels.from_csr(merged, unlisted=unlisted), np.argwhere(both.toarray() > 0)
+
+
+def _over(part: Part, classes: Sequence[str]) -> ObservedLabels:
+    """Labels of a part over the classes of the whole."""
+    labels, own = part.records.labels, part.records.classes
+    position = {name: column for column, name in enumerate(classes)}
+    columns = [position[name] for name in own]
+    if len(own) < len(classes):
+        if part.unlisted == "unknown":
+            labels = ObservedLabels.from_csr(labels.to_csr())
+        elif labels.full:
+            labels = ObservedLabels.from_csr(labels.to_csr(), unlisted="negative")
+        else:
+            ternary = np.full((len(labels), len(classes)), -1, np.int8)
+            ternary[:, columns] = labels.to_ternary()
+            return ObservedLabels.from_ternary(ternary)
+    return labels.with_classes(columns, len(classes))
+
+
+def _joined_inputs(source: str, parts: Sequence[Inputs | Sequence[ImageSource]]) -> Sequence[ImageSource]:
+    files = [part for part in parts if isinstance(part, Sequence)]
+    if len(files) < len(parts):
+        raise InputError(f"{source}: only data of image files can be joined, not features.")
+    roots = {part.root for part in files if isinstance(part, FilesBelow)}
+    if len(roots) == 1 and all(isinstance(part, FilesBelow) for part in files):
+        names = (name for part in files if isinstance(part, FilesBelow) for name in part.names)
+        return FilesBelow(roots.pop(), PackedNames.of(names))
+    return tuple(file for part in files for file in part)
+
+
+def _joined_splits(parts: Sequence[Part]) -> tuple[str, ...] | None:
+    splits: list[str] = []
+    for part in parts:
+        count = len(part.records.ids)
+        splits += [part.split] * count if part.split else part.records.split or ["train"] * count
+    return tuple(splits) if any(part.split or part.records.split for part in parts) else None
+
+
+def _joined_objects(
+    records: Sequence[Records], starts: Sequence[int], classes: Sequence[str]
+) -> Objects | None:
+    position = {name: column for column, name in enumerate(classes)}
+    moved = [
+        each.objects._replace(
+            row=each.objects.row + start,
+            column=np.array([position[name] for name in each.classes], np.int64)[each.objects.column],
+        )
+        for each, start in zip(records, starts, strict=False)
+        if each.objects
+    ]
+    return Objects(*(np.concatenate(columns) for columns in zip(*moved, strict=True))) if moved else None
+
+
+def _merge_repeated(records: Records) -> Records:
+    """Make one sample of all that have the same name."""
+    first: dict[str, int] = {}
+    of_row = np.array([first.setdefault(name, len(first)) for name in records.ids], np.int64)
+    if len(first) == len(of_row):
+        return records
+    rows = np.unique(of_row, return_index=True)[1]
+    if records.split is not None:
+        for row, sample in enumerate(of_row.tolist()):
+            splits = records.split[rows[sample]], records.split[row]
+            if splits[0] != splits[1]:
+                raise InputError(
+                    f"{records.source}: {quote(records.ids[row])} is in the splits {splits[0]} and "
+                    f"{splits[1]}. An image may be in one split only: remove one of the entries."
+                )
+    labels, contradictions = merge_rows(records.labels, of_row)
+    if len(contradictions):
+        sample, column = contradictions[0]
+        raise InputError(
+            f"{records.source}: {quote(records.ids[rows[sample]])} is named several times, and its entries "
+            f"contradict each other about {quote(records.classes[column])}. Correct one of them."
+        )
+    objects = records.objects
+    if objects is not None:
+        objects = objects._replace(row=rows[of_row[objects.row]])
+    further = counted(len(of_row) - len(rows), "further entry", "further entries")
+    note = f"{further} of images that are named before: labels were merged."
+    kept = take_rows(replace(records, objects=objects), rows)
+    return replace(kept, labels=labels, notes=(*records.notes, note))
+
+
+def relative_names(records: Records, path: Path) -> Sequence[str]:
+    """Paths of the image files relative to a folder, with slashes; empty for one that lies elsewhere."""
+    inputs = records.inputs
+    if isinstance(inputs, FilesBelow) and inputs.root == path:
+        return inputs.names
+    assert isinstance(inputs, Sequence)
+    return [
+        file.relative_to(path).as_posix() if isinstance(file, Path) and file.is_relative_to(path) else ""
+        for file in inputs
+    ]

@@ -1,0 +1,145 @@
+"""Several tables or folders as one data set, listed in a small YAML file with the settings of each."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from ...config import DataConfig, from_dict
+from ...errors import InputError, nearest, quoted
+from ...parsing import parse_yaml, read_yaml_text
+from ..join import Part, join_records, relative_names
+from ..phrases import counted
+from ..records import Records
+from ..rename import UNUSED
+from ..safe import inside, quote
+from ..splits import SPELLINGS, split_name
+from ..unlisted import NEGATIVE, named_classes, with_negatives
+
+SUFFIXES = (".yaml", ".yml")
+SETTINGS = (
+    "images", "unlisted", "file_column", "label_column", "split_column", "separator", "split", "missing",
+    "unlabelled",
+)  # fmt: skip
+_KEYS = ("path", "part", *SETTINGS)
+_KEY = re.compile(r"^[\"']?sources[\"']?\s*:", re.MULTILINE)
+_MOST = 1000  # sources
+
+
+def is_sources(path: Path) -> bool:
+    """Whether a file is YAML with the top key `sources`."""
+    return path.suffix.lower() in SUFFIXES and path.is_file() and bool(_KEY.search(read_yaml_text(path)))
+
+
+def read_sources(path: Path, config: DataConfig, read: Callable[[DataConfig], Records]) -> Records:
+    """Read what a list of sources names, each with its own settings, and join it.
+
+    A file that several sources name is one sample, with the labels of all of them.
+
+    Args:
+        path: YAML file. Paths in it are relative to its folder, and lie below it.
+        config: Settings of all sources that do not state others.
+        read: Function that reads the data of a configuration.
+
+    Raises:
+        InputError: The list or a source has a mistake, or sources contradict each other about a sample.
+    """
+    entries = _entries(path)
+    parts: list[Part] = []
+    named: dict[str, str] = {}
+    for position, entry in enumerate(entries):
+        where = f"{path}: sources[{position}]"
+        of_source = _config(path, entry, config, where)
+        records = _read(of_source, read)
+        if of_source.unlisted.startswith(NEGATIVE):
+            named |= dict.fromkeys(named_classes(of_source.unlisted), where)
+        if isinstance(records.inputs, Sequence):  # otherwise it can't be joined, which `join_records` says
+            below = relative_names(records, path.parent)
+            ids = [name or f"{records.name}/{own}" for name, own in zip(below, records.ids, strict=True)]
+            records = replace(records, ids=ids)
+        part = None
+        if "part" in entry and (part := split_name(str(entry["part"]))) is None:
+            raise InputError(f"{where}: part is {quoted(entry['part'])}, but must be one of {_SPLITS}.")
+        parts.append(Part(records, part, of_source.default_label))
+    joined = join_records(parts, str(path), path.stem)
+    occur = joined.labels.positives_per_class() > 0
+    known = [name for name, positive in zip(joined.classes, occur.tolist(), strict=True) if positive]
+    for name, where in named.items():
+        if name not in known:
+            raise InputError(
+                f"{where}: unlisted names the class {name!r}, which no source has. {nearest(name, known)}"
+            )
+    notes = joined.notes
+    if not all(any(note.startswith(UNUSED) for note in part.records.notes) for part in parts):
+        notes = tuple(note for note in notes if not note.startswith(UNUSED))  # another source has the names
+    first = f"{path.name} was read as a list of {counted(len(parts), 'source')}."
+    return replace(joined, notes=(first, *notes))
+
+
+_SPLITS = ", ".join(SPELLINGS)
+
+
+def _entries(path: Path) -> list[Mapping[str, Any]]:
+    content = parse_yaml(read_yaml_text(path), str(path))
+    if others := [key for key in content if key != "sources"]:
+        raise InputError(f"{path}: unknown key {quoted(others[0])}; a list of sources has the key `sources`.")
+    entries = content["sources"]
+    if not isinstance(entries, list) or not 1 <= len(entries) <= _MOST:
+        raise InputError(
+            f"{path}: `sources` must be a list of 1 to {_MOST:,} entries such as `- path: photos.csv`, got "
+            f"{quoted(entries)}."
+        )
+    for position, entry in enumerate(entries):
+        where = f"{path}: sources[{position}]"
+        if not isinstance(entry, dict) or not isinstance(entry.get("path"), str):
+            raise InputError(f"{where}: must be settings with a `path`, got {quoted(entry)}.")
+        for key in entry:
+            if key not in _KEYS:
+                raise InputError(f"{where}: unknown setting {quoted(key)}. {nearest(str(key), _KEYS)}")
+    return entries
+
+
+def _config(path: Path, entry: Mapping[str, Any], config: DataConfig, where: str) -> DataConfig:
+    """Settings of a source; rows and classes are drawn from the whole only."""
+    settings = {key: value for key, value in entry.items() if key != "part"}
+    for key in ("path", "images"):
+        if isinstance(text := settings.get(key), str):
+            try:
+                settings[key] = str(inside(path.parent, text, where))
+            except InputError as error:
+                if (path.parent / text).resolve() == path.parent.resolve():
+                    settings[key] = str(path.parent)
+                    continue
+                raise InputError(
+                    f"{where}: {key} is {quote(text)}, which is not below {path.parent}. Move the list of "
+                    "sources to a folder that holds all of them."
+                ) from error
+    if Path(settings["path"]).suffix.lower() in SUFFIXES:
+        raise InputError(f"{where}: is YAML, but must be a table or folder. Name its sources themselves.")
+    try:
+        own = from_dict({"data": {**asdict(config), "sample_rows": 0, "sample_classes": 0, **settings}}).data
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from error
+    return own
+
+
+def _read(config: DataConfig, read: Callable[[DataConfig], Records]) -> Records:
+    """Read a source, whose rule for unlisted labels may name classes that only other sources have."""
+    if not config.unlisted.startswith(NEGATIVE):
+        return read(config)
+    names = named_classes(config.unlisted)
+    records, negative = (_with_classes(read(replace(config, unlisted=rule)), names) for rule in _RULES)
+    return with_negatives(records, negative, names)
+
+
+_RULES = ("unknown", "negative")
+
+
+def _with_classes(records: Records, names: list[str]) -> Records:
+    """Records over further classes, none of whose labels is listed."""
+    classes = tuple(dict.fromkeys((*records.classes, *names)))
+    columns = range(len(records.classes))
+    return replace(records, classes=classes, labels=records.labels.with_classes([*columns], len(classes)))

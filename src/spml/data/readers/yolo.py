@@ -1,0 +1,153 @@
+"""YOLO export: images, a text file of boxes for each of them, and a file with the names of the classes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path, PurePosixPath
+
+from ...config import DataConfig
+from ...errors import InputError
+from ...parsing import parse_yaml, read_yaml_text
+from ..listing import list_images
+from ..names import FilesBelow, PackedNames
+from ..phrases import counted, first_few
+from ..records import Records
+from ..safe import inside, is_file, quote
+from ..splits import split_name
+from .documents import class_name, read_text
+from .entries import Entries, label_entries
+from .registry import Source, register_reader
+
+_YAML = ("data.yaml", "data.yml", "dataset.yaml", "dataset.yml")
+_TEXT = ("classes.txt", "obj.names", "labels/classes.txt")
+_MAX_BYTES = 1 << 24  # of one text file; a thousand polygons have fewer
+
+
+def is_yolo(source: Source) -> bool:
+    """Whether a source is a folder with the names of classes and with `labels`, or text files of boxes."""
+    if not source.is_folder or not _names_file(source.path):
+        return False
+    path = source.path
+    text = (file for file in path.glob("*.txt") if file.name != "classes.txt")
+    return (path / "labels").is_dir() or any(path.glob("*/labels")) or any(map(_is_boxes, text))
+
+
+@register_reader("yolo", "a YOLO export", recognises=is_yolo, priority=1)
+def read_yolo(path: Path, config: DataConfig) -> Records:
+    """Read `images/**/x.jpg` with `labels/**/x.txt`, `SPLIT/images` with `SPLIT/labels`, or both together.
+
+    A text file has a line per object, which begins with the number of its class, counted from 0; boxes and
+    polygons are not used. Names of classes are those of `data.yaml` or `classes.txt`. If every image lies in
+    a folder named after a split, these are the split. An image without a text file, or with an empty one, has
+    no known label.
+
+    Raises:
+        InputError: There is no image or no names, a line does not begin with the number of a class, or some
+            images only are in split folders; names file and line.
+    """
+    classes = _read_names(path)
+    listing = list_images(path)
+    rows, columns, bare = [], [], []
+    used = [name for name in (*_YAML, *_TEXT) if is_file(path / name)]
+    for row, image in enumerate(listing.images):
+        name = _text_name(image)
+        file = inside(path, name, str(path))
+        if not is_file(file):
+            bare.append(image)
+            continue
+        used.append(name)
+        found = _read_classes(file, len(classes))
+        rows += [row] * len(found)
+        columns += found
+    if not rows:
+        raise InputError(
+            f"{path}: none of its {counted(len(listing.images), 'image')} has a text file with an object, "
+            f"such as {_text_name(listing.images[0]) if listing.images else 'labels/1.txt'}."
+        )
+    ids = PackedNames.of(listing.images)
+    notes = [f"{counted(len(rows), 'object')} of {counted(len(classes), 'class', 'classes')}."]
+    if bare:
+        has = "image has" if len(bare) == 1 else "images have"
+        notes.append(f"{len(bare):,} {has} no text file, so no known label: {first_few(bare, 3)}.")
+    return Records(
+        source=str(path),
+        name=path.resolve().name,
+        ids=ids,
+        inputs=FilesBelow(path, ids),
+        classes=classes,
+        classes_given=True,
+        labels=label_entries(Entries.of(rows, columns), (len(ids), len(classes)), config.default_label),
+        split=_splits(path, listing.images),
+        notes=(*notes, *listing.notes(used)),
+    )
+
+
+def _names_file(path: Path) -> Path | None:
+    return next((path / name for name in (*_YAML, *_TEXT) if is_file(path / name)), None)
+
+
+def _read_names(path: Path) -> tuple[str, ...]:
+    file = _names_file(path)
+    assert file
+    if file.suffix in (".yaml", ".yml"):
+        document = parse_yaml(read_yaml_text(file), str(file))
+        names = document.get("names") if isinstance(document, dict) else None
+        if isinstance(names, dict) and sorted(map(str, names)) == sorted(map(str, range(len(names)))):
+            names = [names.get(number, names.get(str(number))) for number in range(len(names))]
+    else:
+        names = [line.strip() for line in read_text(file, _MAX_BYTES).splitlines() if line.strip()]
+    named = isinstance(names, list) and all(type(name) in (str, int) for name in names)
+    if not isinstance(names, list) or not names or not named:
+        raise InputError(
+            f"{file}: has no names of classes. Expected `names: [cat, dog]`, or a name for each of 0, 1, "
+            "...; write a name such as yes or 1.0 in quotes."
+        )
+    classes = tuple(class_name(str(name), f"{file}: class {number}") for number, name in enumerate(names))
+    if len({*classes}) < len(classes):
+        repeated = next(name for number, name in enumerate(classes) if name in classes[:number])
+        raise InputError(f"{file}: {quote(repeated)} is the name of several classes. Each must have its own.")
+    return classes
+
+
+def _text_name(image: str) -> str:
+    """Name of the text file of an image: in `labels` in place of the last `images`, or next to it."""
+    path = PurePosixPath(image).with_suffix(".txt")
+    parts = list(path.parts)
+    for position in range(len(parts) - 2, -1, -1):
+        if parts[position].lower() == "images":
+            parts[position] = "labels"
+            break
+    return "/".join(parts)
+
+
+def _read_classes(file: Path, count: int) -> list[int]:
+    """Classes of the objects in a text file."""
+    found = set()
+    for number, line in enumerate(read_text(file, _MAX_BYTES).splitlines(), start=1):
+        word = line.split(maxsplit=1)[0] if line.strip() else "0"
+        if not (word.isascii() and word.isdigit() and len(word) < 10 and int(word) < count):
+            raise InputError(
+                f"{file}: line {number}: begins with {quote(word)}, which is not the number of a class, 0 to "
+                f"{count - 1}."
+            )
+        if line.strip():
+            found.add(int(word))
+    return sorted(found)
+
+
+def _splits(path: Path, images: Sequence[str]) -> tuple[str, ...] | None:
+    """Split of each image by a folder that it lies in; None if none is named after a split."""
+    splits = [next(filter(None, map(split_name, image.split("/")[:-1])), "") for image in images]
+    if not any(splits):
+        return None
+    if "" in splits:
+        raise InputError(
+            f"{path}: {quote(images[splits.index('')])} lies in no folder named train, val or test, while "
+            "other images do. Move it, or pass --data.path with the folder of one split."
+        )
+    return tuple(splits)
+
+
+def _is_boxes(file: Path) -> bool:
+    """Whether a text file lies next to an image of the same name."""
+    return any(is_file(file.with_suffix(suffix)) for suffix in (".jpg", ".jpeg", ".png", ".JPG"))

@@ -1,0 +1,172 @@
+"""Class names as the user wants them: read from a file of given and wanted names, and put into records."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from ..config import DataConfig
+from ..errors import InputError, nearest
+from ..files import write_rows
+from .inspection.class_names import folded
+from .phrases import counted, first_few
+from .readers.documents import class_name
+from .records import Records
+from .safe import check_readable, quote
+from .subset import take_objects
+from .tables.delimited import DELIMITERS, read_header, read_rows
+
+NOTE = "data.rename: "
+"""Start of the notes on names that were changed."""
+
+UNUSED = "Given names of data.rename that do not occur in"
+"""Start of the note on names without effect."""
+
+HEADER = ("given", "wanted")
+MAX_NAMES = 1_000_000
+_GIVEN = frozenset({"given", "given name", "old", "old name", "old_name", "from", "before", "original"})
+_WANTED = frozenset({"wanted", "wanted name", "new", "new name", "new_name", "to", "after", "renamed"})
+
+
+def write_names(path: Path, names: Mapping[str, str]) -> None:
+    """Write a CSV file of given and wanted names, which `read_names` reads, completely or not at all."""
+    write_rows(path, HEADER, names.items())
+
+
+def wanted_names(config: DataConfig) -> dict[str, str]:
+    """Wanted names by given ones, as `config.rename` states them or the file that it names; empty = left out.
+
+    Raises:
+        InputError: The file can't be read or has a mistake, which the message names with its row.
+    """
+    if isinstance(config.rename, str):
+        return read_names(Path(config.rename)) if config.rename else {}
+    for given, wanted in config.rename.items():
+        if not isinstance(given, str) or not isinstance(wanted, str):
+            raise InputError(f"data.rename: names must be text, got {given!r}: {wanted!r}.")
+    return {
+        given: class_name(wanted, "data.rename") if wanted.strip() else ""
+        for given, wanted in config.rename.items()
+    }
+
+
+def read_names(path: Path) -> dict[str, str]:
+    """Read a CSV or TSV file of given and wanted names. A first row such as `given,wanted` is a header.
+
+    Raises:
+        InputError: The file can't be read, or a row does not have two cells, has no given name, or
+            contradicts an earlier one; names the row.
+    """
+    check_readable(path)
+    delimiter = next((mark for mark in DELIMITERS if len(read_header(path, mark)) == 2), ",")
+    names: dict[str, str] = {}
+    row_of: dict[str, int] = {}
+    for number, cells in read_rows(path, delimiter):
+        where = f"{path}: row {number}"
+        if len(cells) != 2:
+            raise InputError(
+                f"{where} has {counted(len(cells), 'cell')}, but must have two: a given and a wanted class "
+                f"name, separated by {DELIMITERS[delimiter]}. Put a name that contains the separator in "
+                'quotes, such as "cat, dog".'
+            )
+        given, wanted = cells[0], cells[1].strip()
+        if not row_of and given.strip().casefold() in _GIVEN and wanted.casefold() in _WANTED:
+            row_of[""] = number
+            continue
+        if not given.strip():
+            raise InputError(f"{where}: the given name, in the first column, is empty. Fill it in.")
+        if wanted:
+            wanted = class_name(wanted, where)
+        if names.setdefault(given, wanted) != wanted:
+            raise InputError(
+                f"{path}: rows {row_of[given]} and {number} have different wanted names for {quote(given)}: "
+                f"{quote(names[given])} and {quote(wanted)}. Remove one of them."
+            )
+        row_of.setdefault(given, number)
+        if len(names) > MAX_NAMES:
+            raise InputError(f"{path}: has more than {MAX_NAMES:,} names.")
+    if not names:
+        raise InputError(f"{path}: has no names. Expected rows of a given and a wanted class name.")
+    return names
+
+
+def rename_classes(records: Records, config: DataConfig) -> Records:
+    """Give classes their wanted names, merge those with the same one, and leave out those with an empty one.
+
+    A sample has a merged class if it has one of its parts, and lacks it if it is known to lack a part and has
+    none. Every name is looked up once: with a to b and b to c, a becomes b. Classes that were sorted stay so,
+    and others have the place of their first part.
+
+    Raises:
+        InputError: Every class is left out.
+    """
+    stated = wanted_names(config)
+    if not stated:
+        return records
+    # Cells have no blanks around them, so neither has a name to be found there.
+    names = {given.strip(): wanted for given, wanted in stated.items()} | stated
+    wanted = [names.get(name, name) for name in records.classes]
+    classes = tuple(dict.fromkeys(filter(None, wanted)))
+    if not classes:
+        raise InputError(f"{records.source}: data.rename leaves out every class.")
+    if not records.classes_given and list(records.classes) == sorted(records.classes):
+        classes = tuple(sorted(classes))
+    position = {name: column for column, name in enumerate(classes)} | {"": -1}
+    columns = np.array([position[name] for name in wanted], np.int64)
+    objects = records.objects
+    if objects is not None:
+        moved = columns[objects.column]
+        objects = take_objects(objects._replace(column=moved), moved >= 0)
+    return replace(
+        records,
+        classes=classes,
+        labels=records.labels.merge_classes(columns, len(classes)),
+        objects=objects,
+        protocol=None if records.protocol is None else records.protocol.merge_classes(columns, len(classes)),
+        notes=(*records.notes, *_notes(records, wanted, stated)),
+    )
+
+
+def _notes(records: Records, wanted: list[str], stated: Mapping[str, str]) -> list[str]:
+    pairs = [(given, name) for given, name in zip(records.classes, wanted, strict=True) if given != name]
+    renamed = [f"{quote(given)} is {quote(name)}" for given, name in pairs if name]
+    left_out = [quote(given) for given, name in pairs if not name]
+    notes = []
+    if renamed:
+        before, after = len(records.classes) - len(left_out), len({*wanted} - {""})
+        merged = f"; {before:,} classes became {after:,}" if after < before else ""
+        notes.append(f"{NOTE}{counted(len(renamed), 'class name')} changed: {first_few(renamed, 5)}{merged}.")
+    if left_out:
+        entries = records.labels.positives_per_class()[[not name for name in wanted]].sum()
+        notes.append(
+            f"{NOTE}{counted(len(left_out), 'class', 'classes')} left out with "
+            f"{counted(int(entries), 'label')}: {first_few(left_out, 5)}."
+        )
+    parts: dict[str, list[int]] = {}
+    for column, name in enumerate(wanted):
+        parts.setdefault(name, []).append(column)
+    if not records.labels.full:
+        negatives = records.labels.negatives_per_class()
+        mixed = [
+            f"{quote(name)} ({', '.join(quote(records.classes[column]) for column in some[:3])})"
+            for name, some in parts.items()
+            if name
+            and len({folded(records.classes[column]) for column in some}) > 1
+            and negatives[some].any()
+        ]
+        if mixed:
+            notes.append(
+                "A merged class is absent where one of its names is known to be absent and none is present: "
+                f"{first_few(mixed, 3)}."
+            )
+    occur = {*records.classes}
+    unused = [given for given in stated if given not in occur and given.strip() not in occur]
+    if unused:
+        notes.append(
+            f"{UNUSED} {records.name}: {first_few([quote(name) for name in unused], 3)}. "
+            f"{nearest(unused[0], records.classes)}"
+        )
+    return notes

@@ -1,0 +1,121 @@
+"""Messages about files of formats that are not read: each names the format and what to do."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from spml.config import DataConfig
+from spml.data.readers import read
+from spml.errors import InputError
+
+
+def message(path, content=b""):
+    path.write_bytes(content)
+    with pytest.raises(InputError) as caught:
+        read(DataConfig(path=str(path)))
+    text = str(caught.value)
+    assert text.startswith(f"{path}: ")
+    assert "\n" not in text
+    assert len(text) - len(str(path)) < 500
+    return text.removeprefix(f"{path}: ")
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("x.xlsx", "is a spreadsheet, which is not read. Save it as CSV in UTF-8; or read it with pandas"),
+        ("x.ODS", "is a spreadsheet, which is not read"),
+        ("x.zip", "is an archive, which is not read. Unpack it, and name the folder or the file in it."),
+        ("x.tar.gz", "is an archive"),
+        ("labels.csv.gz", "is an archive"),
+        ("x.rar", "is an archive"),
+        ("x.mat", "is not read. Save its features and labels with numpy.savez as X (N, D) and Y (N, C)"),
+        ("x.h5", "is not read. Save its features"),
+        ("x.tfrecord", "is not read. Write its images to files, and a table (.csv,"),
+        ("x.pkl", "is a pickle, which can run code when it is loaded, so it is never read. Load it where"),
+        ("x.pt", "is a pickle"),
+        ("x.sqlite", "is a database, which is not read. Export the files and their labels as a .csv file."),
+        ("x.feather", "is not read. Save it as Parquet"),
+        ("x.manifest", "is a manifest of SageMaker Ground Truth, which is not read. Write a .csv file with"),
+        ("data.yaml", "is not data. For YOLO, export the annotations as COCO JSON."),
+        ("x.jpg", "is an image. Name the folder of images, or a table"),
+        ("x.foo", ".foo is not a known format. Name a folder with one folder of images per class, a table"),
+        ("labels", "a file without a suffix is not a known format"),
+        ("x.xml", ".xml is not a known format"),
+    ],
+)
+def test_files_by_their_suffix(tmp_path, name, expected):
+    assert message(tmp_path / name).startswith(expected)
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (
+            '<?xml version="1.0"?>\n<!-- <annotation> -->\n<annotations><version>1.1</version></annotations>',
+            "is an XML file of CVAT, which is not read. Export boxes and polygons as `COCO 1.0`, tags as ",
+        ),
+        ("<annotation><filename>1.jpg</filename></annotation>", "is a file of PASCAL VOC. Name the folder"),
+        ("<labels/>", ".xml is not a known format"),
+        ("<" * 5000, ".xml is not a known format"),
+    ],
+)
+def test_xml_by_its_first_element(tmp_path, content, expected):
+    assert message(tmp_path / "a.xml", content.encode()).startswith(expected)
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ({"info": {}, "categories": {}, "items": []}, "is Datumaro JSON, which is not read. Export the data"),
+        (
+            [{"image": "1.jpg", "id": 1, "choice": "dog", "annotator": 1, "annotation_id": 1}],
+            "is JSON-MIN of Label Studio, which is not read, as its labels have many forms. Export it as ",
+        ),
+        ([{"image": "1.jpg", "annotations": []}], "is CreateML JSON, which is not read"),
+        ({"version": "5", "imagePath": "1.jpg", "shapes": []}, "is a file of LabelMe for one image"),
+        ({"_via_settings": {}, "_via_img_metadata": {}}, "is a project of VIA, which is not read"),
+        ([{"image_id": 1, "category_id": 2, "bbox": [], "score": 1}], "is a list of COCO results, without"),
+        ({"images": [], "annotations": []}, "is COCO without categories, such as captions: it has no labels"),
+        ({"classes": ["dog"], "labels": {"1": 0}}, "is a classification dataset of FiftyOne. Export it as"),
+        ({"1.jpg": ["dog"]}, "is not a known kind of JSON; found the keys '1.jpg'. Known are COCO"),
+        ([{"file": "1.jpg"}], "is not a known kind of JSON; found a list. Known are COCO"),
+    ],
+)
+def test_json_by_its_keys(tmp_path, content, expected):
+    assert message(tmp_path / "a.json", json.dumps(content).encode()).startswith(expected)
+
+
+def test_json_lines_with_the_suffix_of_json(tmp_path):
+    text = message(
+        tmp_path / "a.json", b'{"file": "1.jpg", "label": "dog"}\n{"file": "2.jpg", "label": "cat"}\n'
+    )
+    assert text.startswith(
+        "holds a second JSON value at line 2, column 1. If each line is one, as in JSON Lines"
+    )
+
+
+def test_text(tmp_path):
+    text = message(tmp_path / "list.txt", b"1.jpg dog\n2.jpg cat\n")
+    assert text.startswith("is a text file, whose lines may mean anything. Write a table")
+    assert text.endswith('pandas.read_csv("list.txt", sep=r"\\s+").to_csv("labels.csv", index=False).')
+
+
+def test_the_advice_for_lists_of_celeba_works(tmp_path, picture, monkeypatch):
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed")
+    for name in ("1", "2", "3"):
+        picture(f"{name}.png")
+    path = tmp_path / "list_attr_celeba.txt"
+    text = message(path, b"3\nBald Male \n1.png -1  1\n2.png  1 -1\n3.png  1  1\n")
+    assert text.startswith("is a list like those of CelebA, which is not read. Write a table")
+    monkeypatch.chdir(tmp_path)
+    code = (
+        'read_csv("list_attr_celeba.txt", sep=r"\\s+", skiprows=1).rename_axis("file").to_csv("labels.csv")'
+    )
+    assert text.endswith(f"pandas.{code}.")
+    pandas.read_csv(path, sep=r"\s+", skiprows=1).rename_axis("file").to_csv("labels.csv")
+    records = read(DataConfig(path="labels.csv"))
+    assert records.classes == ("Bald", "Male")
+    assert records.labels.to_ternary().tolist() == [[-1, 1], [1, -1], [1, 1]]

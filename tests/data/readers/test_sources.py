@@ -1,0 +1,118 @@
+"""Several tables as one data set, each with its own settings."""
+
+from __future__ import annotations
+
+import pytest
+
+from spml.config import DataConfig
+from spml.data.readers import read
+from spml.errors import InputError
+
+OLD = "file,label\nold/1.png,cat\nold/2.png,Tree\n"
+NEW = "image;tags\n3.png;dog|tree\n4.png;\n"
+
+
+@pytest.fixture
+def sources(picture, tmp_path):
+    """Function that writes a list of sources next to two tables and their images."""
+    for name in ("old/1.png", "old/2.png", "new/3.png", "new/4.png"):
+        picture(name)
+
+    def write(text, old=OLD, new=NEW):
+        (tmp_path / "old.csv").write_text(old)
+        (tmp_path / "new" / "tags.csv").write_text(new)
+        (tmp_path / "photos.yaml").write_text(text)
+        return tmp_path / "photos.yaml"
+
+    return write
+
+
+def content(path, **options):
+    records = read(DataConfig(path=str(path), **options))
+    return records.classes, dict(zip(records.ids, records.labels.to_ternary().tolist(), strict=True))
+
+
+LIST = """\
+sources:
+  - path: old.csv
+    unlisted: negative:cat,dog
+  - path: new/tags.csv
+    unlisted: negative
+    separator: "|"
+"""
+
+
+def test_each_source_has_its_own_rule(sources):
+    classes, found = content(sources(LIST))
+    assert classes == ("Tree", "cat", "dog", "tree")
+    assert found == {
+        "old/1.png": [0, 1, -1, 0],  # unknown whether there is a tree
+        "old/2.png": [1, -1, -1, 0],
+        "new/3.png": [-1, -1, 1, 1],
+        "new/4.png": [-1, -1, -1, -1],
+    }
+    records = read(DataConfig(path=str(sources(LIST))))
+    assert records.notes[:2] == (
+        "photos.yaml was read as a list of 2 sources.",
+        "old.csv was read as a table.",
+    )
+    assert [file.is_file() for file in records.inputs] == [True] * 4
+
+
+def test_names_are_changed_in_all_sources(sources):
+    classes, found = content(sources(LIST), rename={"Tree": "tree", "tree": "plant", "x": "y"})
+    assert (classes, found["old/2.png"]) == (("cat", "dog", "plant", "tree"), [-1, -1, 0, 1])
+    notes = read(DataConfig(path=str(sources(LIST)), rename={"Tree": "tree"})).notes
+    assert not any("do not occur" in note for note in notes)
+
+
+def test_settings_of_the_whole_apply_where_a_source_states_none(sources):
+    text = "sources:\n- path: old.csv\n- path: new/tags.csv\n  separator: '|'\n  part: validation\n"
+    path = sources(text)
+    assert content(path, unlisted="negative")[1]["old/1.png"] == [-1, 1, -1, -1]
+    assert content(path)[1]["old/1.png"] == [0, 1, 0, 0]
+    assert read(DataConfig(path=str(path))).split == ("train", "train", "val", "val")
+    assert len(read(DataConfig(path=str(path), sample_rows=3)).ids) == 3
+
+
+def test_a_file_in_two_tables_is_one_sample(sources, tmp_path):
+    again = "file,label\n../old/1.png,dog\n3.png,dog\n"
+    text = "sources:\n- path: old.csv\n- path: new/tags.csv\n  images: .\n"
+    path = sources(text, new=again.replace("../", "").replace("3.png", "new/3.png"))
+    classes, found = content(path)
+    assert (classes, found["old/1.png"]) == (("Tree", "cat", "dog"), [0, 1, 1])
+    with pytest.raises(InputError, match=r"'old/1\.png' is named several times, .* contradict each other"):
+        content(path, unlisted="negative")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("sources: []", "`sources` must be a list of 1 to 1,000 entries"),
+        ("sources:\n- old.csv\n", r"sources\[0\]: must be settings with a `path`, got 'old.csv'"),
+        (
+            "sources:\n- path: old.csv\n  unlistd: negative\n",
+            r"unknown setting 'unlistd'. Did you mean unlisted",
+        ),
+        ("sources:\n- path: old.csv\ntrain: x\n", "unknown key 'train'"),
+        ("sources:\n- path: ../old.csv\n", r"sources\[0\]: path is '../old.csv', which is not below"),
+        ("sources:\n- path: photos.yaml\n", "is YAML, but must be a table or folder"),
+        ("sources:\n- path: old.cvs\n", "old.cvs: no such file or folder. Did you mean old.csv"),
+        ("sources:\n- path: old.csv\n  part: middle\n", "part is 'middle', but must be one of train"),
+        ("sources:\n- path: old.csv\n  unlisted: 'no'\n", r"sources\[0\]: data.unlisted must be unknown"),
+        (
+            "sources:\n- path: old.csv\n  unlisted: negative:cat,dgo\n- path: new/tags.csv\n",
+            r"sources\[0\]: unlisted names the class 'dgo', which no source has. Did you mean dog",
+        ),
+    ],
+)
+def test_mistakes(sources, text, words):
+    with pytest.raises(InputError, match=words):
+        content(sources(text))
+
+
+def test_other_yaml_is_not_a_list_of_sources(tmp_path):
+    path = tmp_path / "data.yaml"
+    path.write_text("names: [cat, dog]\ntrain: images/train\nval: images/val\n")
+    with pytest.raises(InputError, match=r"data\.yaml: is not data\. For YOLO"):
+        read(DataConfig(path=str(path)))

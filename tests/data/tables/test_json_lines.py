@@ -1,0 +1,68 @@
+"""Tables in JSON Lines."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from spml.config import DataConfig
+from spml.data.tables.read import read_file_list, read_table
+from spml.errors import InputError
+
+
+@pytest.fixture
+def lines(tmp_path, picture):
+    """Function that writes a file of some objects, one per line, and an image for each of a, b, c."""
+
+    def write(*rows: object):
+        for name in "abc":
+            picture(f"{name}.png")
+        path = tmp_path / "metadata.jsonl"
+        path.write_text("".join(f"{row if isinstance(row, str) else json.dumps(row)}\n" for row in rows))
+        return path
+
+    return write
+
+
+def names(records):
+    return dict(zip(records.ids, records.labels.to_names(records.classes), strict=True))
+
+
+def test_lists_and_text(lines):
+    rows = [
+        {"file_name": "a.png", "labels": ["cat", "big, dog"], "size": [3, 4], "meta": {"x": 1}},
+        {"file_name": "b.png", "labels": []},
+        "",
+        {"file_name": "c.png", "labels": "cat", "split": "val"},
+    ]
+    with pytest.raises(InputError, match=r"row 1 \(line of the file\): the split is ''"):
+        read_table(lines(*rows), DataConfig())
+    records = read_table(lines(*rows), DataConfig(split="ignore"))
+    assert names(records) == {"a.png": ["big, dog", "cat"], "b.png": [], "c.png": ["cat"]}
+    assert read_file_list(lines(*rows), None)[0] == ("a.png", "b.png", "c.png")
+
+
+def test_a_column_per_class(lines):
+    path = lines({"file": "a.png", "cat": True, "dog": None}, {"file": "b.png", "cat": False, "dog": 1})
+    assert read_table(path, DataConfig()).labels.to_ternary().tolist() == [[1, 0], [-1, 1]]
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        (
+            [{"file": "a.png", "label": "cat"}, "{"],
+            r"line 2 is not a JSON object: .*; found '\{'\. Expected one",
+        ),
+        ([{"file": "a.png", "label": "cat"}, "[1]"], "line 2 is not a JSON object"),
+        (["[" * 100_000], "line 1 is not a JSON object"),
+        ([{"meta": {"x": 1}}], "no line holds an object with text, numbers or lists"),
+        ([], "no line holds an object"),
+        ([{"file": "a.png", "accept": ["cat"]}], "the labels, such as --data.label_column accept"),
+        ([{"file": "x.png", "label": "cat"}], r"row 1 \(line of the file\): there is no file 'x.png'"),
+    ],
+)
+def test_what_is_refused(lines, rows, message):
+    with pytest.raises(InputError, match=message):
+        read_table(lines(*rows), DataConfig())

@@ -1,0 +1,144 @@
+"""Wanted names of classes: files of names, and what they do to records."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from spml.config import DataConfig
+from spml.data import read_memory, read_names, write_names
+from spml.data.readers import read
+from spml.data.records import Objects, Records
+from spml.data.rename import rename_classes
+from spml.errors import InputError
+from spml.labels import ObservedLabels
+
+
+def names_of(tmp_path, text, name="names.csv", encoding="utf-8"):
+    path = tmp_path / name
+    path.write_bytes(text.encode(encoding))
+    return read_names(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("given,wanted\nDog,dog\nnull,\n", {"Dog": "dog", "null": ""}),
+        ("Dog,dog\nnull,\n", {"Dog": "dog", "null": ""}),
+        ("\ufeffOld Name;New Name\n\nDog; dog \n", {"Dog": "dog"}),
+        ('"cat, dog","cats ""and"" dogs"\nDog,dog\n', {"cat, dog": 'cats "and" dogs', "Dog": "dog"}),
+        ("a,b\nb,c\na,b\n", {"a": "b", "b": "c"}),
+        (" dog,dog\nx,given\nold,new\n", {" dog": "dog", "x": "given", "old": "new"}),
+        ("a\tb\nc\td\n", {"a": "b", "c": "d"}),
+    ],
+)
+def test_files_of_names(tmp_path, text, expected):
+    assert names_of(tmp_path, text) == expected
+    write_names(tmp_path / "again.csv", expected)
+    assert read_names(tmp_path / "again.csv") == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "has no names"),
+        ("given,wanted\n", "has no names"),
+        ("a,b\nc\n", "row 2 has 1 cell, but must have two"),
+        ("a,b\nc,d,e\n", "row 2 has 3 cells, but must have two.*in quotes"),
+        ("a,b\n,d\n", "row 2: the given name, in the first column, is empty"),
+        ("a,b\nx,y\na,c\n", "rows 1 and 3 have different wanted names for 'a': 'b' and 'c'"),
+        ('a,"b\x01"\n', "row 1: the class name .* holds control characters"),
+        ('a,"b\n', "is not valid CSV"),
+    ],
+)
+def test_mistakes_are_named_with_their_row(tmp_path, text, words):
+    with pytest.raises(InputError, match=words):
+        names_of(tmp_path, text)
+
+
+def test_a_missing_file(tmp_path):
+    with pytest.raises(InputError, match=r"none.csv"):
+        read(DataConfig(path="digits", rename=str(tmp_path / "none.csv")))
+
+
+def test_merged_labels_boxes_and_protocol():
+    ternary = [[1, 0, -1, 0], [-1, 0, 0, 1], [0, 0, 0, -1], [-1, 1, 0, 0]]
+    labels = ObservedLabels.from_ternary(ternary)
+    boxes = Objects(
+        np.array([0, 1, 3]), np.array([0, 3, 1]), np.array([0.1, 0.2, 0.3]), np.array([1.0, 2, 3])
+    )
+    records = Records(
+        "x", "x", ("1", "2", "3", "4"), (), ("Dog", "dog", "cat", "null"), True, labels, None,
+        objects=boxes, protocol=labels,
+    )  # fmt: skip
+    renamed = rename_classes(records, DataConfig(rename={"Dog": "hound", "dog": "hound", "null": ""}))
+    assert renamed.classes == ("hound", "cat")
+    assert renamed.labels.to_ternary().tolist() == [[1, -1], [-1, 0], [0, 0], [1, 0]]
+    assert renamed.protocol == renamed.labels
+    assert [part.tolist() for part in renamed.objects] == [[0, 3], [0, 0], [0.1, 0.3], [1, 3]]
+    assert renamed.notes == (
+        "data.rename: 2 class names changed: 'Dog' is 'hound', 'dog' is 'hound'; 3 classes became 2.",
+        "data.rename: 1 class left out with 1 label: 'null'.",
+    )
+
+
+def test_names_are_looked_up_once_and_order_stays():
+    labels = ObservedLabels.from_index([0, 1, 2], 3)
+    given = Records("x", "x", ("1", "2", "3"), (), ("b", "a", "c"), True, labels, None)
+    renamed = rename_classes(given, DataConfig(rename={"a": "b", "b": "a", "x": "y"}))
+    assert (renamed.classes, renamed.labels.index.tolist()) == (("a", "b", "c"), [0, 1, 2])
+    assert renamed.notes[-1].startswith("Given names of data.rename that do not occur in x: 'x'. ")
+    found = Records("x", "x", ("1", "2", "3"), (), ("a", "b", "c"), False, labels, None)
+    renamed = rename_classes(found, DataConfig(rename={"a": "z"}))
+    assert (renamed.classes, renamed.labels.index.tolist()) == (("b", "c", "z"), [2, 0, 1])
+    with pytest.raises(InputError, match=r"x: data.rename leaves out every class"):
+        rename_classes(found, DataConfig(rename={"a": "", "b": "", "c": ""}))
+
+
+def test_different_classes_that_are_merged_with_known_negatives_are_noted():
+    labels = ObservedLabels.from_ternary([[1, 0], [-1, 0]])
+    records = Records("x", "x", ("1", "2"), (), ("poodle", "husky"), True, labels, None)
+    renamed = rename_classes(records, DataConfig(rename={"poodle": "dog", "husky": "dog"}))
+    assert renamed.labels.to_ternary().tolist() == [[1], [-1]]
+    assert (
+        "A merged class is absent where one of its names is known to be absent and none is present: 'dog' "
+        "('poodle', 'husky')." in renamed.notes
+    )
+
+
+@pytest.mark.parametrize("unlisted", ["unknown", "negative"])
+def test_a_table_is_read_as_if_it_had_the_wanted_names(table, unlisted, tmp_path):
+    rename = tmp_path / "names.csv"
+    rename.write_text("given,wanted\nDog,dog\nNone,zilch\n3.0,three\nunknown,\n")
+    dirty = table("file,label", "a.png,Dog", "b.png,dog", "c.png,None", "d.png,3.0", "e.png,unknown")
+    found = read(DataConfig(path=str(dirty), rename=str(rename), unlisted=unlisted))
+    clean = table("file,label", "a.png,dog", "b.png,dog", "c.png,zilch", "d.png,three", "e.png,")
+    expected = read(DataConfig(path=str(clean), unlisted=unlisted))
+    assert found.classes == expected.classes == ("dog", "three", "zilch")
+    assert found.labels == expected.labels
+    assert "data.rename: 1 class left out with 1 label: 'unknown'." in found.notes
+
+
+def test_class_folders(picture, tmp_path):
+    for name in ("Dog/1.png", "dog/2.png", "cat/3.png"):
+        picture(f"photos/{name}")
+    records = read(DataConfig(path=str(tmp_path / "photos"), rename={"Dog": "dog"}))
+    assert (records.classes, records.labels.to_names(records.classes)) == (
+        ("cat", "dog"),
+        [["dog"], ["cat"], ["dog"]],
+    )
+
+
+def test_data_in_memory():
+    x = np.zeros((4, 2), np.float32)
+    config = DataConfig(rename={"Dog": "dog", "none": "nothing"})
+    records = read_memory(x, ["Dog", "none", "cat", "dog"], config)
+    assert records.labels.to_names(records.classes) == [["dog"], ["nothing"], ["cat"], ["dog"]]
+    matrix = np.eye(4, dtype=int)[:, :3]
+    records = read_memory(x, matrix, config, classes=["Dog", "cat", "dog"])
+    assert records.classes == ("dog", "cat")
+    assert records.labels.to_multi_hot().tolist() == [[1, 0], [0, 1], [1, 0], [0, 0]]
+    swap = DataConfig(rename={"cat": "dog", "dog": "cat"})
+    assert read_memory(x, matrix[:, :2], swap, known=["cat", "dog"]).classes == ("cat", "dog")
+    with pytest.raises(InputError, match=r"data.rename: names must be text, got 1: 'a'"):
+        read_memory(x, matrix, DataConfig(rename={1: "a"}))
