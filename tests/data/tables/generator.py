@@ -151,8 +151,6 @@ def draw_rows(draw: random.Random, names: Sequence[str], *, several: bool) -> Ro
 def joined_of_others(names: Sequence[str]) -> bool:
     """Whether a name consists of other names joined by a separator, so that it looks like several labels."""
     known = {*names}
-    if 2 * sum(name[-1] in ";,|；，、｜" for name in names) >= len(names):
-        return True  # as if all were written with a separator at the end
     for name in names:
         for separator, (_, forms) in SEPARATORS.items():
             parts = [part.strip() for part in re.split(f"[{re.escape(forms)}]" if forms else r"\s+", name)]
@@ -239,7 +237,10 @@ def draw_cells(draw: random.Random) -> tuple[str, Rows, list[Any], bool]:
         names = draw_names(draw, number)
         rows = draw_rows(draw, names, several=False)
         cells = ["".join(some) for some in rows]
-        return "one name", rows, cells, not joined_of_others(names) and not like_lists(cells)
+        used = {*cells} - {""}
+        # As if all were written with a separator at the end.
+        ended = 2 * sum(name[-1] in ";,|；，、｜" for name in used) >= len(used)
+        return "one name", rows, cells, not (ended or joined_of_others(names) or like_lists(cells))
     several = draw.random() < 0.9
     if form in STYLES:
         fit = _fits(form)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
 
@@ -263,3 +265,47 @@ def test_missing_values_and_numbers():
     assert whole_numbers(["3.0", "7.0"]) == {"3.0": "3", "7.0": "7"}
     assert whole_numbers(["1.0", "2.5"]) == {}
     assert whole_numbers(["1.0", "cat"]) == {}
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        ["C++", "cs.CV", "dog"],
+        ["hot dog", "hot", "dog", "big sea"],
+        ["Nancy/class/blue", "blue", "Nancy", "sea", "x_y"],
+        ["[removed]", "cat", "dog"],
+        ["{other}", '{"choices": ["{other}", "cat"]}', "cat"],
+        ["(small)", "(large)", "cat"],
+        ["2nd, 7", '{"choices": ["2nd, 7", "7"]}', "7", "2nd"],
+        [";_;", "7", "dog", "sea"],
+    ],
+)
+def test_names_that_look_like_several_stay_whole_or_are_refused(cells):
+    try:
+        names = parse(*cells).names
+    except InputError:
+        return
+    assert all(found in (None, (cell,)) or cell[:2] == '{"' for cell, found in zip(cells, names, strict=True))
+
+
+def test_a_separator_inside_names_does_not_compete_with_that_of_the_column():
+    cells = ["|;_;|", "|cat|;_;|", "|cat|", "|dog|cat|", "|dog|"]
+    assert parse(*cells, plural=True).names[1] == ("cat", ";_;")
+    cells = ["y + x & Nancy", "Nancy & sea", "y + x", "sea", "Nancy", "sea & y + x"]
+    assert parse(*cells).names[0] == ("y + x", "Nancy")
+
+
+def test_apostrophes_in_arrays_of_postgresql():
+    assert parse_list("{sea,''}") == Listed(("sea", "''"), False)
+    assert parse_list("{'-/!]&}") == Listed(("'-/!]&",), False)
+
+
+def test_long_cells_take_no_long_time():
+    for cell in (
+        "array([" + ", dtype=" * 12_000 + "])",
+        "['" + "'" * 100_000 + "']",
+        "{" + "a," * 50_000 + "}",
+    ):
+        start = time.perf_counter()
+        parse_list(cell)
+        assert time.perf_counter() - start < 3

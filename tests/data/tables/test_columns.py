@@ -237,3 +237,15 @@ def test_measures_are_no_classes(table):
         "data.csv: columns that are not used: Unnamed: 0 (numbers), row (numbers), width (numbers)."
         in records.notes
     )
+
+
+def test_a_class_that_is_called_label(table):
+    path = table("file,label,dog", "a.png,1,0", "b.png,0,1", "c.png,1,1")
+    with pytest.raises(
+        InputError, match=r"'label' holds marks like the columns dog, .*label_column label,dog\.$"
+    ):
+        read_table(path, DataConfig())
+    assert read_table(path, DataConfig(label_column="label,dog")).classes == ("label", "dog")
+    assert read_table(path, DataConfig(label_column="label")).classes == ("0", "1")
+    lines = ("a.png,cat,1", "b.png,dog,0", "c.png,cat,1")
+    assert read_table(table("file,label,occluded", *lines), DataConfig()).classes == ("cat", "dog")

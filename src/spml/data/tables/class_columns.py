@@ -86,12 +86,14 @@ def find_class_columns(
 
 def _are_counts(table: Table, column: int, empty: float) -> bool:
     """Whether a column with numbers above 1 counts objects of a class; refuses one if that is not clear."""
+    if _MEASURE.search(table.names[column]):
+        return False
     if empty >= _COUNTS:
         return True
     cells = (text(cell).removesuffix(".0") for _, (cell,) in table.rows([column]))
     numbers = [int(cell) for cell in cells if cell.isdecimal()]
     index = len({*numbers}) == len(numbers) == max(numbers) - min(numbers) + 1
-    if index or max(numbers) > _LARGEST_COUNT or _MEASURE.search(table.names[column]):
+    if index or max(numbers) > _LARGEST_COUNT:
         return False
     raise InputError(
         f"{table.path}: ambiguous: the column {quote(table.names[column])} holds numbers, hardly any of them"

@@ -208,6 +208,15 @@ def _find_label(
     if certain:
         if not _one_name(names, certain):
             raise _ambiguous(names, certain, "hold the labels", "label_column", source)
+        marks = [k for k in peek.columns if names[k].lower() not in SPLIT_FLAGS and peek.are_marks(k)]
+        others = [k for k in marks if k not in certain and names[k].lower() not in PRESENCE_COLUMNS]
+        if certain[0] in marks and len({*map(text, peek.cells[certain[0]])}) <= 2 and others:
+            raise InputError(
+                f"{source}: ambiguous: the column {quote(names[certain[0]])} holds marks like the columns "
+                f"{shorten(names[k] for k in others)}, so it may stand for a class or hold the labels. Pass "
+                f"{option('label_column', names[certain[0]])} if it holds them, or name all of them: "
+                f"{option('label_column', ','.join(names[k] for k in [*certain, *others]))}."
+            )
         return certain[0], None
     if not likely:
         return -1, None
