@@ -40,7 +40,7 @@ def read_tags(path: Path, config: DataConfig) -> Records:
         ),
         classes=classes,
         classes_given=False,
-        labels=ObservedLabels.from_names(names, classes, unlisted=config.unlisted),
+        labels=ObservedLabels.from_names(names, classes, unlisted=config.default_label),
         split=None,
     )
 

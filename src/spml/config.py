@@ -30,9 +30,9 @@ class DataConfig:
             Parquet), JSON of COCO or Label Studio, a CSV of OpenImages, features (.npz, .arff), or `digits`.
         images: Folder of the images that a data file names, if it is neither the folder of the file nor one
             next to it. For an image folder: a further folder that links in it may point to.
-        unlisted: Meaning of a label that the data does not list: `unknown`; `negative`, which makes the data
-            fully labelled; `negative:cat,dog`, absent for these classes and unknown for the others (names as
-            in a row of CSV); or `column:NAME`, absent for the classes that this column of a table lists.
+        unlisted: Meaning of a label that the data does not list: `unknown`; `negative`, all absent, so that
+            the data is fully labelled; `negative:cat,dog`, absent for these classes only; or `column:NAME`,
+            absent for the classes that this column of a table lists.
         rename: CSV or TSV file with two columns, given and wanted class names, or in Python such a mapping.
             An empty wanted name leaves the class out; names with the same wanted name are merged.
         observe: Hide labels of fully labelled data; hidden labels serve evaluation only. Keep one positive

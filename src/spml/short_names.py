@@ -78,7 +78,7 @@ _OPTION = re.compile(
       (?:[ =](?P<value>'[^']*'|"[^"]*"|[A-Z]+\b|\d[\w.]*\b(?!\.\w)|[a-z][\w-]*))?""",
     re.VERBOSE,
 )
-_WORDS = {"yes", "no", "none", "jsonl", "csv", "parquet", "leave_out", "ray", "local"}
+_WORDS = {"yes", "no", "none", "jsonl", "csv", "parquet", "leave_out", "ray", "local", "negative"}
 """Values of options, besides the choices of settings."""
 _FLAGS = ("overwrite", "resume", "observed", "compile", "download")
 

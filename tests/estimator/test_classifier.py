@@ -227,7 +227,7 @@ def test_images(tmp_path):
         ({"lr": -1.0}, "lr must be greater than 0"),
         ({"epochs": 0}, "epochs must be at least 1"),
         ({"mean_labels": 9}, "between 0 and the 3 classes"),
-        ({"unlisted": "absent"}, "data.unlisted must be one of unknown, negative"),
+        ({"unlisted": "absent"}, "data.unlisted must be unknown, negative, negative:CLASS"),
         ({"settings": [1]}, r"settings must be settings by name, got \[1\]"),
         ({"settings": {"epoch": 1}}, "unknown setting 'epoch'. Did you mean epochs"),
         ({"settings": {"devices": 2}}, "settings: 'devices' starts this program several times"),

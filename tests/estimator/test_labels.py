@@ -84,7 +84,7 @@ def test_columns_of_a_frame_are_names():
         ([["a"], ["b", None]], None, "y[1] is None, but every sample needs a label."),
         (["a", 1], None, "y[1] has the label 1, but others are like 'a': labels are all names, all numbers"),
         ([["a"], ["b", 1]], None, "y[1] has the label 1, but others are like 'a'"),
-        (5, None, "y is 5; expected class names, class indices"),
+        (5, None, "y is 5; expected class names, alone or with separators, class indices"),
         ({"a": 1}, None, "y is a value of the type dict; expected class names"),
         (np.zeros((2, 2, 2)), None, "shape (2, 2, 2), dtype float64; expected class names"),
         ([0, [1, 2]], None, "y[1] has the label a value of the type list, but others are like 0: labels are"),

@@ -341,12 +341,13 @@ def test_devices_and_sizes_that_are_not_possible(capsys, tmp_path, features, run
 def test_an_output_that_would_replace_what_is_read(capsys, tmp_path, run, features, command):
     data = shutil.copy(features, tmp_path / "mine.json")  # named so that evaluate writes a file
     before = data.read_bytes()
-    said = fails(capsys, command, run, data, "--output", data)
+    form = ("--format", "csv") if command == "predict" else ()
+    said = fails(capsys, command, run, data, "--output", data, *form)
     assert f"{data}: is read as input and would be replaced" in said
     assert data.read_bytes() == before
     model = run / "model.json"
     before = model.read_bytes()
-    assert "would be replaced" in fails(capsys, command, run, features, "--output", model)
+    assert "would be replaced" in fails(capsys, command, run, features, "--output", model, *form)
     assert model.read_bytes() == before
 
 
@@ -362,24 +363,30 @@ def test_an_output_in_a_folder_of_images_that_are_read(capsys, tmp_path, run, ph
     copied = shutil.copytree(photos, tmp_path / "photos")
     image = next(path for path in sorted(copied.rglob("*")) if path.is_file())
     before = image.read_bytes()
-    assert "would be replaced" in fails(capsys, "predict", run, copied, "--output", image)
+    assert "would be replaced" in fails(capsys, "predict", run, copied, "--output", image, "--format", "csv")
     assert image.read_bytes() == before
 
 
 @pytest.mark.parametrize("command", ["predict", "evaluate"])
 def test_an_output_that_can_not_be_written_is_told_first(capsys, tmp_path, features, command):
     # The run is not there either, but the output was looked at before it.
-    missing = tmp_path / "missing" / "tags.json"
+    suffix = ".jsonl" if command == "predict" else ".json"
+    missing = tmp_path / "missing" / f"tags{suffix}"
     assert f"{missing.parent}: no such folder" in fails(
         capsys, command, tmp_path / "no run", features, "--output", missing
     )
-    (tmp_path / "folder.json").mkdir()
-    said = fails(capsys, command, tmp_path / "no run", features, "--output", tmp_path / "folder.json")
+    folder = tmp_path / f"folder{suffix}"
+    folder.mkdir()
+    said = fails(capsys, command, tmp_path / "no run", features, "--output", folder)
     assert "is a folder; --output must name a file" in said
-    said = fails(capsys, command, tmp_path / "no run", features, "--output", f"{tmp_path}/{'a' * 300}.json")
+    said = fails(
+        capsys, command, tmp_path / "no run", features, "--output", f"{tmp_path}/{'a' * 300}{suffix}"
+    )
     assert "can't be written (File name too long)" in said
     # This name is not too long, but that of the temporary file would be.
-    said = fails(capsys, command, tmp_path / "no run", features, "--output", f"{tmp_path}/{'a' * 240}.json")
+    said = fails(
+        capsys, command, tmp_path / "no run", features, "--output", f"{tmp_path}/{'a' * 240}{suffix}"
+    )
     assert "can't be written (File name too long)" in said
 
 

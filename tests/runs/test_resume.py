@@ -151,7 +151,7 @@ def test_a_run_is_not_resumed_with_renamed_classes(settings, stopped, tmp_path):
     assert str(caught.value) == (
         f"{stopped}: can't be resumed, because the class names changed since this run was started: class 1 "
         "(counted from 0) is 'x' instead of 'b', class 3 (counted from 0) is 'y' instead of 'd'. Restore "
-        "them, or start again with overwrite=True."
+        "them, or start again with --overwrite."
     )
     rename_classes(settings, x="b", y="d")
     run_training(from_dict({"output": str(stopped)}), resume=True)

@@ -39,6 +39,8 @@ _ADDED = {
     "sample_seed": 0,
     "file_column": "",
     "label_column": "",
+    "split_column": "",
+    "same_content": "merge",
     "stratify": False,
 }
 """Settings of the data that came after the first stores. At these values they are left out of what

@@ -137,7 +137,9 @@ def test_labels_do_not_depend_on_what_is_missing(table):
     observed = {}
     for images in ("a b c d", "a x b c d"):
         path = table(*lines, images=images)
-        config = DataConfig(path=str(path), unlisted="negative", observe="single", missing="skip")
+        config = DataConfig(
+            path=str(path), unlisted="negative", observe="single", missing="skip", separator=";"
+        )
         data = open_dataset(config, size=8)
         for samples in data.splits.values():
             for name, label in zip(samples.ids, samples.observed.index.tolist(), strict=True):

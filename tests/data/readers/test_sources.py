@@ -101,7 +101,8 @@ def test_a_file_in_two_tables_is_one_sample(sources, tmp_path):
         ("sources:\n- path: old.csv\n  part: middle\n", "part is 'middle', but must be one of train"),
         ("sources:\n- path: old.csv\n  unlisted: 'no'\n", r"sources\[0\]: data.unlisted must be unknown"),
         (
-            "sources:\n- path: old.csv\n  unlisted: negative:cat,dgo\n- path: new/tags.csv\n",
+            "sources:\n- path: old.csv\n  unlisted: negative:cat,dgo\n"
+            "- path: new/tags.csv\n  separator: '|'\n",
             r"sources\[0\]: unlisted names the class 'dgo', which no source has. Did you mean dog",
         ),
     ],
