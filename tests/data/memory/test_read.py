@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from scipy.sparse import csr_matrix
-from torch.utils.data import Dataset, TensorDataset
+from torch.utils.data import Dataset, Subset, TensorDataset
 
 from spml.config import DataConfig
 from spml.data import MEMORY, read_memory, start_opening
@@ -128,3 +129,71 @@ def test_no_path_is_read_for_data_in_memory(tmp_path, monkeypatch):
     (tmp_path / MEMORY).mkdir()
     with pytest.raises(InputError, match=r"^data in memory: it was passed to spml\.train in Python"):
         read(DataConfig(path=MEMORY))
+
+
+def test_a_subset_keeps_the_class_names_of_its_data_set():
+    whole = Named((PIXELS, 1), (PIXELS, 0), (PIXELS, 1))
+    for part in (Subset(whole, [2, 1]), Subset(Subset(whole, [2, 1, 0]), [0, 1])):
+        records = read_memory(part, None, DataConfig())
+        assert records.classes == ("cat", "dog")
+        assert records.labels.index.tolist() == [1, 0]
+
+
+def test_the_split_of_samples():
+    parts = ["train", "Training", "valid", "test", "dev", "train"]
+    expected = ("train", "train", "val", "test", "val", "train")
+    assert read_memory(X, list("ababab"), DataConfig(), split=parts).split == expected
+    assert read_memory(X, list("ababab"), DataConfig(split="ignore"), split=parts).split is None
+    frame = pd.DataFrame({"x": X[:, 0], "y": X[:, 1], "part of": parts, "label": list("ababab")})
+    records = read_memory(frame, "label", DataConfig(split_column="part of"))
+    assert records.split == expected
+    assert records.feature_names == ("x", "y")
+    for split, message in (
+        (["train"] * 5, "X has 6 samples, but the split has 5 entries."),
+        ([*parts[:5], "x"], "split[5] is 'x', but must be one of train, training, val, "),
+    ):
+        with pytest.raises(InputError) as error:
+            read_memory(X, list("ababab"), DataConfig(), split=split)
+        assert str(error.value).startswith(message)
+    with pytest.raises(InputError, match=r"data\.split_column: there is no column 'prt'"):
+        read_memory(frame, "label", DataConfig(split_column="prt"))
+    with pytest.raises(InputError, match="pass the split of arrays as split"):
+        read_memory(X, list("ababab"), DataConfig(split_column="part"))
+
+
+def test_text_with_several_names_is_read_as_in_a_file():
+    y = ["cat, dog", "cat", "dog", "unknown", "dog, sea", "sea"]
+    for labels in (y, pd.Series(y), pd.Series(y, dtype="string"), np.array(y)):
+        records = read_memory(X, labels, DataConfig())
+        assert records.labels.to_names(records.classes) == [
+            ["cat", "dog"],
+            ["cat"],
+            ["dog"],
+            [],
+            ["dog", "sea"],
+            ["sea"],
+        ]
+    assert read_memory(X, y, DataConfig(separator="")).classes == (
+        "cat",
+        "cat, dog",
+        "dog",
+        "dog, sea",
+        "sea",
+    )
+    with pytest.raises(InputError, match=r"y\[3\] is <NA>, but every sample needs a label"):
+        read_memory(X, pd.Series([*y[:3], pd.NA, *y[4:]], dtype="string"), DataConfig())
+
+
+@pytest.mark.parametrize(
+    "y",
+    [
+        np.array([[0], [1], [0], [2], [0], [1]]),
+        np.array([0.0, 1.0, 0.0, 2.0, 0.0, 1.0]),
+        pd.DataFrame({"label": [0, 1, 0, 2, 0, 1]}),
+        pd.Series([0, 1, 0, 2, 0, 1]).convert_dtypes(),
+    ],
+)
+def test_indices_as_pandas_leaves_them(y):
+    records = read_memory(X, y, DataConfig())
+    assert records.classes == ("0", "1", "2")
+    assert records.labels.index.tolist() == [0, 1, 0, 2, 0, 1]
