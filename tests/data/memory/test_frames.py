@@ -105,8 +105,8 @@ def test_the_index_of_pandas_names_the_samples():
 
 _OTHERS = (
     "The columns of a DataFrame are features, unless it names image files and holds their labels (without y; "
-    "data={'file_column': NAME, 'label_column': NAME} names them). Leave this column out; or pass paths alone, "
-    "such as X['file']."
+    "data={'file_column': NAME, 'label_column': NAME} names them). Leave this column out; or pass paths "
+    "alone, such as X['file']."
 )
 
 

@@ -232,6 +232,8 @@ def test_lists_among_plain_cells():
 
 
 def test_entries_of_lists_are_what_they_are():
+    assert parse(("a", "b"), ("c",), ()).how == "lists"
+    assert parse(("a", "b"), "c").how == "lists, otherwise one label per cell"
     assert parse(("a, b", "c"), ("c;d",), ()).names == [("a, b", "c"), ("c;d",), ()]
 
 

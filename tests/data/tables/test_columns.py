@@ -194,6 +194,7 @@ def test_columns_of_classes_that_the_user_names(table):
             ["file,dog,cat,cow", "a.png,there,1,1", "b.png,away,1,", "c.png,there,,1"],
             r"'dog' holds 2 different words that repeat \('there', 'away'\)",
         ),
+        (["file,class_id", "a.png,3", "b.png,7.0", "c.png,3"], r"as --data\.label_column class_id \(2 diff"),
         (["file,breed", "a.png,pug", "b.png,lab", "c.png,pug"], r"as --data\.label_column breed \(2 diff"),
         (
             ["Image Index,Finding", "a.png,pug", "b.png,lab", "c.png,pug"],

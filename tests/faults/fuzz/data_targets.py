@@ -284,7 +284,7 @@ def folders(folder: Path) -> list[Target]:
                 path = root / Path(*map(_decoded, parts))
                 try:
                     path.parent.mkdir(parents=True, exist_ok=True)
-                    path.write_bytes(picture)
+                    path.write_bytes(picture + line)  # equal files would be one sample
                 except OSError:  # one name is a folder of another one
                     continue
         root.mkdir(exist_ok=True)

@@ -33,8 +33,8 @@ _PEEK = 3  # images of a data set that are loaded twice, to see whether they cha
 _IMAGE = "images are uint8 of shape (H, W, 3) in NumPy and (3, H, W) in torch"
 _FEATURES_ONLY = (
     "The columns of a DataFrame are features, unless it names image files and holds their labels (without y; "
-    "data={'file_column': NAME, 'label_column': NAME} names them). Leave this column out; or pass paths alone, "
-    "such as X['file']."
+    "data={'file_column': NAME, 'label_column': NAME} names them). Leave this column out; or pass paths "
+    "alone, such as X['file']."
 )
 
 

@@ -99,7 +99,9 @@ def parse_cells(
     names: list[tuple[str, ...] | None] = [_alone(cell) for cell in cells]
     for k, found in (*listed.items(), *zip(plain, reading.names, strict=True), *((k, None) for k in broken)):
         names[k] = found
-    if listed:
+    if any(isinstance(cell, tuple) for cell in cells):
+        reading = reading._replace(how="lists" if not plain else f"lists, otherwise {reading.how}")
+    elif listed:
         example = quote(cells[max(listed, key=lambda k: len(listed[k]))])
         how = f"lists such as {example}" if not plain else f"lists such as {example}, otherwise {reading.how}"
         reading = reading._replace(

@@ -66,7 +66,7 @@ def find_class_columns(
         elif stated or not numbers[place] or _are_counts(table, k, empty[place] / max(1, codes.shape[1])):
             marks.append(k)
     if not any(filled[columns.index(k)] for k in marks):
-        proposed = propose_labels(table, words)
+        proposed = propose_labels(table, [k for k in columns if k not in marks])
         raise InputError(
             f"{table.path}: there is no column `label` or `labels`, and no other column holds {EXPECTED}; "
             f"found: {shorten(table.names)}. " + (f"Name {proposed}." if proposed else f"{LAYOUTS}.")

@@ -186,12 +186,17 @@ def option(setting: str, name: str) -> str:
     return f"--data.{setting} {quote(name) if CONTROL.search(name) else shlex.quote(name)}"
 
 
-def repeating(cells: Sequence[object]) -> int:
-    """Number of different words in a column whose words repeat, as labels do; 0 for other columns."""
+def repeating(cells: Sequence[object], *, numbers: bool = False) -> int:
+    """Number of different words in a column whose words repeat, as labels do; 0 for other columns.
+
+    Args:
+        cells: Cells of the column.
+        numbers: Whether numbers are words, too, such as the ids of classes.
+    """
     words = [word for word in map(text, cells) if word]
     different = len({*words})
-    numbers = sum(word.replace(".", "", 1).lstrip("-").isdecimal() for word in words)
-    return different if 2 <= different < len(words) and 2 * numbers < len(words) else 0
+    digits = 0 if numbers else sum(word.replace(".", "", 1).lstrip("-").isdecimal() for word in words)
+    return different if 2 <= different < len(words) and 2 * digits < len(words) else 0
 
 
 def _find_label(
@@ -301,7 +306,7 @@ def _no_file(table: Table) -> InputError:
 def _propose(names: Sequence[str], labels: Sequence[int], cells: Mapping[int, Sequence[object]]) -> str:
     """Columns whose values repeat, with the option that names one as the column of labels."""
     some = [
-        f"{option('label_column', names[k])} ({counted(repeating(cells[k]), 'different value')})"
+        f"{option('label_column', names[k])} ({repeating(cells[k], numbers=True):,} different values)"
         for k in labels
     ]
     return f"the column that holds the labels, such as {first_few(some, 4, ' or ')}"
@@ -310,7 +315,10 @@ def _propose(names: Sequence[str], labels: Sequence[int], cells: Mapping[int, Se
 def propose_labels(table: Table, columns: Iterable[int]) -> str:
     """Phrase on columns that may hold the labels, since their values repeat; empty if there are none."""
     cells = table.peek([*columns])
-    labels = [k for k in cells if is_named(table.names[k]) and repeating(cells[k])]
+    named = [k for k in cells if is_named(table.names[k])]
+    labels = [k for k in named if repeating(cells[k])] or [
+        k for k in named if repeating(cells[k], numbers=True)
+    ]
     lists = [option("label_column", name) for k, name in enumerate(table.names) if k not in table.scalar]
     if lists:
         return f"the column that holds the labels, such as {first_few(lists, 4, ' or ')} (lists)"
