@@ -176,14 +176,14 @@ ATTACKS = (
         "a pipe that nobody writes to",
         classes(pipe),
         INSPECT,
-        "1 file that is not an image, or in no class folder, was left out, such as x.png.",
+        "1 file is not read: 1 .png.",
         0,
     ),
     Attack(
         "a link to an endless device",
         classes(link("new/a/x.png", "/dev/zero")),
         INSPECT,
-        "was left out, such as x.png.",
+        "1 file is not read: 1 .png.",
         0,
     ),
     Attack(

@@ -370,6 +370,6 @@ ATTACKS = (
         "a run that lies elsewhere",
         lambda folder: (folder / "run").rename(folder / "moved"),
         PREDICT,
-        "run: contains no trained model (model.json is missing).",
+        "run: there is no such folder. Name the folder of a run.",
     ),
 )

@@ -124,7 +124,7 @@ ATTACKS = (
     Attack(
         "an output onto a model",
         nothing,
-        (*PREDICT, "run/model.json", "--overwrite"),
+        (*PREDICT, "run/model.json", "--format", "csv", "--overwrite"),
         "run/model.json: is read as input and would be replaced. Name another --output.",
     ),
     Attack(
