@@ -381,7 +381,7 @@ def thumbnail(source: ImageSource, edge: int, max_pixels: int) -> Image.Image:
 
 
 def _digest(data: bytes, max_pixels: int) -> str:
-    """Digest of a file by which its pixels are told from those of others; see `check_images`."""
+    """Digest of the content of a file and of the rule for its pixels; see `check_images`."""
     addition = _TWELVE_BITS if decoding.is_twelve_bits(data, max_pixels) else ""
     return hashlib.sha256(data).hexdigest() + addition
 

@@ -31,8 +31,8 @@ from .readers.shards import is_shards
 from .records import Records
 from .same_content import Checked, merge_same_content, merge_unread
 from .subset import select
+from .tables.opening import SUFFIXES as TABLES
 from .tables.read import read_file_list
-from .tables.table import SUFFIXES as TABLES
 
 Report = Callable[[str], None]
 Files = Sequence[ImageSource | str]

@@ -71,7 +71,7 @@ def inside(root: Path, text: str, where: str) -> Path:
 
 
 def shown(folder: Path) -> str:
-    """Folder for a message, in which `.` could be taken for the end of the sentence."""
+    """Folder for a message, in which `.` could be treated as the end of the sentence."""
     return str(folder.resolve() if folder.name in ("", "..") else folder)
 
 

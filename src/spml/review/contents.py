@@ -13,7 +13,8 @@ from ..data.matrix import CHUNK, FeatureMatrix
 from ..data.phrases import counted, shorten
 from ..data.records import Records
 from ..data.safe import quote
-from ..data.tables.table import open_table, text
+from ..data.tables.opening import open_table
+from ..data.tables.table import text
 from ..errors import InputError
 
 MOST_FEATURES = 30

@@ -167,6 +167,11 @@ def test_a_column_beside_file_and_label_says_what_is_present(table):
     )
     records = read_table(table("file,label,occluded", *lines), DataConfig())
     assert names(records) == {"a.png": ["cat", "dog"], "b.png": ["cat", "cow"]}
+    one_each = table("file,label,verified", "a.png,cat,1", "b.png,dog,0", "c.png,cat,1")
+    assert read_table(one_each, DataConfig()).labels.to_ternary().tolist() == [[1, 0], [0, 1], [1, 0]]
+    many = [f"{name}.png,cat,{k % 2}" for k, name in enumerate("abcde" * 300)]
+    with pytest.raises(InputError, match=r"row 1502: the column 'score' holds '0\.7', but 1 and 0 in other"):
+        read_table(table("file,label,score", *many, "a.png,dog,0.7"), DataConfig())
     with pytest.raises(
         InputError, match=r"rows 2 and 3 both name 'a\.png', but contradict each other .*'cat'"
     ):

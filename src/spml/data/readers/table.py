@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ..tables.opening import SUFFIXES
 from ..tables.read import read_table
-from ..tables.table import SUFFIXES
 from .registry import Source, register_reader
 
 

@@ -25,9 +25,10 @@ from .class_columns import find_class_columns
 from .columns import PLURALS, Columns, describe, find_columns, find_file
 from .delimited import names_files
 from .labels import CellLabels, label_cells
-from .marks import COUNT, MARKS, meaning
+from .marks import BLANK, COUNT, MARKS, meaning
+from .opening import open_table
 from .rows import Column, ImageRows
-from .table import Table, open_table
+from .table import Table
 
 
 def read_table(path: Path, config: DataConfig) -> Records:
@@ -77,16 +78,13 @@ def read_file_list(path: Path, images: str | None) -> tuple[Sequence[str], Files
     return tuple(written.values()), rows.paths
 
 
-def read_rows(
-    table: Table, root: Path, config: DataConfig, *, classes: Sequence[str] | None = None
-) -> Records:
+def read_rows(table: Table, root: Path, config: DataConfig) -> Records:
     """Read a table that has been opened.
 
     Args:
         table: The table.
         root: Folder that files are relative to.
         config: Settings of the data.
-        classes: Class names, if they are known; None = those that occur.
 
     Raises:
         InputError: The table can't be understood; names the row.
@@ -164,8 +162,7 @@ def _read_marks(table: Table, columns: Columns, rows: ImageRows, config: DataCon
     classes = tuple(class_name(table.names[k], str(table.path)) for k in chosen)
     present = np.unique(codes).tolist()
     zero, blank, sentence = meaning(present, config.default_label, str(table.path))
-    values = np.array([0, 1, blank, 0, 1, -1], np.int8)  # by code; -1 is the last one
-    values[0] = zero
+    values = np.array([zero, 1, blank, 0, 1, -1], np.int8)  # by code; -1 is the last one
     stand = counted(len(classes), "column stands", "columns stand")
     notes = [f"{table.path.name}: {stand} for a class ({shorten(classes)}): {sentence}"]
     if COUNT in present:
@@ -188,19 +185,16 @@ def _read_names(table: Table, columns: Columns, rows: ImageRows, config: DataCon
         _check_repeats(labels, rows)
     row, column = labels.entries(classes)
     positive, negative, notes = Entries.of(rows.of_row[row], column), None, labels.notes
-    if columns.presence >= 0:
-        marks = np.array([MARKS[cell] for cell in others[0].values])[others[0].codes]
+    if further and not len(rows.repeats):
+        further = []  # every row is an image of its own, of which the column may say anything
+    elif further:
+        name, marks = quote(table.names[columns.presence]), _presence(table, columns, others[0], rows)
         positive, negative = (
             Entries.of(rows.of_row[row[keep]], column[keep]) for keep in (marks[row] == 1, marks[row] == 0)
         )
-        notes = [
-            *notes,
-            (
-                f"{table.path.name}: {quote(table.names[columns.presence])} says whether the label of a row"
-                " is present (1) or absent (0)."
-            ),
-        ]
         _check_contradiction(rows, labels, classes, positive, negative)
+        says = "says whether the label of a row is present (1) or absent (0)"
+        notes = [*notes, f"{table.path.name}: {name} {says}."]
     unknown = None
     images = np.unique(rows.of_row[labels.unread])
     if len(images):
@@ -208,6 +202,20 @@ def _read_names(table: Table, columns: Columns, rows: ImageRows, config: DataCon
     shape = len(rows.names), len(classes)
     observed = label_entries(positive, shape, config.default_label, negative=negative, unknown=unknown)
     return _Content(classes, observed, [columns.label, *further], notes, images)
+
+
+def _presence(table: Table, columns: Columns, cells: Column, rows: ImageRows) -> npt.NDArray[np.int64]:
+    """Whether the label of each row is present: 1, 0, or `BLANK` where it is not known."""
+    marks = [MARKS[cell] for cell in cells.values]
+    for code, mark in enumerate(marks):
+        if mark not in (0, 1, BLANK):
+            name, cell = quote(table.names[columns.presence]), quote(cells.values[code])
+            raise InputError(
+                f"{rows.where(cells.first_row(code))}: the column {name} holds {cell}, but 1 and 0 in other "
+                "rows, as if it said whether the label of a row is present. Correct the cell; if the column "
+                "means something else, rename or remove it."
+            )
+    return np.array(marks)[cells.codes]
 
 
 def _cell_labels(table: Table, column: int, cells: Column, rows: ImageRows, config: DataConfig) -> CellLabels:

@@ -62,11 +62,6 @@ class Column:
         """Position in `values` of the cell of each row."""
         return np.frombuffer(self._rows, np.int64)
 
-    @property
-    def counts(self) -> Integers:
-        """Number of rows with each of `values`."""
-        return np.bincount(self.codes, minlength=len(self._codes))
-
     def first_row(self, code: int) -> int:
         """First row that has the cell `values[code]`."""
         return self._rows.index(code)
@@ -161,10 +156,6 @@ class ImageRows:
             raise InputError(f"{self._table.path}: has no rows. {EXPECTED}, then one row per image.")
         self._find_images(files)
         self.splits = self._read_splits(splits) if known > 1 else None
-
-    def read_column(self, column: int) -> Column:
-        """Read the table, and return one further column."""
-        return self.read_columns([column])[0]
 
     def read_columns(self, columns: Sequence[int]) -> list[Column]:
         """Read the table, and return further columns."""

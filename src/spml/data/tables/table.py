@@ -1,4 +1,4 @@
-"""A table as a stream of blocks, whatever it was read from, and the one way to open a file as one."""
+"""A table as a stream of blocks of columns, whatever it was read from."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 from ...errors import InputError
 
-SUFFIXES = (".csv", ".tsv", ".parquet", ".jsonl")
 MAX_COLUMNS = 100_000
 EXPECTED = (
     "Expected the columns `file` and `label`, or `file` and `labels`, or `file` and one column per class, "
@@ -84,24 +83,6 @@ class Table:
         """The file and the numbers of one or two rows, for messages."""
         rows = " and ".join(map(str, numbers))
         return f"{self.path}: row{'s' * (len(numbers) > 1)} {rows}{self.counted}"
-
-
-def open_table(path: Path, file_column: str = "") -> Table:
-    """Open a CSV, TSV, JSON Lines or Parquet file.
-
-    Args:
-        path: File to open.
-        file_column: `data.file_column`.
-
-    Raises:
-        InputError: The file can't be read, or is not a table.
-    """
-    from .delimited import open_delimited
-    from .json_lines import open_json_lines
-    from .parquet import open_parquet
-
-    openers = {".parquet": open_parquet, ".jsonl": open_json_lines}
-    return openers.get(path.suffix.lower(), open_delimited)(path, file_column)
 
 
 def text(cell: object) -> str:
