@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from scipy.sparse import csr_matrix
 
 from spml.data.join import Part, join_records, merge_rows, relative_names
 from spml.data.names import FilesBelow
@@ -130,3 +132,23 @@ def test_merged_rows(ternary, groups):
         both += [[group, column] for column in np.flatnonzero(present & absent)]
     assert merged.to_ternary().tolist() == expected
     assert contradictions.tolist() == both
+
+
+def test_memory_does_not_grow_with_classes_times_samples():
+    count = 40_000
+    labels = ObservedLabels.from_csr(
+        csr_matrix((np.ones(count), (np.arange(count), np.arange(count))), shape=(count, count))
+    )
+    groups = np.arange(count) // 2
+    tracemalloc.start()
+    try:
+        merged, contradictions = merge_rows(labels, groups)
+        assert tracemalloc.get_traced_memory()[1] < 50e6  # a dense matrix has 800 MB
+    finally:
+        tracemalloc.stop()
+    assert len(contradictions) == 0
+    assert merged.entries(1)[0].tolist() == groups.tolist()
+    ternary = np.array([[1, -1, 0], [-1, 0, 0], [0, 1, 1], [0, -1, -1]])
+    merged, contradictions = merge_rows(ObservedLabels.from_ternary(ternary), np.array([0, 0, 1, 1]))
+    assert merged.to_ternary().tolist() == [[1, -1, 0], [0, 1, 1]]
+    assert contradictions.tolist() == [[0, 0], [1, 1], [1, 2]]

@@ -92,10 +92,11 @@ def merge_rows(
     of = csr_matrix((np.ones(count, np.int32), (groups, np.arange(count))), shape=(groups.max() + 1, count))
     known = labels.to_csr().astype(np.int32)
     positive, negative = (((of @ (known == value)) > 0).astype(np.int8) for value in (1, -1))
-    both = positive.multiply(negative)
+    both = positive.multiply(negative).tocsr()
+    both.eliminate_zeros()
     merged = positive - negative + both
     unlisted: Unlisted = "negative" if labels.full else "unknown"
-    return ObservedLabels.from_csr(merged, unlisted=unlisted), np.argwhere(both.toarray() > 0)
+    return ObservedLabels.from_csr(merged, unlisted=unlisted), np.stack(both.nonzero(), axis=1)
 
 
 def _over(part: Part, classes: Sequence[str]) -> ObservedLabels:

@@ -43,6 +43,14 @@ def test_lists_and_text(lines):
     assert read_file_list(lines(*rows), None)[0] == ("a.png", "b.png", "c.png")
 
 
+def test_keys_on_later_lines_and_nested_ones(lines):
+    rows = [{"file": f"{'abc'[k % 3]}.png", "cat": 1, "meta": {"x": k}} for k in range(1500)]
+    records = read_table(lines(*rows, {"file": "b.png", "dog": 1}), DataConfig())
+    assert records.classes == ("cat", "dog")
+    assert records.labels.to_ternary().tolist() == [[1, 0], [1, 1], [1, 0]]
+    assert records.notes[0] == "metadata.jsonl: keys that hold objects are not read: meta."
+
+
 def test_a_column_per_class(lines):
     path = lines({"file": "a.png", "cat": True, "dog": None}, {"file": "b.png", "cat": False, "dog": 1})
     assert read_table(path, DataConfig()).labels.to_ternary().tolist() == [[1, 0], [-1, 1]]

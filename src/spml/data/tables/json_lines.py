@@ -12,19 +12,19 @@ from typing import Any
 import msgspec
 
 from ...errors import InputError
+from ..phrases import shorten
 from ..safe import quote
 from .delimited import read_lines
 from .table import EXPECTED, MAX_COLUMNS, Block, Table
 
 _ROWS = 1 << 12  # in a block
-_PEEK = 1000  # lines in which columns are looked for
 
 
 def open_json_lines(path: Path, file_column: str = "") -> Table:
     """Open a JSON Lines file, whose rows are its lines, counted from 1.
 
-    Columns are the keys of the first 1,000 objects whose values are mostly text, numbers, true, false or
-    null, or lists of them.
+    Columns are the keys, on any line, whose values are mostly text, numbers, true, false or null, or lists of
+    them; a note names the others.
 
     Args:
         path: File to open.
@@ -35,20 +35,25 @@ def open_json_lines(path: Path, file_column: str = "") -> Table:
     """
     columns: dict[str, bool] = {}
     nested: Counter[str] = Counter()
-    for _, entry in islice(_objects(path), _PEEK):
+    for _, entry in _objects(path):
         for key, value in entry.items():
             if _is_flat(value) or (isinstance(value, list) and all(map(_is_flat, value))):
                 columns[key] = columns.get(key, False) or isinstance(value, list)
                 nested[key] -= value is not None
             else:
                 nested[key] += 1
+        if len(columns) > MAX_COLUMNS:
+            raise InputError(f"{path}: its objects have more than {MAX_COLUMNS:,} keys. {EXPECTED}.")
     columns = {key: several for key, several in columns.items() if nested[key] <= 0}
-    if not columns or len(columns) > MAX_COLUMNS:
+    if not columns:
         raise InputError(f"{path}: no line holds an object with text, numbers or lists of them. {EXPECTED}.")
+    left_out = shorten(key for key in nested if key not in columns)
+    notes = (f"{path.name}: keys that hold objects are not read: {left_out}.",) if left_out else ()
     names = tuple(columns)
     scalar = frozenset(k for k, name in enumerate(names) if not columns[name])
     blocks = partial(_blocks, path, names, scalar)
-    return Table(path, tuple(name.strip() for name in names), scalar, blocks, counted=" (line of the file)")
+    stripped = tuple(name.strip() for name in names)
+    return Table(path, stripped, scalar, blocks, counted=" (line of the file)", notes=notes)
 
 
 def _blocks(
