@@ -47,6 +47,21 @@ def table(tmp_path: Path, picture: Picture) -> Callable[..., Path]:
 
 
 @pytest.fixture
+def folder_of(tmp_path: Path, picture: Picture) -> Callable[[str, dict[str, str]], Path]:
+    """Function that writes an image for each name in `images`, and text files by their names."""
+
+    def make(images: str, texts: dict[str, str]) -> Path:
+        for name in images.split():
+            picture(name)
+        for name, text in texts.items():
+            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / name).write_text(text)
+        return tmp_path
+
+    return make
+
+
+@pytest.fixture
 def read_or_refuse() -> Callable[[Path], None]:
     """Function that reads data, and checks that the records are consistent or the error is one short line."""
 

@@ -29,21 +29,6 @@ def xml(name, label):
     return f"<annotation><filename>{name}</filename><object><name>{label}</name></object></annotation>"
 
 
-@pytest.fixture
-def folder(tmp_path, picture):
-    """Write text files, and an image for each name that ends as one does."""
-
-    def make(images, texts):
-        for name in images.split():
-            picture(name)
-        for name, text in texts.items():
-            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-            (tmp_path / name).write_text(text)
-        return tmp_path
-
-    return make
-
-
 def content(path, **options):
     records = read(DataConfig(path=str(path), **options))
     labels = [";".join(names) for names in records.labels.to_names(records.classes)]
@@ -115,15 +100,15 @@ def content(path, **options):
         ),
     ],
 )  # fmt: skip
-def test_exports(folder, images, texts, expected):
-    samples, records = content(folder(images, texts))
+def test_exports(folder_of, images, texts, expected):
+    samples, records = content(folder_of(images, texts))
     assert samples == expected
     assert "left out" not in " ".join(records.notes)
     assert "not read" not in " ".join(records.notes)
 
 
-def test_notes_name_the_files_and_the_images_that_none_of_them_names(folder):
-    path = folder(
+def test_notes_name_the_files_and_the_images_that_none_of_them_names(folder_of):
+    path = folder_of(
         "train/1.png train/2.png train/3.png",
         {"train/metadata.csv": "file_name,label,split\n1.png,cat,val\n2.png,dog,val\n", "train/x.svg": ""},
     )
@@ -136,8 +121,8 @@ def test_notes_name_the_files_and_the_images_that_none_of_them_names(folder):
     assert "1 file is not read: 1 .svg (picture: convert it to PNG)." in notes
 
 
-def test_unlisted_holds_for_classes_that_a_part_does_not_have(folder):
-    path = folder(
+def test_unlisted_holds_for_classes_that_a_part_does_not_have(folder_of):
+    path = folder_of(
         "train/1.png train/2.png val/3.png",
         {
             "train/a.csv": "file,label\n1.png,cat\n2.png,dog\n",
@@ -151,8 +136,8 @@ def test_unlisted_holds_for_classes_that_a_part_does_not_have(folder):
     assert records.labels.full
 
 
-def test_class_folders_count_and_a_note_names_the_file(folder):
-    path = folder("cat/1.png dog/2.png", {"metadata.csv": "file_name,text\ncat/1.png,a cat\n"})
+def test_class_folders_count_and_a_note_names_the_file(folder_of):
+    path = folder_of("cat/1.png dog/2.png", {"metadata.csv": "file_name,text\ncat/1.png,a cat\n"})
     samples, records = content(path)
     assert samples == {"cat/1.png": ("cat", ""), "dog/2.png": ("dog", "")}
     assert records.notes[1:] == (
@@ -161,9 +146,9 @@ def test_class_folders_count_and_a_note_names_the_file(folder):
     )
 
 
-def test_files_that_can_not_be_read_do_not_matter_next_to_class_folders(folder):
+def test_files_that_can_not_be_read_do_not_matter_next_to_class_folders(folder_of):
     texts = {"broken.json": "{", "classes.csv": "id,name\n1,cat\n"}
-    path = folder("archive/cat/1.png archive/dog/2.png", texts)
+    path = folder_of("archive/cat/1.png archive/dog/2.png", texts)
     samples, records = content(path)
     assert samples == {"archive/cat/1.png": ("cat", ""), "archive/dog/2.png": ("dog", "")}
     assert "2 files are not read: 1 .json, 1 .csv." in records.notes
@@ -198,17 +183,17 @@ TABLE = "file,label\n1.png,cat\n2.png,dog\n"
         ("train/1.png", {"train/a.json": '{"images": ['}, r"train/a\.json: "),
     ],
 )  # fmt: skip
-def test_refused(folder, images, texts, message):
-    path = folder(images, texts)
+def test_refused(folder_of, images, texts, message):
+    path = folder_of(images, texts)
     with pytest.raises(InputError) as caught:
         read(DataConfig(path=str(path)))
     assert re.search(message, str(caught.value)), caught.value
 
 
-def test_links_out_of_the_folder_are_refused(folder, tmp_path_factory):
+def test_links_out_of_the_folder_are_refused(folder_of, tmp_path_factory):
     outside = tmp_path_factory.mktemp("outside") / "secret.csv"
     outside.write_text(TABLE)
-    path = folder("1.png 2.png", {})
+    path = folder_of("1.png 2.png", {})
     (path / "a.csv").symlink_to(outside)
     with pytest.raises(InputError, match=r"is a link to .*secret\.csv', outside the folder"):
         read(DataConfig(path=str(path)))

@@ -11,21 +11,6 @@ from spml.errors import InputError
 BOX = " .5 .5 .2 .2\n"
 
 
-@pytest.fixture
-def export(tmp_path, picture):
-    """Write images and text files."""
-
-    def make(images, texts):
-        for name in images.split():
-            picture(name)
-        for name, text in texts.items():
-            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-            (tmp_path / name).write_text(text)
-        return tmp_path
-
-    return make
-
-
 def content(path, **options):
     records = read(DataConfig(path=str(path), **options))
     labels = [";".join(names) for names in records.labels.to_names(records.classes)]
@@ -53,16 +38,18 @@ def content(path, **options):
         ),
     ],
 )  # fmt: skip
-def test_layouts(export, images, texts, expected):
-    samples, records = content(export(images, texts))
+def test_layouts(folder_of, images, texts, expected):
+    samples, records = content(folder_of(images, texts))
     assert samples == expected
     assert records.classes == ("cat", "dog")
     assert records.classes_given
     assert "not read" not in " ".join(records.notes)
 
 
-def test_notes_and_unlisted(export):
-    path = export("images/1.png images/2.png", {"data.yaml": "names: [cat, dog]", "labels/1.txt": "0" + BOX})
+def test_notes_and_unlisted(folder_of):
+    path = folder_of(
+        "images/1.png images/2.png", {"data.yaml": "names: [cat, dog]", "labels/1.txt": "0" + BOX}
+    )
     assert content(path)[1].notes == (
         f"{path.name} was read as a YOLO export.",
         "1 object of 2 classes.",
@@ -88,12 +75,12 @@ def test_notes_and_unlisted(export):
         ),
     ],
 )  # fmt: skip
-def test_mistakes(export, images, texts, message):
-    path = export(images, {"data.yaml": "names: [cat, dog]", **texts})
+def test_mistakes(folder_of, images, texts, message):
+    path = folder_of(images, {"data.yaml": "names: [cat, dog]", **texts})
     with pytest.raises(InputError, match=message):
         read(DataConfig(path=str(path)))
 
 
-def test_names_without_labels_are_no_export(export):
-    path = export("cat/1.png dog/2.png", {"classes.txt": "cat\ndog\n"})
+def test_names_without_labels_are_no_export(folder_of):
+    path = folder_of("cat/1.png dog/2.png", {"classes.txt": "cat\ndog\n"})
     assert content(path)[0] == {"cat/1.png": ("cat", ""), "dog/2.png": ("dog", "")}

@@ -47,6 +47,9 @@ def find_class_columns(
         codes: Codes of all cells of these columns, int8 (columns, rows).
         stated: Whether the user named the columns.
 
+    Returns:
+        Places of the columns that stand for a class in `columns`.
+
     Raises:
         InputError: No column stands for a class, one of them has a cell with another value, or another column
             may hold the labels.
@@ -64,20 +67,21 @@ def find_class_columns(
         if bad[place]:
             words.append(k)
         elif stated or not numbers[place] or _are_counts(table, k, empty[place] / max(1, codes.shape[1])):
-            marks.append(k)
-    if not any(filled[columns.index(k)] for k in marks):
-        proposed = propose_labels(table, [k for k in columns if k not in marks])
+            marks.append(place)
+    chosen = [columns[place] for place in marks]
+    if not filled[marks].any():
+        proposed = propose_labels(table, sorted({*columns} - {*chosen}))
         raise InputError(
             f"{table.path}: there is no column `label` or `labels`, and no other column holds {EXPECTED}; "
             f"found: {shorten(table.names)}. " + (f"Name {proposed}." if proposed else f"{LAYOUTS}.")
         )
     if not stated:
-        _refuse_other_labels(table, marks, words)
-    used = codes[[columns.index(k) for k in marks]]
+        _refuse_other_labels(table, chosen, words)
+    used = codes[marks]
     if (used == COUNT).any() and (used == -1).any():
         place = int(np.flatnonzero((used == COUNT).any(axis=1))[0])
         raise InputError(
-            f"{table.path}: ambiguous: the column {quote(table.names[marks[place]])} holds numbers above 1,"
+            f"{table.path}: ambiguous: the column {quote(table.names[chosen[place]])} holds numbers above 1,"
             " as if they were counts, but others hold -1. Write 1 for present, 0 for absent and nothing for"
             " unknown."
         )

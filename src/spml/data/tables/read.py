@@ -157,8 +157,8 @@ def _read_marks(table: Table, columns: Columns, rows: ImageRows, config: DataCon
         for block in rows.read(rest)
     ]
     codes = np.concatenate(blocks, axis=1) if rest else np.zeros((0, len(rows.of_row)), np.int8)
-    chosen = find_class_columns(table, rest, codes, stated=columns.marks is not None)
-    codes = codes[[rest.index(k) for k in chosen]].T
+    places = find_class_columns(table, rest, codes, stated=columns.marks is not None)
+    chosen, codes = [rest[place] for place in places], codes[places].T
     classes = tuple(class_name(table.names[k], str(table.path)) for k in chosen)
     present = np.unique(codes).tolist()
     zero, blank, sentence = meaning(present, config.default_label, str(table.path))
