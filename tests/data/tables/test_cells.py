@@ -231,6 +231,12 @@ def test_lists_among_plain_cells():
     assert reading.names == [("cat",), ("['dog'",), None, ()]
 
 
+def test_a_mark_of_names_is_not_read_as_a_separator_or_a_missing_value():
+    assert parse("{-}", "cat", "dog", "sea").names[0] == ("{-}",)
+    with pytest.raises(InputError, match=r"separated by #.* or separated by spaces"):
+        parse("[removed]", "[removed] #9", "old #9", "old")
+
+
 def test_entries_of_lists_are_what_they_are():
     assert parse(("a", "b"), ("c",), ()).how == "lists"
     assert parse(("a", "b"), "c").how == "lists, otherwise one label per cell"

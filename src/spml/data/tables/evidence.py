@@ -227,6 +227,7 @@ def rivals(found: Evidence, weighed: Sequence[Evidence], plural: bool, known: Co
         )
         if (
             other.recombine > found.recombine
+            or (found.separator == "#" and other.separator == " " and other.is_clear(plural))  # `cat #dog`
             or (other.separator == " " and unsure)
             or (more and inside and inside.recombine >= 1 / 3)
         ):

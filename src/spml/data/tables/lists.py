@@ -115,7 +115,7 @@ def _entries(inner: str, opening: str) -> Listed | None:
             names[place] = quoted.strip() if quoted[0] == "'" else names[place]
     if not certain and opening == "(" and len(names) == 1:
         return None
-    return Listed(tuple(names), certain)
+    return Listed(tuple(names), certain and (opening == "[" or bool(quotes)))
 
 
 def _unescaped(text: str) -> str:
