@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from ..data.tables.arrow import require_pyarrow
+from ..data.tables.parquet import require_pyarrow
 from ..files import write_bytes, write_with
 from .folder import MissingLabel
 

@@ -4,7 +4,9 @@ ten million paths 8 GB."""
 from __future__ import annotations
 
 from abc import abstractmethod
+from array import array
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar, overload
 
@@ -116,9 +118,18 @@ class PackedNames(Made[str]):
     @classmethod
     def of(cls, names: Iterable[str]) -> PackedNames:
         """Pack names."""
-        text = bytearray()
-        stop = np.fromiter((_append(text, name) for name in names), np.int64)
-        return cls(np.frombuffer(text, np.uint8), np.append(0, stop)[:-1], stop)
+        text, lengths = bytearray(), array("q")
+        rest = iter(names)
+        while block := [*islice(rest, _BLOCK)]:
+            whole = "".join(block)
+            text += whole.encode(errors="surrogatepass")
+            if whole.isascii():
+                lengths.extend(map(len, block))
+            else:
+                lengths.extend(len(name.encode(errors="surrogatepass")) for name in block)
+        size = np.asarray(lengths, np.int64)
+        stop = np.cumsum(size)
+        return cls(np.frombuffer(text, np.uint8), stop - size, stop)
 
     def __len__(self) -> int:
         return len(self._start)
@@ -159,9 +170,3 @@ class FilesBelow(Made[Path]):
 def take(elements: Sequence[T], rows: Rows) -> Sequence[T]:
     """Some elements, in the order of `rows`; those that are made when they are asked for stay so."""
     return elements.take(rows) if isinstance(elements, Made) else tuple(elements[row] for row in rows)
-
-
-def _append(text: bytearray, name: str) -> int:
-    """Append a name. Returns where it ends."""
-    text += name.encode(errors="surrogatepass")
-    return len(text)

@@ -31,7 +31,7 @@ from .readers.shards import is_shards
 from .records import Records
 from .same_content import Checked, merge_same_content, merge_unread
 from .subset import select
-from .tables.opening import SUFFIXES as TABLES
+from .tables.read import SUFFIXES as TABLES
 from .tables.read import read_file_list
 
 Report = Callable[[str], None]

@@ -13,7 +13,7 @@ from ..data.matrix import CHUNK, FeatureMatrix
 from ..data.phrases import counted, shorten
 from ..data.records import Records
 from ..data.safe import quote
-from ..data.tables.opening import open_table
+from ..data.tables.read import open_table
 from ..data.tables.table import text
 from ..errors import InputError
 

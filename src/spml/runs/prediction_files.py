@@ -16,7 +16,7 @@ from typing import Any, BinaryIO, Literal
 import numpy as np
 import numpy.typing as npt
 
-from ..data.tables.arrow import require_pyarrow
+from ..data.tables.parquet import require_pyarrow
 from ..data.writers.predictions import PROBABILITY
 from ..errors import CONTROL, InputError, require_packages
 from ..files import write_with

@@ -400,3 +400,12 @@ def test_words_for_missing_values_and_numbers(table):
         "is '7'.",
         "data.csv: column 'label': 2 words for a missing value read as blank: 'unknown', 'N/A'.",
     )
+
+
+@pytest.mark.parametrize("chunk", [2, 3, 4, 5, 7, 1000])
+def test_lines_are_the_same_however_they_are_read(tmp_path, monkeypatch, chunk):
+    monkeypatch.setattr(delimited, "_CHUNK", chunk)
+    lines = ["file,label\r\n", "a.png,x\u2028y\r", "\n", "\r\n", "b.png,\x0b\n", "c.png,犬"]
+    path = tmp_path / "data.csv"
+    path.write_bytes(("\ufeff" + "".join(lines)).encode())
+    assert [*delimited.read_lines(path)] == [lines[0], "a.png,x\u2028y\r\n", *lines[3:]]

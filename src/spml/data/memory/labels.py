@@ -250,7 +250,7 @@ def _from_names(
         for name in names:
             if name not in classes:
                 raise InputError(
-                    f"y[{cells.first_row(code)}]: {quote(name)} is not one of the {len(classes)} classes. "
+                    f"y[{cells.first[code]}]: {quote(name)} is not one of the {len(classes)} classes. "
                     f"{nearest(name, classes)}"
                 )
     observed = ObservedLabels.from_names(

@@ -24,8 +24,8 @@ from ..records import Records
 from ..safe import inside, is_file, quote
 from ..splits import SPELLINGS, split_name
 from ..subset import without_unlabelled
-from ..tables.arrow import cells, require_pyarrow
 from ..tables.columns import LABEL_COLUMNS, find_stated
+from ..tables.parquet import cells, require_pyarrow
 from .documents import class_name, convert, load_json
 from .registry import Source, register_reader
 

@@ -159,26 +159,26 @@ def are_listed(root: Path, names: Sequence[str]) -> list[bool]:
     Folders that many names are in are listed, which takes a tenth of the time of looking for each file. What
     is not listed is looked for.
     """
-    folders = [name[: name.rfind("/") + 1] for name in names]
-    listed = {folder: files_in(root, folder) for folder, count in Counter(folders).items() if count >= MANY}
-    pairs = zip(names, folders, strict=True)
-    return [folder in listed and name[len(folder) :] in listed[folder] for name, folder in pairs]
+    folders = Counter(name[: name.rfind("/") + 1] for name in names)
+    listed = {name for folder, count in folders.items() if count >= MANY for name in files_in(root, folder)}
+    return [*map(listed.__contains__, names)]
 
 
-def files_in(root: Path, folder: str) -> frozenset[str]:
-    """Names of the files in a folder, written as `a/b/`; none if it is not below root in just this form.
+def files_in(root: Path, folder: str) -> list[str]:
+    """Paths relative to `root` of the files in a folder, written as `a/b/`; none if it is not below root in
+    just this form.
 
     Links are left out, and names that `inside` may change or refuse.
     """
     if not is_normal(folder):
-        return frozenset()
+        return []
     try:
         parent = inside(root, folder + "file", "").parent
         with os.scandir(parent) as entries:
-            files = (entry.name for entry in entries if entry.is_file(follow_symlinks=False))
-            return frozenset(name for name in files if not _ODD.search(name))
+            files = [folder + entry.name for entry in entries if entry.is_file(follow_symlinks=False)]
     except (InputError, OSError):
-        return frozenset()
+        return []
+    return [name for name in files if not _ODD.search(name)] if _ODD.search("/".join(files)) else files
 
 
 def is_normal(folder: str) -> bool:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from ..tables.opening import SUFFIXES
-from ..tables.read import read_table
+from ..tables.read import SUFFIXES, read_table
 from .registry import Source, register_reader
 
 

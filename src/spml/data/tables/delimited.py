@@ -12,7 +12,8 @@ import csv
 import re
 from collections.abc import Iterator, Sequence
 from functools import partial
-from itertools import islice
+from io import StringIO
+from itertools import compress, islice
 from operator import itemgetter
 from pathlib import Path
 
@@ -33,6 +34,7 @@ FILE_COLUMNS = (
 MAX_LINE = 8_000_000  # characters
 # Rows of a block die young, before the garbage collector looks at everything that is alive, too.
 _ROWS, _CELLS = 1 << 8, 1 << 21  # in a block, at most
+_CHUNK = 1 << 16  # characters
 _STATED = re.compile(r"\ufeff?\"?sep=(.)\"?[;,\t]*\s*", re.IGNORECASE)  # the first line of some spreadsheets
 
 
@@ -109,13 +111,17 @@ def _blocks(
     Raises:
         InputError: The file is not valid CSV.
     """
-    rows = islice(read_rows(path, delimiter, skip=skip), 1, None)
-    while block := list(islice(rows, max(1, min(_ROWS, _CELLS // width)))):
-        if any(len(cells) != width for _, cells in block):
-            broken |= {number: _wrong_width(cells, width) for number, cells in block if len(cells) != width}
-            block = [row for row in block if len(row[1]) == width]
-        numbers, cells = zip(*block, strict=True) if block else ((), ())
-        yield Block(numbers, [list(map(itemgetter(column), cells)) for column in columns])
+    header = True
+    size = max(1, min(_ROWS, _CELLS // width))
+    for numbers, rows in _row_blocks(path, delimiter, size, skip):
+        if header:
+            numbers, rows, header = numbers[1:], rows[1:], False
+        if {*map(len, rows)} - {width}:
+            wrong = {number: row for number, row in zip(numbers, rows, strict=True) if len(row) != width}
+            broken |= {number: _wrong_width(row, width) for number, row in wrong.items()}
+            numbers = [number for number in numbers if number not in wrong]
+            rows = [row for row in rows if len(row) == width]
+        yield Block(numbers, [list(map(itemgetter(column), rows)) for column in columns])
 
 
 def _wrong_width(cells: Sequence[str], width: int) -> str:
@@ -131,11 +137,26 @@ def read_rows(path: Path, delimiter: str = ",", *, skip: int = 0) -> Iterator[tu
     Raises:
         InputError: The file is not valid CSV.
     """
+    for numbers, rows in _row_blocks(path, delimiter, _ROWS, skip):
+        yield from zip(numbers, rows, strict=True)
+
+
+def _row_blocks(
+    path: Path, delimiter: str, size: int, skip: int
+) -> Iterator[tuple[Sequence[int], list[list[str]]]]:
+    """Rows that are not blank and their numbers, up to `size` at a time."""
     reader = csv.reader(islice(read_lines(path), skip, None), delimiter=delimiter, strict=True)
+    start = 1 + skip
     try:
-        for number, cells in enumerate(reader, start=1 + skip):
-            if cells and (cells[0].strip() or any(map(str.strip, cells))):
-                yield number, cells
+        while rows := [*islice(reader, size)]:
+            numbers: Sequence[int] = range(start, start + len(rows))
+            start += len(rows)
+            filled = [
+                bool(cells) and (bool(cells[0].strip()) or any(map(str.strip, cells))) for cells in rows
+            ]
+            if not all(filled):
+                numbers, rows = [*compress(numbers, filled)], [*compress(rows, filled)]
+            yield numbers, rows
     except csv.Error as error:
         raise InputError(
             f'{path}: is not valid CSV near line {reader.line_num}: {error}. Is a quote (") not closed there?'
@@ -154,19 +175,24 @@ def read_lines(path: Path) -> Iterator[str]:
             wide = stream.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
         # The codec utf-8-sig, which drops the mark, is not written in C.
         with open(path, encoding="utf-16" if wide else "utf-8", newline="") as stream:
-            number = 0
-            while line := stream.readline(MAX_LINE):
-                number += 1
-                if number == 1:
-                    line = line.removeprefix("\ufeff")
-                if "\0" in line:
+            text, rest, number = stream.read(_CHUNK).removeprefix("\ufeff"), "", 0
+            while text:
+                # Much faster than line by line, and unlike `str.splitlines` only at line breaks.
+                lines = StringIO(rest + text, newline="").readlines()
+                if "\0" in text:
+                    number += 1 + next(k for k, line in enumerate(lines) if "\0" in line)
                     raise InputError(
-                        f"{path}: line {number} holds a NUL byte, so the file is damaged or in UTF-16, "
-                        f"which can be converted: iconv -f UTF-16LE -t UTF-8 {path.name}."
+                        f"{path}: line {number} holds a NUL byte, so the file is damaged or in UTF-16, which "
+                        f"can be converted: iconv -f UTF-16LE -t UTF-8 {path.name}."
                     )
-                if len(line) >= MAX_LINE:
-                    raise InputError(f"{path}: line {number} is longer than {MAX_LINE:,} characters.")
-                yield line
+                if len(lines[0]) >= MAX_LINE:  # the others are shorter than a chunk
+                    raise InputError(f"{path}: line {number + 1} is longer than {MAX_LINE:,} characters.")
+                rest = "" if text[-1] == "\n" else lines.pop()
+                yield from lines
+                number += len(lines)
+                text = stream.read(_CHUNK)
+            if rest:
+                yield rest
     except UnicodeError as error:
         raise InputError(f"{path}: is damaged UTF-16: {error}." if wide else _not_utf8(path)) from error
     except OSError as error:

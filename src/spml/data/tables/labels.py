@@ -99,9 +99,11 @@ def label_cells(
         blanks.update({name: count for name in missing if name})
         cleaned.append(tuple(name for name in some or () if name not in missing))
     numbers = whole_numbers(name for some in cleaned for name in some if name not in keep)
-    first_row = np.unique(codes, return_index=True)[1].tolist()
+    first_row = np.zeros(len(cells), np.int64)
+    first_row[codes[::-1]] = np.arange(len(codes))[::-1]
+    rows = first_row.tolist()
     first = {name: k for k, some in reversed([*enumerate(cleaned)]) for name in some}
-    spelled = {name: numbers.get(name) or class_name(name, where(first_row[k])) for name, k in first.items()}
+    spelled = {name: numbers.get(name) or class_name(name, where(rows[k])) for name, k in first.items()}
     names = [tuple(dict.fromkeys(spelled[name] for name in some)) for some in cleaned]
     notes = []
     several = any(len(some) > 1 for some in names)

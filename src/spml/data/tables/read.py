@@ -23,12 +23,34 @@ from ..rename import wanted_names
 from ..safe import quote
 from .class_columns import find_class_columns
 from .columns import PLURALS, Columns, describe, find_columns, find_file
-from .delimited import names_files
+from .delimited import names_files, open_delimited
+from .json_lines import open_json_lines
 from .labels import CellLabels, label_cells
 from .marks import BLANK, COUNT, MARKS, meaning
-from .opening import open_table
+from .parquet import open_parquet
 from .rows import Column, ImageRows
 from .table import Table
+
+_OPENERS = {
+    ".csv": open_delimited,
+    ".tsv": open_delimited,
+    ".parquet": open_parquet,
+    ".jsonl": open_json_lines,
+}
+SUFFIXES = tuple(_OPENERS)
+
+
+def open_table(path: Path, file_column: str = "") -> Table:
+    """Open a CSV, TSV, JSON Lines or Parquet file; a file of another suffix as CSV.
+
+    Args:
+        path: File to open.
+        file_column: `data.file_column`.
+
+    Raises:
+        InputError: The file can't be read, or is not a table.
+    """
+    return _OPENERS.get(path.suffix.lower(), open_delimited)(path, file_column)
 
 
 def read_table(path: Path, config: DataConfig) -> Records:
@@ -178,6 +200,10 @@ def _read_names(table: Table, columns: Columns, rows: ImageRows, config: DataCon
     cells, *others = rows.read_columns([columns.label, *further])
     labels = _cell_labels(table, columns.label, cells, rows, config)
     classes = labels.classes
+    if len(labels.unread) and config.unlabelled == "stop":
+        raise InputError(
+            f"{labels.notes[-1]} Correct it, or pass --data.unlabelled skip to leave such rows out."
+        )
     if not classes:
         unread = f" {labels.notes[-1]}" if len(labels.unread) else ""
         raise InputError(f"{table.path}: no row has a label.{unread} At least one row must have one.")
@@ -211,30 +237,29 @@ def _presence(table: Table, columns: Columns, cells: Column, rows: ImageRows) ->
         if mark not in (0, 1, BLANK):
             name, cell = quote(table.names[columns.presence]), quote(cells.values[code])
             raise InputError(
-                f"{rows.where(cells.first_row(code))}: the column {name} holds {cell}, but 1 and 0 in other "
+                f"{rows.where(cells.first[code])}: the column {name} holds {cell}, but 1 and 0 in other "
                 "rows, as if it said whether the label of a row is present. Correct the cell; if the column "
                 "means something else, rename or remove it."
             )
     return np.array(marks)[cells.codes]
 
 
-def _cell_labels(table: Table, column: int, cells: Column, rows: ImageRows, config: DataConfig) -> CellLabels:
+def _cell_labels(
+    table: Table, column: int, cells: Column, rows: ImageRows, config: DataConfig, known: Collection[str] = ()
+) -> CellLabels:
+    """Labels in a column; with `known`, the classes that were looked for."""
     name = table.names[column]
-    labels = label_cells(
+    return label_cells(
         cells.values,
         cells.codes,
         table.path.name,
         f"column {quote(name)}",
         rows.where,
         separator=config.separator,
-        plural=any(word in name.lower() for word in PLURALS),
+        plural=bool(known) or any(word in name.lower() for word in PLURALS),
+        known=known,
         keep=wanted_names(config),
     )
-    if len(labels.unread) and config.unlabelled == "stop":
-        raise InputError(
-            f"{labels.notes[-1]} Correct it, or pass --data.unlabelled skip to leave such rows out."
-        )
-    return labels
 
 
 def _add_checked(
@@ -244,17 +269,7 @@ def _add_checked(
     column, cells = columns.checked, Column()
     for block in table.blocks([column]):
         cells.extend(block.cells[0])
-    looked = label_cells(
-        cells.values,
-        cells.codes,
-        table.path.name,
-        f"column {quote(table.names[column])}",
-        rows.where,
-        separator=config.separator,
-        plural=True,
-        known=content.classes,
-        keep=wanted_names(config),
-    )
+    looked = _cell_labels(table, column, cells, rows, config, content.classes)
     for row in looked.unread.tolist():
         raise InputError(f"{rows.where(row)}: {looked.notes[-1]} Correct it.")
     names = wanted_names(config)
