@@ -169,6 +169,12 @@ def like_lists(cells: Sequence[str]) -> bool:
     return any(map(surely.fullmatch, filled)) or all(cell[0] in "[({<#" for cell in filled)
 
 
+def ended(cells: Sequence[str]) -> bool:
+    """Whether half of the cells end as if a separator stood at their ends."""
+    used = {*cells} - {""}
+    return 2 * sum(cell[-1] in ";,|；，、｜" for cell in used) >= len(used)
+
+
 def recurs(rows: Rows) -> bool:
     """Whether the labels of rows with several recur, so that the text tells that it holds several.
 
@@ -237,10 +243,7 @@ def draw_cells(draw: random.Random) -> tuple[str, Rows, list[Any], bool]:
         names = draw_names(draw, number)
         rows = draw_rows(draw, names, several=False)
         cells = ["".join(some) for some in rows]
-        used = {*cells} - {""}
-        # As if all were written with a separator at the end.
-        ended = 2 * sum(name[-1] in ";,|；，、｜" for name in used) >= len(used)
-        return "one name", rows, cells, not (ended or joined_of_others(names) or like_lists(cells))
+        return "one name", rows, cells, not (ended(cells) or joined_of_others(names) or like_lists(cells))
     several = draw.random() < 0.9
     if form in STYLES:
         fit = _fits(form)
@@ -255,7 +258,7 @@ def draw_cells(draw: random.Random) -> tuple[str, Rows, list[Any], bool]:
             cell = f"{mark}{cell}" if ends == "both" and some else cell
             cells.append(f"{cell}{mark.rstrip(' ')}" if ends and some else cell)
         honest = all(map(fit, names)) and not joined_of_others(names) and recurs(rows)
-        honest = honest and not like_lists(cells)
+        honest = honest and not like_lists(cells) and (bool(ends) or not ended(cells))
         return f"separated by {form!r}{' at the ends' if ends else ''}", rows, cells, honest
     names = draw_names(draw, number, _FIT.get(form, lambda name: True))
     rows = draw_rows(draw, names, several=several)

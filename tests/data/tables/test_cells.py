@@ -296,6 +296,30 @@ def test_names_that_look_like_several_stay_whole_or_are_refused(cells):
     assert all(found in (None, (cell,)) or cell[:2] == '{"' for cell, found in zip(cells, names, strict=True))
 
 
+@pytest.mark.parametrize(
+    ("cells", "counts"),
+    [
+        ([".NET", "C#", "sea", "7", ".NET/42", "7  .NET", "7  .NET/42"], [5, 4, 4, 4, 4, 2, 1]),
+        (["hat'bird", "猫 hat'bird", "hat'bird #:犬", "猫 hat'bird #:犬"], [1, 1, 1, 1]),
+    ],
+)
+def test_a_separator_is_not_taken_if_as_much_speaks_for_spaces(cells, counts):
+    with pytest.raises(InputError, match=r"ambiguous: labels may be separated by .* separated by spaces"):
+        parse(*cells, counts=counts)
+
+
+def test_two_names_of_many_do_not_make_a_separator():
+    cells = ["a|b", "'|b", "a", "tag", "7", "hair", "sea", "x", "nano", "big"]
+    with pytest.raises(InputError, match="ambiguous"):
+        parse(*cells, counts=[2, 1, 1, 5, 3, 3, 2, 2, 2, 2], plural=True)
+
+
+def test_hashtags_stand_in_all_cells():
+    cells = ["#a#;x;é", "y;#a#;x", "x", "é", "#a#;y;#a#"]
+    names = parse(*cells).names
+    assert names == [("#a#", "x", "é"), ("y", "#a#", "x"), ("x",), ("é",), ("#a#", "y", "#a#")]
+
+
 def test_a_separator_inside_names_does_not_compete_with_that_of_the_column():
     cells = ["|;_;|", "|cat|;_;|", "|cat|", "|dog|cat|", "|dog|"]
     assert parse(*cells, plural=True).names[1] == ("cat", ";_;")

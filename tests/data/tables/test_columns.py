@@ -101,6 +101,12 @@ def test_classes_may_have_the_names_of_columns(table):
     assert names(read_table(path, DataConfig())) == {"a.png": ["cat"], "b.png": ["dog"]}
     path = table("image,class", "a.png,0", "b.png,1")
     assert names(read_table(path, DataConfig())) == {"a.png": ["0"], "b.png": ["1"]}
+    path = table("image,class,remark", "a.png,0,", "b.png,1,")
+    assert names(read_table(path, DataConfig())) == {"a.png": ["0"], "b.png": ["1"]}
+    path = table("image,class,dog", "a.png,x,", "b.png,,")
+    with pytest.raises(InputError, match=r"'class' holds one mark only.*blank columns dog.*class,dog\.$"):
+        read_table(path, DataConfig())
+    assert read_table(path, DataConfig(label_column="class,dog")).classes == ("class", "dog")
     path = table("image,category,dog,hen", "a.png,pet,1,0", "b.png,farm,0,1")
     with pytest.raises(
         InputError,

@@ -133,6 +133,8 @@ def _are_lists(
     """
     if len(loose) + len(listed) == sum(map(bool, cells)):
         return True
+    if any(cells[k][0] == "#" for k in loose):
+        return False  # hashtags stand in all cells; elsewhere the mark may separate labels
     uses = Counter(name for names in (*loose.values(), *listed.values()) for name in {*names})
     uses.update(cell for k, cell in enumerate(cells) if isinstance(cell, str) and k not in loose)
     entries = [name for names in loose.values() if len(names) > 1 for name in names]

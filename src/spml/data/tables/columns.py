@@ -242,7 +242,17 @@ def _find_label(
         )
     if words:
         return words[0], None
-    return (likely[0] if len(likely) == 1 and not others else -1), None
+    if len(likely) > 1 or others:
+        return -1, None
+    blank = [k for k in peek.columns if k not in likely and not peek.cells[k]]
+    if blank and likely[0] in marks and len({*map(text, peek.cells[likely[0]])}) == 1:
+        raise InputError(
+            f"{source}: ambiguous: the column {quote(names[likely[0]])} holds one mark only, so it may stand "
+            f"for a class like the blank columns {shorten(names[k] for k in blank)} or hold the labels. Pass "
+            f"{option('label_column', names[likely[0]])} if it holds them, or name all of them: "
+            f"{option('label_column', ','.join(names[k] for k in [*likely, *blank]))}."
+        )
+    return likely[0], None
 
 
 def _find_split(table: Table, rest: Sequence[int], peek: _Peek) -> tuple[int, str, tuple[str, ...]]:

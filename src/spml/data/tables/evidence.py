@@ -100,10 +100,13 @@ class Evidence(NamedTuple):
             if (
                 ((common and self.repeats < 3) or recur)
                 if self.few
-                else (common and recur and self.repeats < 3)
+                else (common and recur and self.repeats < 3 and self.several > 2)
             ):
                 return True
-        if self.several == 1 and (self.separator == " " or (self.separator != "\n" and self.recombine < 1)):
+        rare = self.several == 1 or (self.several == 2 and self.cells > 8)
+        if rare and (
+            (self.separator == " " and self.several == 1) or (self.separator != "\n" and self.recombine < 1)
+        ):
             return False  # `hot dog` next to `hot` and `dog`
         if self.separator == "\n" or (not self.several and self.edged):
             return True
@@ -214,7 +217,7 @@ def rivals(found: Evidence, weighed: Sequence[Evidence], plural: bool, known: Co
         weak = found.recombine < RECOMBINE
         if other.separator == found.separator or not (found.several or found.edged):
             continue
-        unsure = found.few and not plural and found.alone < 0.5 and other.several >= found.several
+        unsure = found.few and not plural and found.alone <= 0.5 and other.several >= found.several
         if other.separator == " " and not weak and not unsure and not other.is_clear(plural):
             continue
         if found.several and weak and other.separator != " ":
@@ -223,16 +226,23 @@ def rivals(found: Evidence, weighed: Sequence[Evidence], plural: bool, known: Co
             continue
         inside = weigh(parts, ones, other.separator, known)
         more = other.several * other.recombine > found.several * found.recombine and (
-            found.alone < 0.5 or other.is_clear(plural)
+            found.alone <= 0.5 or other.is_clear(plural)
         )
         if (
             other.recombine > found.recombine
             or (found.separator == "#" and other.separator == " " and other.is_clear(plural))  # `cat #dog`
-            or (other.separator == " " and unsure)
+            or (other.separator == " " and (unsure or _is_as_strong(other, found, plural)))
             or (more and inside and inside.recombine >= 1 / 3)
         ):
             found_rivals.add(other.separator)
     return found_rivals
+
+
+def _is_as_strong(other: Evidence, found: Evidence, plural: bool) -> bool:
+    """Whether as much speaks for another separator, which is clear, too; line breaks are no blanks."""
+    strength = [(one.several, one.recombine, one.alone) for one in (other, found)]
+    stronger = all(mine >= its for mine, its in zip(*strength, strict=True))
+    return stronger and found.separator != "\n" and other.is_clear(plural)
 
 
 def inner_separators(found: Evidence, known: Collection[str]) -> list[str]:

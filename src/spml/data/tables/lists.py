@@ -21,7 +21,7 @@ _QUOTED = re.compile(
 )
 _BARE = re.compile(r"""\s*([^\s,'"][^,]*?)\s*(?:,|$)""")
 _UNQUOTED = re.compile(r"""\s*([^\s,"][^,]*?)\s*(?:,|$)""")  # an apostrophe is a letter in PostgreSQL
-_HASHTAGS = re.compile(r"(?:#[^#\s,;|]+\s*)+")
+_HASHTAGS = re.compile(r"(?:#[^#\s]+\s*)+")
 _SHORTENED = re.compile(r"""['"]\s+\.\.\.\s+['"]""")  # as NumPy prints long arrays
 _NUMBER = re.compile(r"[-+]?\d+(?:\.\d*)?")
 
