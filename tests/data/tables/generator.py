@@ -21,6 +21,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -267,7 +268,8 @@ def draw_cells(draw: random.Random) -> tuple[str, Rows, list[Any], bool]:
         return "native lists", rows, [kind(some) for some in rows], True
     blank = draw.random() < 0.5 or form in ("angle", "hashtags", "hashtags-close")
     cells = ["" if blank and not some else LISTS[form](some) for some in rows]
-    return form, rows, cells, form != "label-studio" or not (joined_of_others(names) or like_lists(names))
+    alike = form == "label-studio" and (joined_of_others(names) or like_lists([*chain(*rows)]))
+    return form, rows, cells, not alike
 
 
 # -- where they are written ------------------------------------------------------------------------------

@@ -308,6 +308,18 @@ def test_a_separator_is_not_taken_if_as_much_speaks_for_spaces(cells, counts):
         parse(*cells, counts=counts)
 
 
+@pytest.mark.parametrize(
+    "cells",
+    [
+        ["猫；犬", "犬|/ß'.:é", "猫；犬|/ß'.:é"],
+        ["a; traffic; cat|", "yes|a; traffic; cat|"],
+    ],
+)
+def test_a_separator_is_not_taken_if_as_much_speaks_for_another(cells):
+    with pytest.raises(InputError, match=r"separated by semicolons .* separated by bars"):
+        parse(*cells, plural=True)
+
+
 def test_two_names_of_many_do_not_make_a_separator():
     cells = ["a|b", "'|b", "a", "tag", "7", "hair", "sea", "x", "nano", "big"]
     with pytest.raises(InputError, match="ambiguous"):

@@ -104,13 +104,13 @@ def test_classes_may_have_the_names_of_columns(table):
     path = table("image,class,remark", "a.png,0,", "b.png,1,")
     assert names(read_table(path, DataConfig())) == {"a.png": ["0"], "b.png": ["1"]}
     path = table("image,class,dog", "a.png,x,", "b.png,,")
-    with pytest.raises(InputError, match=r"'class' holds one mark only.*blank columns dog.*class,dog\.$"):
+    with pytest.raises(InputError, match=r"'class' may .* it and the columns dog hold .*class,dog\.$"):
         read_table(path, DataConfig())
     assert read_table(path, DataConfig(label_column="class,dog")).classes == ("class", "dog")
     path = table("image,category,dog,hen", "a.png,pet,1,0", "b.png,farm,0,1")
     with pytest.raises(
         InputError,
-        match=r"'category' may hold the labels, but the columns dog, hen hold 1 and 0.*--data\.label_column",
+        match=r"'category' may hold the labels, but the columns dog, hen hold marks .* classes: .*dog,hen\.$",
     ):
         read_table(path, DataConfig())
     records = read_table(path, DataConfig(label_column="category"))
@@ -254,7 +254,7 @@ def test_measures_are_no_classes(table):
 def test_a_class_that_is_called_label(table):
     path = table("file,label,dog", "a.png,1,0", "b.png,0,1", "c.png,1,1")
     with pytest.raises(
-        InputError, match=r"'label' holds marks like the columns dog, .*label_column label,dog\.$"
+        InputError, match=r"'label' may .* it and the columns dog hold marks .*label_column label,dog\.$"
     ):
         read_table(path, DataConfig())
     assert read_table(path, DataConfig(label_column="label,dog")).classes == ("label", "dog")

@@ -210,49 +210,36 @@ def _find_label(
             return -1, tuple(find_stated(names, part, "label_column", source) for part in several)
         return find_stated(names, stated, "label_column", source), None
     certain, likely = ([k for k in _positions(names, known) if k not in taken] for known in LABEL_COLUMNS)
-    if certain:
-        if not _one_name(names, certain):
-            raise _ambiguous(names, certain, "hold the labels", "label_column", source)
-        marks = [k for k in peek.columns if names[k].lower() not in SPLIT_FLAGS and peek.are_marks(k)]
-        others = [k for k in marks if k not in certain and names[k].lower() not in PRESENCE_COLUMNS]
-        if certain[0] in marks and len({*map(text, peek.cells[certain[0]])}) <= 2 and others:
-            raise InputError(
-                f"{source}: ambiguous: the column {quote(names[certain[0]])} holds marks like the columns "
-                f"{shorten(names[k] for k in others)}, so it may stand for a class or hold the labels. Pass "
-                f"{option('label_column', names[certain[0]])} if it holds them, or name all of them: "
-                f"{option('label_column', ','.join(names[k] for k in [*certain, *others]))}."
-            )
-        return certain[0], None
-    if not likely:
+    found = certain or likely
+    if not found:
         return -1, None
     # A table with a column per class may have a class `tag`, or a column `category` of its own.
-    marks = [k for k in peek.columns if k not in taken and peek.are_marks(k)]
-    words = [k for k in likely if k not in marks]
+    marks = [k for k in peek.columns if peek.are_marks(k)]
+    words = [k for k in found if certain or k not in marks]
     others = [
-        k for k in marks if k not in likely and names[k].lower() not in (*SPLIT_FLAGS, *PRESENCE_COLUMNS)
+        k for k in marks if k not in found and names[k].lower() not in (*SPLIT_FLAGS, *PRESENCE_COLUMNS)
     ]
-    if len(words) > 1:
+    if len(words) > 1 and not _one_name(names, words):
         raise _ambiguous(names, words, "hold the labels", "label_column", source)
-    if words and len(others) > 1:
-        raise InputError(
-            f"{source}: ambiguous: the column {quote(names[words[0]])} may hold the labels, but the columns "
-            f"{shorten(names[k] for k in others)} hold 1 and 0, as if each stood for a class. If it holds "
-            f"them, pass {option('label_column', names[words[0]])}; otherwise name the others: "
-            f"{option('label_column', ','.join(names[k] for k in others))}."
-        )
-    if words:
-        return words[0], None
-    if len(likely) > 1 or others:
+    if not words and (len(likely) > 1 or others):
         return -1, None
-    blank = [k for k in peek.columns if k not in likely and not peek.cells[k]]
-    if blank and likely[0] in marks and len({*map(text, peek.cells[likely[0]])}) == 1:
-        raise InputError(
-            f"{source}: ambiguous: the column {quote(names[likely[0]])} holds one mark only, so it may stand "
-            f"for a class like the blank columns {shorten(names[k] for k in blank)} or hold the labels. Pass "
-            f"{option('label_column', names[likely[0]])} if it holds them, or name all of them: "
-            f"{option('label_column', ','.join(names[k] for k in [*likely, *blank]))}."
-        )
-    return likely[0], None
+    label = (words or likely)[0]
+    classes = []
+    if label in marks:
+        different = len({*map(text, peek.cells[label])})
+        blank = [k for k in peek.columns if k != label and not peek.cells[k]]
+        classes = others if certain and different <= 2 else blank if not certain and different == 1 else []
+    elif not certain and len(others) > 1:
+        classes = others
+    if not classes:
+        return label, None
+    too, every = ("it and ", [label, *classes]) if label in marks else ("", classes)
+    raise InputError(
+        f"{source}: ambiguous: the column {quote(names[label])} may hold the labels, but {too}the columns "
+        f"{shorten(names[k] for k in classes)} hold marks or nothing, as if each stood for a class. If it "
+        f"holds the labels, pass {option('label_column', names[label])}; otherwise name the classes: "
+        f"{option('label_column', ','.join(names[k] for k in every))}."
+    )
 
 
 def _find_split(table: Table, rest: Sequence[int], peek: _Peek) -> tuple[int, str, tuple[str, ...]]:

@@ -231,7 +231,8 @@ def rivals(found: Evidence, weighed: Sequence[Evidence], plural: bool, known: Co
         if (
             other.recombine > found.recombine
             or (found.separator == "#" and other.separator == " " and other.is_clear(plural))  # `cat #dog`
-            or (other.separator == " " and (unsure or _is_as_strong(other, found, plural)))
+            or (other.separator == " " and unsure)
+            or _is_as_strong(other, found, plural)
             or (more and inside and inside.recombine >= 1 / 3)
         ):
             found_rivals.add(other.separator)
@@ -239,10 +240,11 @@ def rivals(found: Evidence, weighed: Sequence[Evidence], plural: bool, known: Co
 
 
 def _is_as_strong(other: Evidence, found: Evidence, plural: bool) -> bool:
-    """Whether as much speaks for another separator, which is clear, too; line breaks are no blanks."""
+    """Whether as much speaks for another separator; nothing does if line breaks separate labels."""
+    may = other.is_clear(plural) if found.is_clear(False) else other.is_doubtful(plural)
     strength = [(one.several, one.recombine, one.alone) for one in (other, found)]
-    stronger = all(mine >= its for mine, its in zip(*strength, strict=True))
-    return stronger and found.separator != "\n" and other.is_clear(plural)
+    stronger = all(mine >= its for mine, its in zip(*strength, strict=True)) or other.edged > found.edged
+    return found.separator != "\n" and may and stronger
 
 
 def inner_separators(found: Evidence, known: Collection[str]) -> list[str]:
