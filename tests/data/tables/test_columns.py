@@ -78,16 +78,18 @@ def test_unknown_columns(table, options, message):
         ("file,tags,category", "'tags' and 'category' may hold the labels. Pass --data.label_column tags or "
                                "--data.label_column category"),
         ("file,label,labels", "columns 'label' and 'labels' may hold the labels"),
-        ("image,Image,label", "names a column twice: image"),
+        ("image,Image,label", "'image' and 'Image' may name the images. Pass --data.file_column image or "),
+        ("file,label,Label", "'label' and 'Label' may hold the labels. Pass --data.label_column label or "),
+        ("file,label,split,Split", "'split' and 'Split' may hold the split. Pass --data.split_column "),
     ],
 )  # fmt: skip
 def test_ambiguous_columns(table, header, message):
     with pytest.raises(InputError, match=message):
-        read_table(table(header, "a.png,b.png,cat"), DataConfig())
+        read_table(table(header, "a.png,b.png,cat" + ",train" * (header.count(",") - 2)), DataConfig())
 
 
 def test_a_better_name_wins(table):
-    """`file` and `label` mean what they say, whatever other columns are called, as in earlier versions."""
+    """`file` and `label` mean what they say, whatever other columns are called."""
     path = table("id,image,file,label,category,class", "9,x,a.png,cat,pet,mammal", "8,y,b.png,hen,farm,bird")
     assert names(read_table(path, DataConfig())) == {"a.png": ["cat"], "b.png": ["hen"]}
     path = table("id,image,label", "9,a.png,cat", "8,b.png,hen")

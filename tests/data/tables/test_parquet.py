@@ -141,7 +141,7 @@ def test_batches_join(save, monkeypatch):
         ({"file": FILES, "label": [{"a": 1}] * 3}, "column 'label' holds struct<a: int64>, not text"),
         ({"file": FILES, "labels": [[["a"]]] * 3}, "column 'labels' holds list.*, not text"),
         ({"file": FILES, "label": [b"a"] * 3}, "column 'label' holds .*binary"),
-        ({"file": FILES, "Label": FILES, "label": FILES}, "names a column twice"),
+        ({"file": FILES, "Label": FILES, "label": FILES}, "'Label' and 'label' may hold the labels"),
         (
             {"file": FILES, "cat": [1, 0, 1], "dog": [1, 0.5, 0]},
             "row 1 .* column 'dog' holds '0.5', but most",

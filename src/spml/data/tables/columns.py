@@ -114,20 +114,21 @@ def find_columns(table: Table, config: DataConfig) -> Columns:
             or several columns may hold files or labels.
     """
     names = table.names
+    if repeated := [name for name, count in Counter(names).items() if name and count > 1]:
+        raise InputError(f"{table.path}: the header names a column twice: {shorten(repeated)}. {EXPECTED}.")
     file = find_file(table, config.file_column)
     lower = [name.lower() for name in names]
-    split = lower.index("split") if "split" in lower else -1
     if config.split_column:
         split = find_stated(names, config.split_column, "split_column", str(table.path))
+    elif len(splits := _positions(names, ("split",))) > 1:
+        raise _ambiguous(names, splits, "hold the split", "split_column", str(table.path))
+    else:
+        split = splits[0] if splits else -1
     checked = -1
     if config.checked_column:
         checked = find_stated(names, config.checked_column, "unlisted column:", str(table.path))
     peek = _Peek(table, {file, split, checked})
     label, marks = _find_label(table, config, {file, split, checked}, peek)
-    repeated = [name for name, count in Counter(names).items() if name and count > 1]
-    repeated += [names[k] for k in (file, label, split) if k >= 0 and lower.count(lower[k]) > 1]
-    if repeated:
-        raise InputError(f"{table.path}: the header names a column twice: {shorten(repeated)}. {EXPECTED}.")
     split_if = ""
     notes: tuple[str, ...] = ()
     rest = [k for k in peek.columns if k != label and k not in (marks or ())]
@@ -155,7 +156,7 @@ def find_file(table: Table, stated: str = "") -> int:
         return find_stated(names, stated, "file_column", source)
     for known in FILE_COLUMNS:
         found = [k for k in _positions(names, known) if k in table.scalar]
-        if found and not _one_name(names, found):
+        if len(found) > 1:
             raise _ambiguous(names, found, "name the images", "file_column", source)
         if found:
             return found[0]
@@ -219,7 +220,7 @@ def _find_label(
     others = [
         k for k in marks if k not in found and names[k].lower() not in (*SPLIT_FLAGS, *PRESENCE_COLUMNS)
     ]
-    if len(words) > 1 and not _one_name(names, words):
+    if len(words) > 1:
         raise _ambiguous(names, words, "hold the labels", "label_column", source)
     if not words and (len(likely) > 1 or others):
         return -1, None
@@ -357,11 +358,6 @@ def _are_numbers(words: Iterable[str]) -> bool:
 
 def _positions(names: Sequence[str], known: Iterable[str]) -> list[int]:
     return [k for k, name in enumerate(names) if name.lower() in known]
-
-
-def _one_name(names: Sequence[str], found: Sequence[int]) -> bool:
-    """Whether some columns have the same name, which is another mistake than two candidates."""
-    return len({names[k].lower() for k in found}) == 1
 
 
 def _ambiguous(
