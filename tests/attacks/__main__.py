@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from spml.bench.plan import code_version
+from spml.bench.plan import CODE_VERSION
 from spml.bench.store import store_url
 from spml.bench.workers import Job, work
 from tests.attacks import ATTACKS
@@ -73,7 +73,7 @@ def prepare(template: Path) -> None:
     bench = template / "bench"
     bench.mkdir()
     folders = str(template), str(bench)
-    job = Job(str(template / "spec.yaml"), SPEC, *folders, store_url(bench), code_version())
+    job = Job(str(template / "spec.yaml"), SPEC, *folders, store_url(bench), CODE_VERSION)
     assert work(job) == []
     stopped = run(UNFINISHED, template, Stop(6, AFTER, "replace stopped/checkpoint.new.safetensors"))
     assert stopped.code == -signal.SIGKILL, stopped.printed

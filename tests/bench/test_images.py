@@ -15,7 +15,7 @@ import torch
 from PIL import Image
 from safetensors.torch import save_file
 
-from spml.bench.plan import all_series, code_version, next_trial
+from spml.bench.plan import CODE_VERSION, all_series, next_trial
 from spml.bench.read_spec import find_spec, read_spec
 from spml.bench.rows import Row, best_epoch
 from spml.bench.state import read_state
@@ -84,7 +84,7 @@ def job_in(folder, text=SPEC):
     path = save_spec(folder, text)
     (folder / "out").mkdir(exist_ok=True)
     url = f"sqlite:///{folder / 'out' / 'store.sqlite'}"
-    return Job(str(path), path.read_text(), str(folder), str(folder / "out"), url, code_version())
+    return Job(str(path), path.read_text(), str(folder), str(folder / "out"), url, CODE_VERSION)
 
 
 def rows_of(job):
@@ -277,7 +277,7 @@ def test_photographs_by_a_pretrained_network(shared, tmp_path, capsys):
     path = save_spec(tmp_path, text)
     (tmp_path / "out").mkdir()
     url = f"sqlite:///{tmp_path / 'out' / 'store.sqlite'}"
-    job = Job(str(path), text, str(tmp_path), str(tmp_path / "out"), url, code_version())
+    job = Job(str(path), text, str(tmp_path), str(tmp_path / "out"), url, CODE_VERSION)
     assert work(job) == []
     rows = rows_of(job)
     assert {row.status for row in rows.values()} == {"done"}

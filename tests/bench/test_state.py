@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from spml.bench.plan import all_series, code_version, plan_trial
+from spml.bench.plan import CODE_VERSION, all_series, plan_trial
 from spml.bench.read_spec import read_spec
 from spml.bench.rows import SeriesKey
 from spml.bench.state import State, Tracker, read_state
@@ -90,9 +90,9 @@ def test_runs_of_another_version_of_the_code(tmp_path, store):
     add_runs(store, spec, ROOT, {"an": [0]}, code="old", finished="2026-01-02")
     add_runs(store, spec, ROOT, {"an": [0, 1]}, finished="2026-01-01")
     assert read_state(spec, store, ROOT).finished == 2
-    assert {row.versions["code"] for row in read_state(spec, store, ROOT).rows} == {code_version()}
+    assert {row.versions["code"] for row in read_state(spec, store, ROOT).rows} == {CODE_VERSION}
     newest = read_state(spec, store, ROOT, any_code=True)
-    assert [row.versions["code"] for row in newest.rows] == ["old", code_version()]
+    assert [row.versions["code"] for row in newest.rows] == ["old", CODE_VERSION]
 
 
 def test_failed_runs_are_finished(tmp_path, store):

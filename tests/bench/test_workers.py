@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from spml.bench import workers
-from spml.bench.plan import code_version
+from spml.bench.plan import CODE_VERSION
 from spml.bench.read_spec import read_spec
 from spml.bench.store import Store
 from spml.bench.workers import Job, watch
@@ -25,7 +25,7 @@ def job(tmp_path, monkeypatch):
     monkeypatch.setattr(workers, "_LINE_EVERY", -1.0)
     path = save_spec(tmp_path, GRID)
     url = f"sqlite:///{tmp_path / 'store.sqlite'}"
-    return Job(str(path), path.read_text(), str(tmp_path), str(tmp_path), url, code_version())
+    return Job(str(path), path.read_text(), str(tmp_path), str(tmp_path), url, CODE_VERSION)
 
 
 def adding(job, *steps):

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from spml.bench.plan import all_series, code_version, plan_trial, run_key
+from spml.bench.plan import CODE_VERSION, all_series, plan_trial, run_key
 from spml.bench.rows import Row, column
 from spml.bench.spec import Spec
 from spml.bench.store import Store
@@ -94,6 +94,6 @@ def add_runs(
             trial = plan_trial(spec, series, number, before, root)
             made = row(
                 series.key, number, values={column(mode): [number / 10] for mode in spec.modes},
-                params=trial.params, versions={"code": code or code_version()}, **rest,
+                params=trial.params, versions={"code": code or CODE_VERSION}, **rest,
             )  # fmt: skip
-            assert store.add(replace(made, key=run_key(trial.point, "", code or code_version())), trial.point)
+            assert store.add(replace(made, key=run_key(trial.point, "", code or CODE_VERSION)), trial.point)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
-from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,35 +15,12 @@ from .rows import Row, SeriesKey, best_epoch, column
 from .space import propose
 from .spec import Candidate, DataSet, Hiding, Spec, merged
 
-_SOURCES = (
-    "losses", "methods", "metrics", "models", "engine", "decisions", "label_checks.py", "label_classes.py",
-    "labels.py", "data/hiding", "data/assemble.py", "data/decoding.py", "data/draws.py", "data/images.py",
-    "data/matrix.py", "data/pixels.py", "data/records.py", "data/splits.py", "data/torch_decoding.py",
-    "data/views.py", "data/readers/digits.py", "runs/build.py", "runs/init_from.py", "runs/resolve.py",
-    "runs/scaling.py", "runs/solve.py", "bench/bootstrap.py", "bench/run.py",
-)  # fmt: skip
-"""Packages and modules that the numbers of a run depend on."""
+CODE_VERSION = "1"
+"""Version of the code that makes the numbers of a run, a part of the key of each. Raise it with every change
+after which equal settings give other numbers, so that stored runs are made again."""
 
 _LOADING = ("path", "images", "rename", "cache", "workers", "draft", "decoder")
 """Settings of the data that only say where it lies and how it is loaded; its fingerprint identifies it."""
-
-_ADDED = {
-    "observe_all_negatives": False,
-    "observe_noise": 0.0,
-    "missing": "stop",
-    "unlabelled": "skip",
-    "split": "given",
-    "sample_rows": 0,
-    "sample_classes": 0,
-    "sample_seed": 0,
-    "file_column": "",
-    "label_column": "",
-    "split_column": "",
-    "same_content": "merge",
-    "stratify": False,
-}
-"""Settings of the data that came after the first stores. At these values they are left out of what
-identifies a run, so that the runs of older stores are still found."""
 
 
 class Series(NamedTuple):
@@ -191,11 +167,6 @@ def _settings(params: Mapping[str, Any], config: Config) -> dict[str, Any]:
         settings["hp"]["pseudo_labels"] = params.get("hp.pseudo_labels", "file")
     for name in _LOADING:
         del settings["data"][name]
-    for name, default in _ADDED.items():
-        if settings["data"][name] == default:
-            del settings["data"][name]
-    if not settings["compile"]:  # came after the first stores, too
-        del settings["compile"]
     for name in ("output", "record", "record_samples", "threads"):
         del settings[name]
     return settings
@@ -208,33 +179,6 @@ def content(facts: Mapping[str, Any]) -> str:
     )
 
 
-def run_key(point: str, files: str, code: str) -> str:
-    """Key of a run: SHA-256 over its configuration, the content of its files and the code."""
+def run_key(point: str, files: str, code: str = CODE_VERSION) -> str:
+    """Key of a run: SHA-256 over its configuration, the content of its files and the version of the code."""
     return hashlib.sha256(f"{point} {files} {code}".encode()).hexdigest()
-
-
-@cache
-def code_version() -> str:
-    """First 16 digits of a SHA-256 over the sources that the numbers of a run depend on."""
-    return _hash_sources(Path(__file__).parents[1])
-
-
-def _hash_sources(package: Path) -> str:
-    digest = hashlib.sha256()
-    for path in _sources(package):
-        digest.update(path.relative_to(package).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
-    return digest.hexdigest()[:16]
-
-
-def _sources(package: Path) -> Iterator[Path]:
-    """Every Python file of `_SOURCES`.
-
-    Raises:
-        FileNotFoundError: An entry does not exist: it was moved, and would otherwise drop out unnoticed.
-    """
-    for name in _SOURCES:
-        source = package / name
-        files = [source] if source.is_file() else sorted(source.rglob("*.py"))
-        if not files:
-            raise FileNotFoundError(f"{source}: a source that the numbers of a run depend on was moved")
-        yield from files

@@ -35,7 +35,7 @@ from ..runs.scaling import settle_scaling, some_rows
 from ..runs.summary import versions
 from .bootstrap import bootstrap_draws
 from .features import shared
-from .plan import Series, Trial, code_version, content, pseudo_labels, run_key
+from .plan import CODE_VERSION, Series, Trial, content, pseudo_labels, run_key
 from .rows import OBSERVED, TEST, Row, best_epoch, column
 from .spec import Spec, audit_size
 
@@ -150,10 +150,10 @@ class Runner:
             give_back_freed_memory()  # of another candidate
         reset_peak_memory()
         row = Row(
-            key=run_key(trial.point, content(facts), code_version()), series=series.key,
+            key=run_key(trial.point, content(facts)), series=series.key,
             trial=trial.number, params=trial.params, config=asdict(trial.config),
             first=asdict(trial.first) if trial.first else {}, facts=facts,
-            versions={**versions(), "code": code_version(), "commit": _commit()},
+            versions={**versions(), "code": CODE_VERSION, "commit": _commit()},
         )  # fmt: skip
         if run is None:
             row = replace(row, status="failed", message=failure or "")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from .plan import Series, all_series, code_version, plan_trial
+from .plan import CODE_VERSION, Series, all_series, plan_trial
 from .rows import Row, SeriesKey
 from .spec import Spec
 from .store import Store
@@ -77,7 +77,7 @@ class Tracker:
 
     def __init__(self, spec: Spec, store: Store, root: Path, *, any_code: bool = False) -> None:
         self._spec, self._store, self._root = spec, store, root
-        self._code = None if any_code else code_version()
+        self._code = None if any_code else CODE_VERSION
         self._known = [_Known(series, spec.trials_of(series.candidate)) for series in all_series(spec)]
         self._stored = 0
         self.state = self._state()

@@ -17,10 +17,10 @@ from ..engine.signals import ended_by_signals, ending_signals
 from ..errors import InputError, SpmlError, quoted, unexpected
 from ..runs.console import Console
 from .plan import (
+    CODE_VERSION,
     Series,
     Trial,
     all_series,
-    code_version,
     content,
     next_trial,
     plan_trial,
@@ -86,9 +86,9 @@ def work(job: Job, proceed: Callable[[], bool] = lambda: True) -> list[Problem]:
     """
     from .run import Runner
 
-    if code_version() != job.code:
+    if job.code != CODE_VERSION:
         text = (
-            f"a worker has another version of spml ({code_version()}) than the process that started it "
+            f"a worker has another version of spml ({CODE_VERSION}) than the process that started it "
             f"({job.code}): install the same version everywhere, and don't change it during a comparison"
         )
         return [Problem(text, SpmlError.exit_code)]
@@ -193,11 +193,11 @@ def _row(store: Store, series: Series, trial: Trial, runner: Any, before: Sequen
     """
     stored = store.find([trial.point]).get(trial.point, [])
     facts = runner.facts(trial)
-    key = run_key(trial.point, content(facts), code_version())
+    key = run_key(trial.point, content(facts))
     for row in stored:
         if row.key == key:
             return replace(row, trial=trial.number)  # the same settings may be proposed twice
-    changed = [row for row in stored if row.versions["code"] == code_version()]
+    changed = [row for row in stored if row.versions["code"] == CODE_VERSION]
     if changed:
         raise _changed(trial, changed[0], facts)
     new: Row = runner.run(series, trial, before)

@@ -76,7 +76,7 @@ def run_bench(arguments: Namespace) -> None:
 
 
 def _job(arguments: Namespace, *, create: bool) -> Job:
-    from ..bench.plan import code_version
+    from ..bench.plan import CODE_VERSION
     from ..bench.read_spec import check_data_paths, find_spec
     from ..bench.store import check_store, store_url
     from ..bench.workers import Job
@@ -91,7 +91,7 @@ def _job(arguments: Namespace, *, create: bool) -> Job:
     elif not arguments.store:
         check_store(folder)
     url = arguments.store or store_url(folder)
-    return Job(str(spec.path), spec.text, str(root.resolve()), str(folder.resolve()), url, code_version())
+    return Job(str(spec.path), spec.text, str(root.resolve()), str(folder.resolve()), url, CODE_VERSION)
 
 
 def _run(arguments: Namespace) -> None:
