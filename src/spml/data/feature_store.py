@@ -16,8 +16,7 @@ import numpy.typing as npt
 
 from ..errors import SpmlError
 from ..locks import try_lock
-from .matrix import FeatureMatrix
-from .shards import ShardedArray
+from .matrix import FeatureMatrix, ShardedArray
 
 Identities = npt.NDArray[np.uint8]
 """SHA-256 of samples, uint8 of shape (N, 32)."""

@@ -30,11 +30,10 @@ import numpy.typing as npt
 
 from ...config import DataConfig
 from ...errors import InputError
-from ..matrix import FeatureMatrix, check_finite
+from ..matrix import FeatureMatrix, ShardedArray, check_finite
 from ..names import RowNames
 from ..phrases import counted, first_few
 from ..records import Records
-from ..shards import ShardedArray
 from .documents import read_text
 from .features import check_shape, check_text, damaged, distinct, split_column, strings
 from .label_arrays import read_label_shards
