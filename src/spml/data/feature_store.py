@@ -86,7 +86,14 @@ class FeatureStore:
     def locate(self, identities: Identities) -> Positions:
         """Position of the row of each sample, int64 (N,); -1 where there is none, or it is damaged."""
         while True:
-            positions = self._look_up(identities)
+            positions = np.full(len(identities), -1, np.int64)
+            if len(self._keys):
+                at = np.minimum(np.searchsorted(self._keys, _keys(identities)), len(self._keys) - 1)
+                known = (self._identities[at] == identities).all(1)
+                positions[known] = self._positions[at[known]]
+            if self._recent:
+                for row in np.flatnonzero(positions < 0).tolist():
+                    positions[row] = self._recent.get(identities[row].tobytes(), -1)
             damaged = []
             for number in np.unique(positions[positions >= 0] >> _SEGMENT).tolist():
                 own, segment = positions[positions >> _SEGMENT == number], self._segments[number]
@@ -159,17 +166,6 @@ class FeatureStore:
         self._keys, self._identities, self._positions = keys[order], identities[order], positions[order]
         self._recent = {}
 
-    def _look_up(self, identities: Identities) -> Positions:
-        positions = np.full(len(identities), -1, np.int64)
-        if len(self._keys):
-            place = np.minimum(np.searchsorted(self._keys, _keys(identities)), len(self._keys) - 1)
-            found = (self._identities[place] == identities).all(1)
-            positions[found] = self._positions[place[found]]
-        if self._recent:
-            for row in np.flatnonzero(positions < 0).tolist():
-                positions[row] = self._recent.get(identities[row].tobytes(), -1)
-        return positions
-
     def _open_own(self) -> tuple[_Segment, BinaryIO, BinaryIO]:
         """Open and lock a segment to append to: one that no other process writes, or a new one."""
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -177,9 +173,8 @@ class FeatureStore:
             if segment.index.parent == self.folder and segment.file.exists():
                 index = open(segment.index, "r+b")  # noqa: SIM115
                 if try_lock(index):
-                    self._sort_in(
-                        [self._read(segment)]
-                    )  # rows that another process added before it released the lock
+                    # Rows that another process added before it released the lock.
+                    self._sort_in([self._read(segment)])
                     file = open(segment.file, "r+b")  # noqa: SIM115
                     # What was not completed. Other processes do not map it.
                     index.truncate(segment.end)
@@ -221,8 +216,7 @@ class _Segment:
     def read(self, written: bool) -> Identities:
         """Read the records that follow those read before. Returns the identities of their rows.
 
-        Args:
-            written: Whether this process wrote them, so that their rows need no check.
+        If they were `written` by this process, their rows need no check.
         """
         try:
             with open(self.index, "rb") as stream:

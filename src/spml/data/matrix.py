@@ -53,10 +53,6 @@ class ShardedArray:
             block[chosen] = self._parts[number][local[chosen]]
         return block
 
-    def converted(self, convert: Callable[[npt.NDArray[Any]], Any]) -> ShardedArray:
-        """The same rows, with each part converted to an array of another kind."""
-        return ShardedArray([convert(part) for part in self._parts], self._names)
-
     def where(self, row: int) -> str:
         """Name of the part that holds a row, and the number of the row in it."""
         number = int(self._which(np.asarray([row]))[0])
@@ -136,7 +132,7 @@ class FeatureMatrix:
         """
         matrix = self._matrix
         if isinstance(matrix, ShardedArray):
-            matrix = matrix.converted(convert)
+            matrix = ShardedArray([convert(part) for part in matrix._parts], matrix._names)
         elif isinstance(matrix, np.ndarray):
             matrix = convert(matrix)
         return FeatureMatrix(matrix, self._rows, self.names)
@@ -203,32 +199,25 @@ def check_finite(features: FeatureMatrix, source: str) -> None:
         InputError: A value is NaN or infinite; the message names its row and column.
     """
     matrix = features.sparse
-    if matrix is not None:
-        # Only the stored entries: a small sparse file may represent a huge dense matrix.
-        with np.errstate(over="ignore"):
-            entries = np.flatnonzero(~np.isfinite(matrix.data.astype(np.float32)))
-        if len(entries):
-            row = int(np.searchsorted(matrix.indptr, entries[0], side="right")) - 1
-            column = int(matrix.indices[entries[0]])
-            raise _not_finite(source, matrix.data[entries[0]], features.where(row), column)
-        return
-    for rows in _chunks(len(features), features.width):
-        block = features.dense(rows)
-        # The sum is a fast test: it is finite unless an entry is not, or the sum itself overflows.
+    # Of a sparse matrix only the stored entries: a small file may represent a huge dense matrix.
+    shape = (len(features), features.width) if matrix is None else (matrix.nnz, 1)
+    for rows in _chunks(*shape):
         with np.errstate(over="ignore", invalid="ignore"):
+            if matrix is None:
+                block = features.dense(rows)
+            else:
+                block = matrix.data[rows[0] : rows[-1] + 1, None].astype(np.float32)
+            # The sum is a fast test: it is finite unless an entry is not, or the sum itself overflows.
             suspicious = not np.isfinite(block.sum())
         if suspicious and len(wrong := np.argwhere(~np.isfinite(block))):
-            row, column = wrong[0].tolist()
-            raise _not_finite(source, block[row, column], features.where(int(rows[row])), column)
-
-
-def _not_finite(source: str, value: Any, where: str, column: int) -> InputError:
-    with np.errstate(over="ignore"):
-        number = np.float32(value)
-    return InputError(
-        f"{source}: X holds {number} at {where}, column {column} (counted from 0). Every feature must be a "
-        "finite float32 number: fill in or remove missing values."
-    )
+            number, (at, column) = block[tuple(wrong[0])], wrong[0].tolist()
+            row = int(rows[at])
+            if matrix is not None:
+                row, column = int(np.searchsorted(matrix.indptr, row, "right")) - 1, matrix.indices[row]
+            raise InputError(
+                f"{source}: X holds {number} at {features.where(row)}, column {column} (counted from 0). "
+                "Every feature must be a finite float32 number: fill in or remove missing values."
+            )
 
 
 def _chunks(count: int, width: int) -> Iterator[npt.NDArray[np.int64]]:

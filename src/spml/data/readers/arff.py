@@ -42,17 +42,9 @@ _PERCENTAGE = re.compile(r"(?:^|\s)-split-percentage\s+(\d{1,3}(?:\.\d{1,9})?)(?
 _DENSE = 1 / 3  # share of nonzero entries above which a dense array is smaller
 
 
-class _Header(NamedTuple):
-    """Everything before @data.
-
-    Attributes:
-        relation: Name of the relation, which holds the options of MEKA.
-        attributes: Names of all attributes, each with the values of a nominal one; these are empty for a
-            number and None for a string or a date.
-    """
-
-    relation: str
-    attributes: tuple[tuple[str, tuple[str, ...] | None], ...]
+Attributes = tuple[tuple[str, tuple[str, ...] | None], ...]
+"""Names of attributes, each with its values if it is nominal, without any if it is a number, and with None if
+it is a string or a date."""
 
 
 class _Column(NamedTuple):
@@ -96,14 +88,14 @@ def read_arff(path: Path, config: DataConfig) -> Records:
     from scipy.sparse import csr_matrix
 
     lines = enumerate(read_lines(path), start=1)
-    header = _read_header(path, lines)
-    positions, source = _label_positions(path, header, config)
-    columns, names = _columns(path, header, positions)
+    relation, attributes = _read_header(path, lines)
+    positions, source = _label_positions(path, relation, attributes, config)
+    columns, names = _columns(path, attributes, positions)
     rows = _Rows(array("q", [0]), array("i"), array("f"))  # a number too large for float32 becomes inf
     _read_rows(path, lines, columns, rows)
     if len(rows.ends) == 1 or not names:
         raise InputError(f"{path}: has no {'row' if len(rows.ends) == 1 else 'feature'}.")
-    training, note = _training_rows(path, header, columns, rows)
+    training, note = _training_rows(path, relation, attributes, columns, rows)
     count, labels = len(rows.ends) - 1, len(positions)
     parts = [np.frombuffer(part, part.typecode) for part in (rows.values, rows.columns, rows.ends)]
     matrix = csr_matrix(tuple(parts), shape=(count, labels + len(names)))
@@ -133,15 +125,15 @@ def read_arff(path: Path, config: DataConfig) -> Records:
 # -- header ----------------------------------------------------------------------------------------------
 
 
-def _read_header(path: Path, lines: Iterator[tuple[int, str]]) -> _Header:
-    """Read the lines up to @data."""
+def _read_header(path: Path, lines: Iterator[tuple[int, str]]) -> tuple[str, Attributes]:
+    """Name of the relation, which holds the options of MEKA, and all attributes: the lines up to @data."""
     relation = ""
     attributes: dict[str, tuple[str, ...] | None] = {}
     for number, line in lines:
         text = line.strip()
         word = text[:10].split(None, 1)[0].lower() if text else "%"
         if word == "@data":
-            return _Header(relation, tuple(attributes.items()))
+            return relation, tuple(attributes.items())
         if word == "@relation":
             relation = text[len(word) :].strip().strip("'\"")
         elif not word.startswith("%"):
@@ -156,7 +148,7 @@ def _read_header(path: Path, lines: Iterator[tuple[int, str]]) -> _Header:
 
 
 def _attribute(text: str) -> tuple[str, tuple[str, ...] | None]:
-    """Name and values of an attribute, as in `_Header`."""
+    """Name and values of an attribute, as in `Attributes`."""
     if not text[:10].lower().startswith("@attribute"):
         raise ValueError(f"expected @relation, @attribute or @data, found {quote(text)}")
     match = _ATTRIBUTE.fullmatch(text)
@@ -177,22 +169,24 @@ def _attribute(text: str) -> tuple[str, tuple[str, ...] | None]:
     return name, None if word in ("string", "date") else ()
 
 
-def _label_positions(path: Path, header: _Header, config: DataConfig) -> tuple[Sequence[int], str]:
+def _label_positions(
+    path: Path, relation: str, attributes: Attributes, config: DataConfig
+) -> tuple[Sequence[int], str]:
     """Positions of the attributes that are labels, and the source of this information.
 
     `config.label_columns` comes first, then Mulan's XML file next to the data, then MEKA's option -C in the
     name of the relation.
     """
-    count = len(header.attributes)
+    count = len(attributes)
     stem = re.sub(r"[-_](train|test)$", "", path.stem, flags=re.IGNORECASE)  # the files of a split share one
     files = [path.with_suffix(".xml"), path.with_name(f"{stem}.xml")]
     xml = next(filter(is_file, files), None)
-    option = _LABELS.search(header.relation)
+    option = _LABELS.search(relation)
     positions: Sequence[int]
     if config.label_columns:
         positions, source = _first_or_last(config.label_columns, count), "data.label_columns"
     elif xml:
-        positions, source = _named(path, xml, header), xml.name
+        positions, source = _named(path, xml, attributes), xml.name
     elif option:
         positions, source = _first_or_last(int(option[1]), count), "-C in @relation"
     else:
@@ -206,7 +200,7 @@ def _label_positions(path: Path, header: _Header, config: DataConfig) -> tuple[S
             f"{path}: {source} makes {len(positions):,} of {count:,} attributes labels, but some must be "
             "labels and some features."
         )
-    for name, values in (header.attributes[position] for position in positions):
+    for name, values in (attributes[position] for position in positions):
         if values is None or any(MARKS[value] in (BAD, COUNT) for value in values):
             raise InputError(
                 f"{path}: the attribute {quote(name)} is a label, as {source} says, but its values are "
@@ -219,9 +213,9 @@ def _first_or_last(number: int, count: int) -> Sequence[int]:
     return range(number) if number > 0 else range(count + number, count)
 
 
-def _named(path: Path, xml: Path, header: _Header) -> Sequence[int]:
+def _named(path: Path, xml: Path, attributes: Attributes) -> Sequence[int]:
     """Positions of the attributes that a list of Mulan names, nested labels included."""
-    positions = {name: position for position, (name, _) in enumerate(header.attributes)}
+    positions = {name: position for position, (name, _) in enumerate(attributes)}
     labels = (
         element for element in parse_xml(xml, MAX_XML).iter() if element.tag.rpartition(":")[2] == "label"
     )
@@ -232,7 +226,7 @@ def _named(path: Path, xml: Path, header: _Header) -> Sequence[int]:
 
 
 def _training_rows(
-    path: Path, header: _Header, columns: Sequence[_Column], rows: _Rows
+    path: Path, relation: str, attributes: Attributes, columns: Sequence[_Column], rows: _Rows
 ) -> tuple[int, list[str]]:
     """Number of training rows, and a note on the split; adds the rows of NAME-test.arff if that exists.
 
@@ -243,13 +237,13 @@ def _training_rows(
     partner = path.with_name(f"{path.stem[:-6]}-test{path.suffix}")
     if path.stem.lower().endswith("-train") and is_file(partner):
         lines = enumerate(read_lines(partner), start=1)
-        if _read_header(partner, lines).attributes != header.attributes:
+        if _read_header(partner, lines)[1] != attributes:
             raise InputError(f"{partner}: its attributes differ from those of {path.name}.")
         _read_rows(partner, lines, columns, rows)
         return count, [f"the test rows are those of {partner.name}."]
-    if percentage := _PERCENTAGE.search(header.relation):
+    if percentage := _PERCENTAGE.search(relation):
         stated = math.floor(count * float(percentage[1]) / 100 + 0.5)
-    elif number := _NUMBER.search(header.relation):
+    elif number := _NUMBER.search(relation):
         stated = int(number[1])
     else:
         return count, []
@@ -262,27 +256,26 @@ def _training_rows(
     ]
 
 
-def _columns(path: Path, header: _Header, positions: Sequence[int]) -> tuple[list[_Column], tuple[str, ...]]:
+def _columns(
+    path: Path, attributes: Attributes, positions: Sequence[int]
+) -> tuple[list[_Column], tuple[str, ...]]:
     """Conversion of each attribute, and the names of the features."""
     columns: list[_Column] = []
+    names: list[str] = []
     labels = {position: column for column, position in enumerate(positions)}
-    end = len(labels)
-    for position, (name, values) in enumerate(header.attributes):
+    for position, (name, values) in enumerate(attributes):
         label, first = position in labels, values[0] if values else ""
-        order = sorted(values) if values and {*values} == {"0", "1"} else values or ()
-        codes = {value: code for code, value in enumerate(order)}
+        start = labels.get(position, -1 if values is None else len(labels) + len(names))
+        binary = values is not None and {*values} == {"0", "1"}
+        codes = {value: code for code, value in enumerate(("0", "1") if binary else values or ())}
         omitted = first if first and (MARKS[first] if label else codes[first]) else ""
-        start = labels.get(position, -1 if values is None else end)
         columns.append(_Column(name, label, start, codes, omitted))
         if not label and values is not None:
-            end += len(codes) - 1 if codes else 1
-    if (width := end - len(labels)) > MAX_WIDTH:
-        raise InputError(f"{path}: has {width:,} features per row, more than the limit of {MAX_WIDTH:,}.")
-    names: list[str] = []
-    for name, label, start, codes, _ in columns:
-        if not label and start >= 0:
-            plain = not codes or codes.keys() == {"0", "1"}
-            names += [name] if plain else [f"{name}={value}" for value in [*codes][1:]]
+            names += [f"{name}={value}" for value in values[1:]] if values and not binary else [name]
+    if len(names) > MAX_WIDTH:
+        raise InputError(
+            f"{path}: has {len(names):,} features per row, more than the limit of {MAX_WIDTH:,}."
+        )
     return columns, tuple(names)
 
 

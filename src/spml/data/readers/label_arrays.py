@@ -14,6 +14,7 @@ from ...labels import LabelError, ObservedLabels, Unlisted
 MAX_CLASSES = 1_000_000
 _BLOCK = 1 << 24  # labels of a matrix that are read at a time
 _MATRICES = "Labels are {0, 1}, {-1, 0, 1} with 0 for unknown, or {0, 1, NaN} with NaN for unknown."
+_INDICES = "Class indices are integers, and the first class is 0: subtract 1 if yours begin with 1."
 _SENTENCES = {
     "index": "Y holds class indices, one label per sample.",
     "nan": "Y holds 1 (positive), 0 (negative) and NaN (unknown){no_effect}.",
@@ -58,14 +59,11 @@ def read_labels(
                 labels = ObservedLabels.from_csr(labels.to_csr(), unlisted="negative")
             return labels, _SENTENCES["index"]
         sparse = hasattr(array, "tocsr")
-        convention = _convention(*_special_values(array.data if sparse else array))
+        nan, negative = _special_values(array.data if sparse else array)
+        convention: Convention = "nan" if nan else "ternary" if negative else "multi-hot"
         labels = (_from_csr if sparse else _from_dense)(array, convention, unlisted)
     except LabelError as error:
-        expected = (
-            _MATRICES
-            if dimensions == 2
-            else "Class indices are integers, and the first class is 0: subtract 1 if yours begin with 1."
-        )
+        expected = _MATRICES if dimensions == 2 else _INDICES
         raise InputError(f"{source}: Y: {error} (rows and columns counted from 0). {expected}") from error
     return labels, _sentence(convention, unlisted)
 
@@ -100,9 +98,7 @@ def read_label_shards(
         parts = [read_labels(of_shard, classes, unlisted, source)[0] for source, of_shard in shards]
         return ObservedLabels.join(parts), _SENTENCES["index"]
     convention = _convention_of(shards)
-    parts = [
-        _from_dense(block, convention, unlisted) for _, of_shard in shards for _, block in _blocks(of_shard)
-    ]
+    parts = [_from_dense(block, convention, unlisted) for _, _, block in _blocks(shards)]
     if len({part.full for part in parts}) > 1:  # full ones are stored in another way
         parts = [ObservedLabels.from_csr(part.to_csr()) if part.full else part for part in parts]
     return ObservedLabels.join(parts), _sentence(convention, unlisted)
@@ -111,23 +107,22 @@ def read_label_shards(
 def _convention_of(shards: Sequence[tuple[str, Any]]) -> Convention:
     """Convention of the matrices of shards; refuses values that fit none."""
     nan = negative = ""  # the first shard that holds such a value
-    for source, array in shards:
-        for start, block in _blocks(array):
-            known = (block >= -1) & (block <= 1)  # enough for integers, and much faster
-            if block.dtype.kind == "f":
-                known = np.isin(block, (-1, 0, 1)) | np.isnan(block)
-            if not known.all():
-                row, column = np.argwhere(~known)[0].tolist()
-                raise InputError(
-                    f"{source}: Y: row {start + row}, column {column} is {block[row, column]} (rows and "
-                    f"columns counted from 0). {_MATRICES}"
-                )
-            has_nan, has_negative = _special_values(block)
-            nan = nan or (source if has_nan else "")
-            negative = negative or (source if has_negative else "")
+    for source, start, block in _blocks(shards):
+        known = (block >= -1) & (block <= 1)  # enough for integers, and much faster
+        if block.dtype.kind == "f":
+            known = np.isin(block, (-1, 0, 1)) | np.isnan(block)
+        if not known.all():
+            row, column = np.argwhere(~known)[0].tolist()
+            raise InputError(
+                f"{source}: Y: row {start + row}, column {column} is {block[row, column]} (rows and columns "
+                f"counted from 0). {_MATRICES}"
+            )
+        has_nan, has_negative = _special_values(block)
+        nan = nan or (source if has_nan else "")
+        negative = negative or (source if has_negative else "")
     if nan and negative:
         raise InputError(f"{nan}: Y holds NaN, but {negative} holds -1. {_MATRICES}")
-    return _convention(bool(nan), bool(negative))
+    return "nan" if nan else "ternary" if negative else "multi-hot"
 
 
 def _special_values(values: npt.NDArray[Any]) -> tuple[bool, bool]:
@@ -136,16 +131,12 @@ def _special_values(values: npt.NDArray[Any]) -> tuple[bool, bool]:
     return kind == "f" and bool(np.isnan(values).any()), kind in "if" and bool((values == -1).any())
 
 
-def _convention(nan: bool, negative: bool) -> Convention:
-    """Convention of labels that hold these values."""
-    return "nan" if nan else "ternary" if negative else "multi-hot"
-
-
-def _blocks(array: Any) -> Iterator[tuple[int, npt.NDArray[Any]]]:
-    """Some rows of a matrix at a time, and the number of the first of them."""
-    step = max(1, _BLOCK // max(1, array.shape[1]))
-    for start in range(0, len(array), step):
-        yield start, np.asarray(array[start : start + step])
+def _blocks(shards: Sequence[tuple[str, Any]]) -> Iterator[tuple[str, int, npt.NDArray[Any]]]:
+    """Some rows of the matrix of a shard at a time, with its source and the number of the first row."""
+    for source, array in shards:
+        step = max(1, _BLOCK // max(1, array.shape[1]))
+        for start in range(0, len(array), step):
+            yield source, start, np.asarray(array[start : start + step])
 
 
 def _from_dense(array: npt.NDArray[Any], convention: Convention, unlisted: Unlisted) -> ObservedLabels:
