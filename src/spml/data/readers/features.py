@@ -28,7 +28,9 @@ from .label_arrays import read_labels
 from .places import find_files, images_folder
 from .registry import register_reader
 
-Arrays = dict[str, npt.NDArray[Any]]
+Arrays = dict[str, Any]
+"""Arrays of a file by their keys; of a sparse matrix, a SciPy CSR matrix."""
+
 MAX_WIDTH = 10_000_000  # rows become dense in a batch
 MAX_UNPACKED = 1 << 31  # bytes of all arrays of a file; larger files may have MAX_RATIO times their size
 MAX_RATIO = 100
@@ -53,7 +55,7 @@ def read_features(path: Path, config: DataConfig) -> Records:
     source = str(path)
     arrays = _load_pair(path)
     features: FeatureMatrix | tuple[Path, ...]
-    if "names" in arrays and not _has_features(arrays):
+    if "names" in arrays and "X" not in arrays:
         options = [(name,) for name in _names(arrays, "names", None, source)]
         root = images_folder(config) or path.parent
         features = tuple(find_files(root, options, lambda row: f"{path}: names, entry {row}", config.missing))
@@ -96,39 +98,34 @@ def read_unlabelled(path: Path) -> tuple[Sequence[str], FeatureMatrix]:
 
 
 def _load_pair(path: Path) -> Arrays:
-    """Arrays of a file, and of the other one of a pair if that exists and is needed.
-
-    A CSR matrix in NAME_Y.npz is that of the labels: its keys get the prefix `Y_`.
-    """
-    arrays = _load(path)
+    """Arrays of a file, and of the other one of a pair if that exists and is needed."""
     suffix = path.stem[-2:]
     other = {"_X": "_Y", "_Y": "_X"}.get(suffix)
     partner = path.with_name(f"{path.stem[:-2]}{other}.npz")
-    if not other or not partner.is_file() or ("Y" in arrays and _has_features(arrays)):
+    if not other or not partner.is_file():
+        return _load(path)
+    arrays = _load(path, of_labels=suffix == "_Y")
+    if "X" in arrays and "Y" in arrays:
         return arrays
-    loaded = _load(partner)
+    others = _load(partner, of_labels=suffix == "_X")
     for key in ("names", "split", "test", "classes", "labels"):
-        if key in arrays and key in loaded and not np.array_equal(arrays[key], loaded[key]):
+        if key in arrays and key in others and not np.array_equal(arrays[key], others[key]):
             raise InputError(
                 f"{path}: {key} differs from {key} in {partner.name}: ambiguous which rows or classes belong "
                 "together. Keep it in only one of the two files, or make both the same."
             )
-    outputs = loaded if suffix == "_X" else arrays
-    if "Y" not in arrays and "Y" not in loaded and _has_sparse(outputs):
-        for key in (*_SPARSE, "format"):
-            if key in outputs:
-                outputs["Y_" + key] = outputs.pop(key)
-    return {**loaded, **arrays}
+    return {**others, **arrays}
 
 
-def _load(path: Path) -> Arrays:
-    """Load the arrays that have a known key."""
+def _load(path: Path, *, of_labels: bool = False) -> Arrays:
+    """Arrays that have a known key. A sparse matrix is X, but Y in a file of labels that has no other Y."""
     arrays, others = load_arrays(path, _KEYS)
     if not arrays:
         raise InputError(
             f"{path}: has no array with a known name; found: {shorten(others) or 'none'}. Call the features "
             "X, (N, D), and the labels Y, (N, C)."
         )
+    _add_sparse(arrays, "Y" if of_labels and "Y" not in arrays else "X", "", str(path))
     return arrays
 
 
@@ -211,20 +208,11 @@ def _listing(arrays: Arrays) -> str:
     return ", ".join(f"{key} {array.shape}" for key, array in arrays.items()) or "none of the known arrays"
 
 
-def _has_features(arrays: Arrays) -> bool:
-    return "X" in arrays or _has_sparse(arrays)
-
-
-def _has_sparse(arrays: Arrays, prefix: str = "") -> bool:
-    return all(prefix + key in arrays for key in _SPARSE)
-
-
 def _labels(arrays: Arrays, source: str) -> Any:
     """Y, dense or sparse."""
+    _add_sparse(arrays, "Y", "Y_", source)
     if "Y" in arrays:
         return arrays["Y"]
-    if _has_sparse(arrays, "Y_"):
-        return _sparse(arrays, "Y", source)
     if "labels" in arrays and arrays["labels"].dtype.kind in "biuf":
         return arrays.pop("labels")
     raise InputError(
@@ -234,12 +222,12 @@ def _labels(arrays: Arrays, source: str) -> Any:
 
 
 def _features(arrays: Arrays, source: str) -> FeatureMatrix:
-    if not _has_features(arrays):
+    if "X" not in arrays:
         raise InputError(
             f"{source}: has no features: expected an array X of shape (N, D), or data, indices, indptr and "
             f"shape as scipy.sparse.save_npz writes them. Found: {_listing(arrays)}."
         )
-    features = feature_matrix(arrays["X"] if "X" in arrays else _sparse(arrays, "X", source), source)
+    features = feature_matrix(arrays["X"], source)
     if "feature_names" in arrays:
         features.names = strings(arrays["feature_names"], f"{source}: feature_names", features.width)
     return features
@@ -272,14 +260,15 @@ def check_shape(matrix: Any, where: str, shape: str = "(N, D)") -> None:
         )
 
 
-def _sparse(arrays: Arrays, name: str, source: str) -> Any:
-    """The CSR matrix X or Y."""
+def _add_sparse(arrays: Arrays, name: str, prefix: str, source: str) -> None:
+    """Add the CSR matrix `name` if there is no such array, but its parts, whose keys begin with `prefix`."""
     from scipy.sparse import csr_matrix
 
-    prefix = "Y_" if name == "Y" else ""
-    data, indices, indptr, shape = (arrays[prefix + key] for key in _SPARSE)
+    if name in arrays or any(prefix + key not in arrays for key in _SPARSE):
+        return
+    data, indices, indptr, shape = (arrays.pop(prefix + key) for key in _SPARSE)
     try:
-        stated = arrays[prefix + "format"].tolist() if prefix + "format" in arrays else "csr"
+        stated = "csr" if prefix or "format" not in arrays else arrays["format"].tolist()
         if stated not in ("csr", b"csr"):
             raise ValueError(f"the format is {str(stated)[:100]}, so call {name}.tocsr() first")
         if any(array.dtype.kind not in "iu" for array in (indices, indptr, shape)):
@@ -296,7 +285,7 @@ def _sparse(arrays: Arrays, name: str, source: str) -> Any:
         raise InputError(
             f"{source}: the arrays of {name} are not a valid CSR matrix: {error}. Save it again."
         ) from error
-    return matrix
+    arrays[name] = matrix
 
 
 def strings(array: npt.NDArray[Any], where: str, count: int | None = None) -> tuple[str, ...]:

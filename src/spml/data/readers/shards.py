@@ -120,15 +120,12 @@ def _open(path: Path) -> tuple[Files, FeatureMatrix]:
             "Y_00000.npy, and so on."
         )
     files: Files = {}
-    for file in sorted(path.iterdir()):
-        if kind := _kind(file.name):
-            number = file.stem.rpartition("_")[2]
-            if files.setdefault(kind, {}).setdefault(number, file) != file:
-                raise InputError(
-                    f"{path}: holds both {files[kind][number].name} and {file.name}. Keep one of them."
-                )
-    for kind, of_kind in files.items():
-        files[kind] = dict(sorted(of_kind.items(), key=lambda item: (int(item[0]), item[0])))
+    of_shards = [file for file in path.iterdir() if _kind(file.name)]
+    for file in sorted(of_shards, key=lambda file: (int(file.stem.rpartition("_")[2]), file.name)):
+        number = file.stem.rpartition("_")[2]
+        other = files.setdefault(_kind(file.name), {}).setdefault(number, file)
+        if other != file:
+            raise InputError(f"{path}: holds both {other.name} and {file.name}. Keep one of them.")
     parts: list[npt.NDArray[Any]] = []
     for file in files["X"].values():
         part = _load(file)
