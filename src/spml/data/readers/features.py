@@ -209,7 +209,6 @@ def _listing(arrays: Arrays) -> str:
 
 
 def _labels(arrays: Arrays, source: str) -> Any:
-    """Y, dense or sparse."""
     _add_sparse(arrays, "Y", "Y_", source)
     if "Y" in arrays:
         return arrays["Y"]
@@ -262,10 +261,10 @@ def check_shape(matrix: Any, where: str, shape: str = "(N, D)") -> None:
 
 def _add_sparse(arrays: Arrays, name: str, prefix: str, source: str) -> None:
     """Add the CSR matrix `name` if there is no such array, but its parts, whose keys begin with `prefix`."""
-    from scipy.sparse import csr_matrix
-
     if name in arrays or any(prefix + key not in arrays for key in _SPARSE):
         return
+    from scipy.sparse import csr_matrix
+
     data, indices, indptr, shape = (arrays.pop(prefix + key) for key in _SPARSE)
     try:
         stated = "csr" if prefix or "format" not in arrays else arrays["format"].tolist()
@@ -273,9 +272,10 @@ def _add_sparse(arrays: Arrays, name: str, prefix: str, source: str) -> None:
             raise ValueError(f"the format is {str(stated)[:100]}, so call {name}.tocsr() first")
         if any(array.dtype.kind not in "iu" for array in (indices, indptr, shape)):
             raise ValueError("indices, indptr and shape must be integers")
-        ends = indptr.astype(np.int64)  # SciPy does not check them if the last one is negative
-        if ends.ndim != 1 or ends[:1] != 0 or (np.diff(ends) < 0).any() or ends[-1] > len(indices):
-            raise ValueError(f"indptr must rise from 0 to {len(indices):,}, the number of entries")
+        ends, count = indptr.astype(np.int64), len(indices)
+        # SciPy does not check them if the last one is negative.
+        if ends.ndim != 1 or not len(ends) or ends[0] or (np.diff(ends) < 0).any() or ends[-1] > count:
+            raise ValueError(f"indptr must rise from 0 to {count:,}, the number of entries")
         rows, columns = shape.tolist()
         matrix = csr_matrix((data, indices, indptr), shape=(rows, columns))
         # Without the full check, an index out of range would read foreign memory.
