@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import os
 import secrets
 import struct
 from collections.abc import Callable, Sequence
@@ -257,12 +256,6 @@ class _Segment:
             mapped = np.memmap(self.file, "<f4", "r", shape=(self.count, self.width))
             self._map = np.asarray(mapped)  # rows of a memmap itself are slower to gather
         return self._map
-
-
-def writable(folder: Path) -> bool:
-    """Whether files can be written to a folder, or the folder can be made."""
-    nearest = next(path for path in (folder, *folder.absolute().parents) if path.exists())
-    return nearest.is_dir() and os.access(nearest, os.W_OK)
 
 
 def _keys(identities: Identities) -> npt.NDArray[np.uint64]:

@@ -216,9 +216,8 @@ def _first_or_last(number: int, count: int) -> Sequence[int]:
 def _named(path: Path, xml: Path, attributes: Attributes) -> Sequence[int]:
     """Positions of the attributes that a list of Mulan names, nested labels included."""
     positions = {name: position for position, (name, _) in enumerate(attributes)}
-    labels = (
-        element for element in parse_xml(xml, MAX_XML).iter() if element.tag.rpartition(":")[2] == "label"
-    )
+    elements = parse_xml(xml, MAX_XML).iter()
+    labels = (element for element in elements if element.tag.rpartition(":")[2] == "label")
     names = {name for element in labels if (name := element.get("name")) is not None}
     if unknown := sorted(names.difference(positions)):
         raise InputError(f"{xml}: {quote(unknown[0])} is not an attribute of {path.name}.")
