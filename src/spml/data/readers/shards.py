@@ -160,16 +160,16 @@ def _load(file: Path) -> npt.NDArray[Any]:
 
 def _arrays(path: Path, files: Files, kind: str) -> Iterator[tuple[Path, npt.NDArray[Any]]]:
     """Files of a kind and their arrays: one for each shard of features, with a row per sample."""
-    features, others = files["X"], files.get(kind, {})
-    if wrong := [f"{kind}_{number}.npy" for number in features if number not in others]:
-        some = f" ({len(wrong):,} of {len(features):,} are missing: {first_few(wrong, 3)})" if others else ""
+    features, own = files["X"], files.get(kind, {})
+    if wrong := [f"{kind}_{number}.npy" for number in features if number not in own]:
+        some = f" ({len(wrong):,} of {len(features):,} are missing: {first_few(wrong, 3)})" if own else ""
         raise InputError(
             f"{path}: has {next(iter(features.values())).name}, but no {wrong[0]}{some}. Every shard of "
             "features needs one, with a row per sample. Write it with numpy.save."
         )
-    if wrong := [file.name for number, file in others.items() if number not in features]:
+    if wrong := [file.name for number, file in own.items() if number not in features]:
         raise InputError(f"{path}: has {wrong[0]}, but no features of this number. Add or remove files.")
-    for number, file in others.items():
+    for number, file in own.items():
         array, count = _load(file), len(_load(features[number]))
         if array.shape[:1] != (count,):
             raise InputError(
