@@ -99,7 +99,7 @@ def read_label_shards(
         return ObservedLabels.join(parts), _SENTENCES["index"]
     convention = _convention_of(shards)
     parts = [_from_dense(block, convention, unlisted) for _, _, block in _blocks(shards)]
-    if len({part.full for part in parts}) > 1:  # full ones are stored in another way
+    if len({part.full for part in parts}) > 1:  # otherwise joining full ones with others makes all dense
         parts = [ObservedLabels.from_csr(part.to_csr()) if part.full else part for part in parts]
     return ObservedLabels.join(parts), _sentence(convention, unlisted)
 
