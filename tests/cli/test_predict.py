@@ -11,6 +11,7 @@ import pytest
 
 import spml
 from spml.cli.main import main
+from spml.errors import InputError
 from spml.models.backbones import Backbone
 from spml.runs import predict as prediction
 from spml.runs.unfinished import Unfinished
@@ -115,7 +116,10 @@ def test_features_in_another_folder_or_that_of_a_neighbour(run, photos, tmp_path
 
 
 def test_a_folder_that_can_not_be_written_to(run, photos, tmp_path, computed, capsys, monkeypatch):
-    monkeypatch.setattr(prediction, "writable", lambda folder: False)
+    def refuse(folder):
+        raise InputError(f"{folder}: may not be written to.")
+
+    monkeypatch.setattr(prediction, "check_folder", refuse)
     before = sorted(run.rglob("*"))
     for name in ("one.csv", "two.csv"):
         predict(run, photos, "--output", tmp_path / name)

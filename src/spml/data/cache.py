@@ -20,7 +20,7 @@ from torch.utils.data import Dataset as TorchDataset
 from ..errors import SpmlError
 from ..locks import one_at_a_time
 from .dataset import ImageInputs, Inputs
-from .feature_store import FeatureStore, Positions
+from .feature_store import FeatureStore
 from .matrix import FeatureMatrix
 
 Compute = Callable[
@@ -97,7 +97,10 @@ def cached_features(
             with one_at_a_time(lock, report, "computes the same features"):
                 store.refresh()  # another process may have computed them while this one waited for the lock
                 positions = store.locate(identities)
-                missing = _first_of_each(identities, positions)
+                first: dict[bytes, int] = {}  # of equal samples
+                for row in np.flatnonzero(positions < 0).tolist():
+                    first.setdefault(identities[row].tobytes(), row)
+                missing = list(first.values())
                 computed, stored = len(missing), int((positions >= 0).sum())
                 if computed and stored:
                     progress(stored)
@@ -119,14 +122,6 @@ def cached_features(
         return store.features(positions)
 
 
-def _first_of_each(identities: npt.NDArray[np.uint8], positions: Positions) -> list[int]:
-    """Samples without a position; of equal ones the first."""
-    first: dict[bytes, int] = {}
-    for row in np.flatnonzero(positions < 0).tolist():
-        first.setdefault(identities[row].tobytes(), row)
-    return list(first.values())
-
-
 def _compute(
     backbone: nn.Module,
     inputs: Inputs,
@@ -145,9 +140,9 @@ def _compute(
     batches = [list(rows[i : i + batch_size]) for i in range(0, len(rows), batch_size)]
     loader = DataLoader(
         _Images(inputs),
-        batch_sampler=batches,
+        batch_size=None,  # because the sampler gives whole batches
+        sampler=batches,
         num_workers=workers,
-        collate_fn=_identity,
         generator=torch.Generator(),  # otherwise the loader draws from the global random state
     )
     autocast = torch.autocast(device.type, half) if half else nullcontext()
@@ -164,13 +159,9 @@ class _Images(TorchDataset[Any]):
     def __init__(self, inputs: Inputs) -> None:
         self.inputs = inputs
 
-    def __getitems__(self, rows: Sequence[int]) -> Tensor | SpmlError:
+    def __getitem__(self, rows: Sequence[int]) -> Tensor | SpmlError:
         # An exception raised in a worker gets a traceback into its message; a returned one does not.
         try:
             return self.inputs.fetch(rows, None)
         except SpmlError as error:
             return error
-
-
-def _identity(batch: Any) -> Any:
-    return batch

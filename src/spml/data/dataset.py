@@ -12,10 +12,10 @@ import numpy.typing as npt
 import torch
 
 from ..labels import ObservedLabels
+from .names import Rows as Rows
 from .names import take
 
 Kind = Literal["image", "feature"]
-Rows = Sequence[int] | npt.NDArray[np.int64]
 
 
 class Augment(NamedTuple):

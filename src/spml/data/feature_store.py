@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import os
 import secrets
 import struct
 from collections.abc import Callable, Sequence
@@ -16,8 +15,7 @@ import numpy.typing as npt
 
 from ..errors import SpmlError
 from ..locks import try_lock
-from .matrix import FeatureMatrix
-from .shards import ShardedArray
+from .matrix import FeatureMatrix, ShardedArray
 
 Identities = npt.NDArray[np.uint8]
 """SHA-256 of samples, uint8 of shape (N, 32)."""
@@ -55,7 +53,11 @@ class FeatureStore:
         self.folder, self._others, self._report = folder, others, report
         self._segments: list[_Segment] = []
         self._own: tuple[_Segment, BinaryIO, BinaryIO] | None = None
-        self._index()
+        # All rows that are known, sorted by the first 8 bytes of their identities, and those added since.
+        self._keys = np.empty(0, np.uint64)
+        self._identities, self._positions = np.empty((0, SIZE), np.uint8), np.empty(0, np.int64)
+        self._recent: dict[bytes, int] = {}
+        self.refresh()
 
     def __enter__(self) -> FeatureStore:
         return self
@@ -75,18 +77,33 @@ class FeatureStore:
 
     def refresh(self) -> None:
         """Take notice of rows that other processes have added since."""
-        for segment in self._find():
-            self._add(segment)
+        known = {segment.index for segment in self._segments}
+        for folder in (self.folder, *self._others):
+            self._segments += [_Segment(path) for path in sorted(folder.glob("*.index")) if path not in known]
+        self._sort_in([self._read(segment) for segment in self._segments])
 
     def locate(self, identities: Identities) -> Positions:
         """Position of the row of each sample, int64 (N,); -1 where there is none, or it is damaged."""
-        positions = self._look_up(identities)
-        while damaged := self._damaged(positions[positions >= 0]):
-            for path in damaged:
-                self._report(f"{path}: damaged; its features are computed again")
-            self._index()
-            positions = self._look_up(identities)
-        return positions
+        while True:
+            positions = np.full(len(identities), -1, np.int64)
+            if len(self._keys):
+                at = np.minimum(np.searchsorted(self._keys, _keys(identities)), len(self._keys) - 1)
+                known = (self._identities[at] == identities).all(1)
+                positions[known] = self._positions[at[known]]
+            if self._recent:
+                for row in np.flatnonzero(positions < 0).tolist():
+                    positions[row] = self._recent.get(identities[row].tobytes(), -1)
+            damaged = []
+            for number in np.unique(positions[positions >= 0] >> _SEGMENT).tolist():
+                own, segment = positions[positions >> _SEGMENT == number], self._segments[number]
+                if len(wrong := own[~segment.intact(own & _ROWS)]):
+                    self._report(f"{segment.file}: damaged; its features are computed again")
+                    damaged.append(wrong)
+            if not damaged:
+                return positions
+            whole = ~np.isin(self._positions, np.concatenate(damaged))
+            self._keys, self._identities = self._keys[whole], self._identities[whole]
+            self._positions = self._positions[whole]
 
     def append(self, identities: Identities, rows: npt.NDArray[np.float32]) -> None:
         """Add a block of rows (B, D).
@@ -110,9 +127,10 @@ class FeatureStore:
                 f"{self.folder}: features could not be written ({error.strerror or error}). Those computed "
                 "so far are kept. Free some space or choose another --data.cache, then run again."
             ) from error
-        start = segment.count
-        self._add(segment)
-        segment.trust(start)
+        _, positions = self._read(segment, written=True)
+        self._recent.update(zip(map(bytes, identities), positions.tolist(), strict=True))
+        if len(self._recent) > _RECENT:
+            self._sort_in()
 
     def rows(self, positions: Positions) -> npt.NDArray[np.float32]:
         """Rows at some positions, float32 (N, D)."""
@@ -131,68 +149,21 @@ class FeatureStore:
         """Folder that the first of some rows is read from."""
         return self._segments[int(positions[0]) >> _SEGMENT].index.parent
 
-    def _find(self) -> list[_Segment]:
-        """All segments, new ones last."""
-        known = {segment.index for segment in self._segments}
-        for folder in (self.folder, *self._others):
-            self._segments += [_Segment(path) for path in sorted(folder.glob("*.index")) if path not in known]
-        return self._segments
+    def _read(self, segment: _Segment, written: bool = False) -> tuple[Identities, Positions]:
+        """Identities and positions of the rows that were added to a segment; `written` = by this process."""
+        first, identities = segment.count, segment.read(written)
+        return identities, np.arange(first, segment.count) | self._segments.index(segment) << _SEGMENT
 
-    def _index(self) -> None:
-        """Make the table of all rows, without those of damaged blocks."""
-        self._keys = np.empty(0, np.uint64)
-        self._identities, self._positions = np.empty((0, SIZE), np.uint8), np.empty(0, np.int64)
-        self._recent: dict[bytes, int] = {}
-        identities, positions = [], []
-        for number, segment in enumerate(self._find()):
-            segment.read()
-            whole, rows = segment.intact()
-            identities.append(whole)
-            positions.append(rows | number << _SEGMENT)
-        if identities:
-            self._merge(np.concatenate(identities), np.concatenate(positions))
-
-    def _add(self, segment: _Segment) -> None:
-        """Take notice of rows that were added to a segment."""
-        first = segment.count
-        identities = segment.read()
-        positions = np.arange(first, segment.count) | self._segments.index(segment) << _SEGMENT
-        self._recent.update(zip(map(bytes, identities), positions.tolist(), strict=True))
-        if len(self._recent) > _RECENT:
-            self._sort_in()
-
-    def _sort_in(self) -> None:
-        """Move recent rows to the sorted table."""
-        if self._recent:
-            identities = np.frombuffer(b"".join(self._recent), np.uint8).reshape(-1, SIZE)
-            positions = np.fromiter(self._recent.values(), np.int64)
-            self._recent = {}
-            self._merge(identities, positions)
-
-    def _merge(self, identities: Identities, positions: Positions) -> None:
-        identities = np.concatenate([self._identities, identities])
+    def _sort_in(self, added: Sequence[tuple[Identities, Positions]] = ()) -> None:
+        """Sort recent and added rows into the table. Of several rows of a sample, the first one is found."""
+        recent = np.frombuffer(b"".join(self._recent), np.uint8).reshape(-1, SIZE)
+        identities = np.concatenate([self._identities, recent, *(part for part, _ in added)])
+        rows = np.fromiter(self._recent.values(), np.int64)
+        positions = np.concatenate([self._positions, rows, *(part for _, part in added)])
         keys = _keys(identities)
-        # Of equal keys the first row is kept: of the same sample, it is as good as the others.
-        self._keys, first = np.unique(keys, return_index=True)
-        self._identities = identities[first]
-        self._positions = np.concatenate([self._positions, positions])[first]
-
-    def _look_up(self, identities: Identities) -> Positions:
-        positions = np.full(len(identities), -1, np.int64)
-        if len(self._keys):
-            place = np.minimum(np.searchsorted(self._keys, _keys(identities)), len(self._keys) - 1)
-            found = (self._identities[place] == identities).all(1)
-            positions[found] = self._positions[place[found]]
-        if self._recent:
-            for row in np.flatnonzero(positions < 0).tolist():
-                positions[row] = self._recent.get(identities[row].tobytes(), -1)
-        return positions
-
-    def _damaged(self, positions: Positions) -> list[Path]:
-        """Files in which a block that holds one of these rows has another content than was written."""
-        which = np.unique(positions >> _SEGMENT).tolist()
-        segments = [(self._segments[k], positions[positions >> _SEGMENT == k] & _ROWS) for k in which]
-        return [segment.file for segment, rows in segments if not segment.check(rows)]
+        order = np.argsort(keys, kind="stable")
+        self._keys, self._identities, self._positions = keys[order], identities[order], positions[order]
+        self._recent = {}
 
     def _open_own(self) -> tuple[_Segment, BinaryIO, BinaryIO]:
         """Open and lock a segment to append to: one that no other process writes, or a new one."""
@@ -201,7 +172,8 @@ class FeatureStore:
             if segment.index.parent == self.folder and segment.file.exists():
                 index = open(segment.index, "r+b")  # noqa: SIM115
                 if try_lock(index):
-                    self._add(segment)  # rows that another process added before it released the lock
+                    # Rows that another process added before it released the lock.
+                    self._sort_in([self._read(segment)])
                     file = open(segment.file, "r+b")  # noqa: SIM115
                     # What was not completed. Other processes do not map it.
                     index.truncate(segment.end)
@@ -230,8 +202,7 @@ class _Segment:
     def __init__(self, index: Path) -> None:
         self.index, self.file = index, index.with_suffix(".rows")
         self.count = self.end = self.width = 0
-        self._identities: list[Identities] = []  # of the blocks
-        self._starts: list[int] = []
+        self._starts: list[int] = []  # of the blocks
         self._digests: list[bytes] = []
         self._intact: list[bool | None] = []  # None = not checked yet
         self._map: npt.NDArray[np.float32] | None = None
@@ -241,16 +212,18 @@ class _Segment:
         """Size of all complete rows in bytes."""
         return 4 * self.width * self.count
 
-    def read(self) -> Identities:
-        """Read the records that follow those read before. Returns the identities of their rows."""
-        blocks = len(self._starts)
+    def read(self, written: bool) -> Identities:
+        """Read the records that follow those read before. Returns the identities of their rows.
+
+        If they were `written` by this process, their rows need no check.
+        """
         try:
             with open(self.index, "rb") as stream:
                 stream.seek(self.end)
                 content, available = stream.read(), self.file.stat().st_size
         except OSError:
             content, available = b"", 0
-        start = 0
+        start, blocks = 0, [np.empty((0, SIZE), np.uint8)]
         while len(content) - start >= _HEAD.size:
             count, width, digest = _HEAD.unpack_from(content, start)
             end = start + _HEAD.size + count * SIZE
@@ -258,36 +231,24 @@ class _Segment:
             if not sound or width != (self.width or width) or 4 * width * (self.count + count) > available:
                 break
             identities = np.frombuffer(content, np.uint8, count * SIZE, start + _HEAD.size)
-            self._identities.append(identities.reshape(count, SIZE))
+            blocks.append(identities.reshape(count, SIZE))
             self._starts.append(self.count)
             self._digests.append(digest)
-            self._intact.append(None)
+            self._intact.append(written or None)
             self.width, self.count = width, self.count + count
             start = end + SIZE
         self.end += start
-        return np.concatenate([np.empty((0, SIZE), np.uint8), *self._identities[blocks:]])
+        return np.concatenate(blocks)
 
-    def intact(self) -> tuple[Identities, Positions]:
-        """Identities and numbers of all rows, except those in damaged blocks."""
-        whole = np.array([state is not False for state in self._intact], np.bool_)
-        identities = np.concatenate([np.empty((0, SIZE), np.uint8), *self._identities])
-        rows = np.flatnonzero(np.repeat(whole, np.diff([*self._starts, self.count])))
-        return identities[rows], rows
-
-    def trust(self, row: int) -> None:
-        """Note that the blocks from a row on need no check, because this process wrote them."""
-        for block in range(np.searchsorted(self._starts, row), len(self._starts)):
-            self._intact[block] = True
-
-    def check(self, rows: Positions) -> bool:
-        """Whether the blocks that hold some rows are as they were written. Checks each block once."""
-        blocks = np.unique(np.searchsorted(self._starts, rows, "right") - 1).tolist()
-        for block in blocks:
+    def intact(self, rows: Positions) -> npt.NDArray[np.bool_]:
+        """Whether the block that holds each row is as it was written. Checks each block once."""
+        blocks, of_row = np.unique(np.searchsorted(self._starts, rows, "right") - 1, return_inverse=True)
+        for block in blocks.tolist():
             if self._intact[block] is None:
                 end = [*self._starts[block + 1 : block + 2], self.count][0]
                 content = self.map()[self._starts[block] : end]
                 self._intact[block] = hashlib.sha256(content.tobytes()).digest() == self._digests[block]
-        return all(self._intact[block] for block in blocks)
+        return np.array([self._intact[block] for block in blocks.tolist()], np.bool_)[of_row]
 
     def map(self) -> npt.NDArray[np.float32]:
         """All complete rows, mapped into memory."""
@@ -295,12 +256,6 @@ class _Segment:
             mapped = np.memmap(self.file, "<f4", "r", shape=(self.count, self.width))
             self._map = np.asarray(mapped)  # rows of a memmap itself are slower to gather
         return self._map
-
-
-def writable(folder: Path) -> bool:
-    """Whether files can be written to a folder, or the folder can be made."""
-    nearest = next(path for path in (folder, *folder.absolute().parents) if path.exists())
-    return nearest.is_dir() and os.access(nearest, os.W_OK)
 
 
 def _keys(identities: Identities) -> npt.NDArray[np.uint64]:

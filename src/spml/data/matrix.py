@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,10 +12,55 @@ import torch
 
 from ..errors import InputError
 from .dataset import Augment, Kind, Rows
-from .shards import ShardedArray
 from .views import feature_views, image_views, partners
 
 CHUNK = 1 << 22  # numbers processed at a time
+_SCATTERED = 32  # rows per part, below which it is quicker to copy them one by one
+
+
+class ShardedArray:
+    """Arrays (n_i, D) of one type as one array (N, D), whose rows are copied when they are asked for.
+
+    Args:
+        parts: The arrays. For speed, give plain arrays: rows of a `numpy.memmap` are slower to gather than
+            those of `numpy.asarray(memmap)`, which shares its memory.
+        names: Name of each part, for messages.
+
+    Attributes:
+        shape: (N, D).
+        dtype: Type of the numbers.
+    """
+
+    def __init__(self, parts: Sequence[npt.NDArray[Any]], names: Sequence[str] = ()) -> None:
+        self._parts, self._names = list(parts), names
+        self._starts = np.cumsum([0, *map(len, self._parts)])
+        self.shape = int(self._starts[-1]), int(self._parts[0].shape[1])
+        self.dtype = self._parts[0].dtype
+
+    def __getitem__(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+        """Rows (B, D), in the order of `rows`, int64 (B,)."""
+        which = self._which(rows)
+        local = rows - self._starts[which]
+        if len(rows) and (which == which[0]).all():
+            return np.asarray(self._parts[which[0]][local])
+        block = np.empty((len(rows), self.shape[1]), self.dtype)
+        if len(rows) < _SCATTERED * len(self._parts):
+            for row, (number, position) in enumerate(zip(which.tolist(), local.tolist(), strict=True)):
+                block[row] = self._parts[number][position]
+            return block
+        for number in np.unique(which).tolist():
+            chosen = np.flatnonzero(which == number)
+            block[chosen] = self._parts[number][local[chosen]]
+        return block
+
+    def where(self, row: int) -> str:
+        """Name of the part that holds a row, and the number of the row in it."""
+        number = int(self._which(np.asarray([row]))[0])
+        return f"{self._names[number]}, row {row - int(self._starts[number])}"
+
+    def _which(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.intp]:
+        """Part of each row."""
+        return np.searchsorted(self._starts, rows, side="right") - 1
 
 
 class FeatureMatrix:
@@ -87,7 +132,7 @@ class FeatureMatrix:
         """
         matrix = self._matrix
         if isinstance(matrix, ShardedArray):
-            matrix = matrix.converted(convert)
+            matrix = ShardedArray([convert(part) for part in matrix._parts], matrix._names)
         elif isinstance(matrix, np.ndarray):
             matrix = convert(matrix)
         return FeatureMatrix(matrix, self._rows, self.names)
@@ -154,32 +199,25 @@ def check_finite(features: FeatureMatrix, source: str) -> None:
         InputError: A value is NaN or infinite; the message names its row and column.
     """
     matrix = features.sparse
-    if matrix is not None:
-        # Only the stored entries: a small sparse file may represent a huge dense matrix.
-        with np.errstate(over="ignore"):
-            entries = np.flatnonzero(~np.isfinite(matrix.data.astype(np.float32)))
-        if len(entries):
-            row = int(np.searchsorted(matrix.indptr, entries[0], side="right")) - 1
-            column = int(matrix.indices[entries[0]])
-            raise _not_finite(source, matrix.data[entries[0]], features.where(row), column)
-        return
-    for rows in _chunks(len(features), features.width):
-        block = features.dense(rows)
-        # The sum is a fast test: it is finite unless an entry is not, or the sum itself overflows.
+    # Of a sparse matrix only the stored entries: a small file may represent a huge dense matrix.
+    shape = (len(features), features.width) if matrix is None else (matrix.nnz, 1)
+    for rows in _chunks(*shape):
         with np.errstate(over="ignore", invalid="ignore"):
+            if matrix is None:
+                block = features.dense(rows)
+            else:
+                block = matrix.data[rows[0] : rows[-1] + 1, None].astype(np.float32)
+            # The sum is a fast test: it is finite unless an entry is not, or the sum itself overflows.
             suspicious = not np.isfinite(block.sum())
         if suspicious and len(wrong := np.argwhere(~np.isfinite(block))):
-            row, column = wrong[0].tolist()
-            raise _not_finite(source, block[row, column], features.where(int(rows[row])), column)
-
-
-def _not_finite(source: str, value: Any, where: str, column: int) -> InputError:
-    with np.errstate(over="ignore"):
-        number = np.float32(value)
-    return InputError(
-        f"{source}: X holds {number} at {where}, column {column} (counted from 0). Every feature must be a "
-        "finite float32 number: fill in or remove missing values."
-    )
+            number, (at, column) = block[tuple(wrong[0])], wrong[0].tolist()
+            row = int(rows[at])
+            if matrix is not None:
+                row, column = int(np.searchsorted(matrix.indptr, row, "right")) - 1, matrix.indices[row]
+            raise InputError(
+                f"{source}: X holds {number} at {features.where(row)}, column {column} (counted from 0). "
+                "Every feature must be a finite float32 number: fill in or remove missing values."
+            )
 
 
 def _chunks(count: int, width: int) -> Iterator[npt.NDArray[np.int64]]:

@@ -20,10 +20,11 @@ from .. import models
 from ..config import Config
 from ..data import Inputs
 from ..data.cache import store_folder
-from ..data.feature_store import FeatureStore, writable
+from ..data.feature_store import FeatureStore
 from ..data.images import ImageFiles, LoadedImages
 from ..engine.process_memory import total_memory
 from ..errors import InputError, SpmlError
+from ..files import check_folder
 from .cluster.work import Batches, Computed
 from .console import Console
 from .folder import FEATURES, features_of_neighbours
@@ -232,13 +233,15 @@ def find_features(
     place = Path(cache or config.data.cache or folder / FEATURES)
     key = backbone.key()
     others = [store_folder(other, key) for other in features_of_neighbours(place)]
-    store, keep = FeatureStore(store_folder(place, key), others, report), writable(place)
-    size = 4 * backbone.num_features * len(inputs)
-    if not keep:
+    store = FeatureStore(store_folder(place, key), others, report)
+    try:
+        check_folder(place)
+    except InputError:
         report(f"{place}: can't be written to, so features that are computed are not kept")
-    elif size > _MUCH:
+        return KeptFeatures(store, keep=False)
+    if (size := 4 * backbone.num_features * len(inputs)) > _MUCH:
         report(f"{place}: will hold up to {size / 1e9:.1f} GB of features (--cache none keeps none)")
-    return KeptFeatures(store, keep)
+    return KeptFeatures(store, keep=True)
 
 
 @torch.inference_mode()

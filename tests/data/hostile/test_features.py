@@ -68,7 +68,7 @@ def test_nothing_is_unpickled(tmp_path, save):
         read_features(path, DataConfig())
 
 
-@pytest.mark.parametrize("indptr", [[0, 2, -5], [2, 0, 0], [0, 3, 2]])
+@pytest.mark.parametrize("indptr", [[0, 2, -5], [2, 0, 0], [0, 3, 2], [0, 0, -5], np.empty(0, int)])
 def test_sparse_rows_that_go_backwards(tmp_path, indptr):
     path = tmp_path / "data.npz"
     np.savez(path, data=np.ones(2), indices=np.array([0, 2]), indptr=np.array(indptr), shape=[2, 3], Y=Y[:2])

@@ -139,6 +139,15 @@ def test_sparse_labels(save, tmp_path, array, dtype, unlisted, expected, meaning
     assert records.split == ("train", "train", "test")
 
 
+def test_a_pair_with_another_sparse_format_is_refused(save, tmp_path):
+    save("set_X.npz", X=X)
+    scipy.sparse.save_npz(tmp_path / "set_Y.npz", scipy.sparse.csc_matrix(Y))
+    message = r"set_Y\.npz: the arrays of Y are not a valid CSR matrix: the format is .*csc.*call Y\.tocsr"
+    for name in ("set_X.npz", "set_Y.npz"):
+        with pytest.raises(InputError, match=message):
+            read_features(tmp_path / name, DataConfig())
+
+
 def test_explicit_zeros_are_zeros():
     matrix = scipy.sparse.csr_matrix((np.array([1, 0, 1, 0.0]), [0, 1, 1, 0], [0, 2, 4]), shape=(2, 2))
     assert matrix.nnz == 4

@@ -6,11 +6,12 @@ the value at fault; it refuses dates; and it expands sparse rows if they may be 
 
 from __future__ import annotations
 
+import math
 import re
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,13 +24,27 @@ from ..records import Records
 from ..safe import is_file, quote
 from ..tables.delimited import read_lines
 from ..tables.marks import BAD, BLANK, COUNT, MARKS, meaning
-from .arff_header import Header, label_positions, read_header, split_cells, unescape
-from .documents import class_name
+from .documents import class_name, parse_xml
 from .features import MAX_WIDTH
 from .registry import register_reader
 
-_ENTRY = re.compile(r"""\s*(\d{1,9})\s+(?:'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)"|([^,'"]*))\s*(?:,|$)""")
+MAX_XML = 1 << 24  # bytes
+_QUOTED = r"""'(?P<single>(?:[^'\\]|\\.)*)'|"(?P<double>(?:[^"\\]|\\.)*)\""""
+_ATTRIBUTE = re.compile(
+    rf"@attribute\s+(?:{_QUOTED}|(?P<plain>[^\s,{{}}'\"]+))\s*(?P<type>.*)", re.IGNORECASE | re.DOTALL
+)
+_CELL = re.compile(rf"\s*(?:{_QUOTED}|(?P<plain>[^,'\"]*))\s*(?P<end>,|$)")
+_ENTRY = re.compile(rf"\s*(?P<position>\d{{1,9}})\s+(?:{_QUOTED}|(?P<plain>[^,'\"]*))\s*(?:,|$)")
+_TYPES = ("numeric", "real", "integer", "string", "date")
+_LABELS = re.compile(r"(?:^|\s)-C\s+([+-]?\d{1,9})(?:\s|$)")
+_NUMBER = re.compile(r"(?:^|\s)-split-number\s+(\d{1,9})(?:\s|$)")
+_PERCENTAGE = re.compile(r"(?:^|\s)-split-percentage\s+(\d{1,3}(?:\.\d{1,9})?)(?:\s|$)")
 _DENSE = 1 / 3  # share of nonzero entries above which a dense array is smaller
+
+
+Attributes = tuple[tuple[str, tuple[str, ...] | None], ...]
+"""Names of attributes, each with its values if it is nominal, without any if it is a number, and with None if
+it is a string or a date."""
 
 
 class _Column(NamedTuple):
@@ -38,50 +53,24 @@ class _Column(NamedTuple):
     Attributes:
         name: Name of the attribute.
         label: Whether it is a label.
-        start: Column among the labels, or first column among the features; -1 if the attribute is not used.
+        start: Its column in the matrix of all rows, the first one if there are several; -1 if it is not used.
         codes: Code of each value of a nominal attribute, else empty.
-        omitted: Mark or code of the attribute in a sparse row that omits it, which is nearly always 0.
+        omitted: Value of the attribute in a sparse row that omits it; empty for 0, which it nearly always is.
     """
 
     name: str
     label: bool
     start: int
     codes: dict[str, int]
-    omitted: int
-
-    def feature_names(self) -> tuple[str, ...]:
-        """Names of the features that the attribute becomes, in their order."""
-        if self.label or self.start < 0:
-            return ()
-        values = tuple(self.codes)
-        if values in ((), ("0", "1")):
-            return (self.name,)
-        return tuple(f"{self.name}={value}" for value in values[1:])  # the first value has no feature
+    omitted: str
 
 
-class _Rows:
-    """Nonzero entries of all rows, in the order of a CSR matrix."""
+class _Rows(NamedTuple):
+    """Nonzero entries of all rows as a CSR matrix stores them: marks of the labels, then the features."""
 
-    def __init__(self) -> None:
-        self.ends, self.columns, self.values = array("q", [0]), array("i"), array("d")
-        self.label_ends, self.label_columns, self.marks = array("q", [0]), array("i"), array("b")
-
-    def __len__(self) -> int:
-        return len(self.ends) - 1
-
-    def add(self, column: _Column, code: int) -> None:
-        """Add a nonzero mark of a label, or a nonzero code of a nominal attribute."""
-        if column.label:
-            self.label_columns.append(column.start)
-            self.marks.append(code)
-        else:
-            self.columns.append(column.start + code - 1)
-            self.values.append(1.0)
-
-    def end_row(self) -> None:
-        """End the current row."""
-        self.ends.append(len(self.columns))
-        self.label_ends.append(len(self.label_columns))
+    ends: array[int]
+    columns: array[int]
+    values: array[float]
 
 
 @register_reader("arff", "an ARFF file", recognises=lambda source: source.suffix == ".arff")
@@ -96,21 +85,25 @@ def read_arff(path: Path, config: DataConfig) -> Records:
     Raises:
         InputError: The file can't be read; names the line.
     """
+    from scipy.sparse import csr_matrix
+
     lines = enumerate(read_lines(path), start=1)
-    header = read_header(path, lines)
-    positions, source = label_positions(path, header, config)
-    columns, width = _columns(path, header, positions)
-    rows = _Rows()
+    relation, attributes = _read_header(path, lines)
+    positions, source = _label_positions(path, relation, attributes, config)
+    columns, names = _columns(path, attributes, positions)
+    rows = _Rows(array("q", [0]), array("i"), array("f"))  # a number too large for float32 becomes inf
     _read_rows(path, lines, columns, rows)
-    if not len(rows) or not width:
-        raise InputError(f"{path}: has no {'feature' if len(rows) else 'row'}.")
-    notes = [f"{len(positions):,} of {len(columns):,} attributes are labels, as {source} says."]
-    training, note = _training_rows(path, header, columns, rows)
-    classes = tuple(
-        class_name(columns[position].name, f"{path}: attribute {position}") for position in positions
-    )
-    labels, sentence = _labels(rows, len(classes), config.default_label, str(path))
-    notes += [note] if note else []
+    if len(rows.ends) == 1 or not names:
+        raise InputError(f"{path}: has no {'row' if len(rows.ends) == 1 else 'feature'}.")
+    training, note = _training_rows(path, relation, attributes, columns, rows)
+    count, labels = len(rows.ends) - 1, len(positions)
+    parts = [np.frombuffer(part, part.typecode) for part in (rows.values, rows.columns, rows.ends)]
+    matrix = csr_matrix(tuple(parts), shape=(count, labels + len(names)))
+    matrix.sort_indices()
+    features = matrix[:, labels:]
+    dense = features.nnz > _DENSE * count * len(names)
+    observed, sentence = _observed(matrix[:, :labels], config.default_label, str(path))
+    notes = [f"{labels:,} of {len(columns):,} attributes are labels, as {source} says.", *note]
     if nominal := sum(len(column.codes) > 2 and not column.label for column in columns):
         notes.append(f"one feature per value except the first for {counted(nominal, 'nominal attribute')}.")
     if unused := [column.name for column in columns if column.start < 0]:
@@ -119,92 +112,203 @@ def read_arff(path: Path, config: DataConfig) -> Records:
     return Records(
         source=str(path),
         name=path.stem[:-6] if path.stem.lower().endswith("-train") else path.stem,
-        ids=tuple(str(row) for row in range(len(rows))),
-        inputs=_features(rows, tuple(name for column in columns for name in column.feature_names())),
-        classes=classes,
+        ids=tuple(str(row) for row in range(count)),
+        inputs=FeatureMatrix(features.toarray() if dense else features, names=names),
+        classes=tuple(class_name(columns[k].name, f"{path}: attribute {k}") for k in positions),
         classes_given=True,
-        labels=labels,
-        split=("train",) * training + ("test",) * (len(rows) - training) if training < len(rows) else None,
+        labels=observed,
+        split=("train",) * training + ("test",) * (count - training) if training < count else None,
         notes=tuple(f"{path.name}: {note}" for note in notes),
     )
 
 
-def _training_rows(path: Path, header: Header, columns: Sequence[_Column], rows: _Rows) -> tuple[int, str]:
-    """Number of training rows, and a note on the split; adds the rows of NAME-test.arff if that exists."""
-    count = len(rows)
+# -- header ----------------------------------------------------------------------------------------------
+
+
+def _read_header(path: Path, lines: Iterator[tuple[int, str]]) -> tuple[str, Attributes]:
+    """Name of the relation, which holds the options of MEKA, and all attributes: the lines up to @data."""
+    relation = ""
+    attributes: dict[str, tuple[str, ...] | None] = {}
+    for number, line in lines:
+        text = line.strip()
+        word = text[:10].split(None, 1)[0].lower() if text else "%"
+        if word == "@data":
+            return relation, tuple(attributes.items())
+        if word == "@relation":
+            relation = text[len(word) :].strip().strip("'\"")
+        elif not word.startswith("%"):
+            try:
+                name, values = _attribute(text)
+                if name in attributes:
+                    raise ValueError(f"the name {quote(name)} was used before")
+            except ValueError as error:
+                raise InputError(f"{path}: line {number}: {error}.") from error
+            attributes[name] = values
+    raise InputError(f"{path}: is not an ARFF file: there is no line @data.")
+
+
+def _attribute(text: str) -> tuple[str, tuple[str, ...] | None]:
+    """Name and values of an attribute, as in `Attributes`."""
+    if not text[:10].lower().startswith("@attribute"):
+        raise ValueError(f"expected @relation, @attribute or @data, found {quote(text)}")
+    match = _ATTRIBUTE.fullmatch(text)
+    if match is None:
+        raise ValueError(f"expected @attribute, a name and a type, found {quote(text)}")
+    name, kind = _unquoted(match), match["type"].strip()
+    if kind.startswith("{"):
+        inner, brace, _ = kind[1:].rpartition("}")
+        values = tuple(_split_cells(inner))
+        if not brace or not all(values) or len(set(values)) < len(values):
+            raise ValueError(f"expected distinct values between braces, found {quote(kind)}")
+        return name, values
+    word = (kind.split() or [""])[0].lower()
+    if word not in _TYPES:
+        raise ValueError(
+            f"the type of {quote(name)} is {quote(kind)}. Known are {', '.join(_TYPES)}, {{...}}"
+        )
+    return name, None if word in ("string", "date") else ()
+
+
+def _label_positions(
+    path: Path, relation: str, attributes: Attributes, config: DataConfig
+) -> tuple[Sequence[int], str]:
+    """Positions of the attributes that are labels, and the source of this information.
+
+    `config.label_columns` comes first, then Mulan's XML file next to the data, then MEKA's option -C in the
+    name of the relation.
+    """
+    count = len(attributes)
+    stem = re.sub(r"[-_](train|test)$", "", path.stem, flags=re.IGNORECASE)  # the files of a split share one
+    files = [path.with_suffix(".xml"), path.with_name(f"{stem}.xml")]
+    xml = next(filter(is_file, files), None)
+    option = _LABELS.search(relation)
+    positions: Sequence[int]
+    if config.label_columns:
+        positions, source = _first_or_last(config.label_columns, count), "data.label_columns"
+    elif xml:
+        positions, source = _named(path, xml, attributes), xml.name
+    elif option:
+        positions, source = _first_or_last(int(option[1]), count), "-C in @relation"
+    else:
+        raise InputError(
+            f"{path}: ambiguous which attributes are labels: there is neither {files[0].name} in the same "
+            "folder, as in Mulan, nor -C in @relation, as in MEKA. Pass --data.label_columns N if the first "
+            "N are labels, or -N if the last N are."
+        )
+    if not 0 < len(positions) < count:
+        raise InputError(
+            f"{path}: {source} makes {len(positions):,} of {count:,} attributes labels, but some must be "
+            "labels and some features."
+        )
+    for name, values in (attributes[position] for position in positions):
+        if values is None or any(MARKS[value] in (BAD, COUNT) for value in values):
+            raise InputError(
+                f"{path}: the attribute {quote(name)} is a label, as {source} says, but its values are "
+                f"{quote(', '.join(values)) if values else 'text'}, not 0 and 1."
+            )
+    return positions, source
+
+
+def _first_or_last(number: int, count: int) -> Sequence[int]:
+    return range(number) if number > 0 else range(count + number, count)
+
+
+def _named(path: Path, xml: Path, attributes: Attributes) -> Sequence[int]:
+    """Positions of the attributes that a list of Mulan names, nested labels included."""
+    positions = {name: position for position, (name, _) in enumerate(attributes)}
+    elements = parse_xml(xml, MAX_XML).iter()
+    labels = (element for element in elements if element.tag.rpartition(":")[2] == "label")
+    names = {name for element in labels if (name := element.get("name")) is not None}
+    if unknown := sorted(names.difference(positions)):
+        raise InputError(f"{xml}: {quote(unknown[0])} is not an attribute of {path.name}.")
+    return sorted(positions[name] for name in names)
+
+
+def _training_rows(
+    path: Path, relation: str, attributes: Attributes, columns: Sequence[_Column], rows: _Rows
+) -> tuple[int, list[str]]:
+    """Number of training rows, and a note on the split; adds the rows of NAME-test.arff if that exists.
+
+    By the options of MEKA they come first: -split-percentage, of which halves are rounded up, or else
+    -split-number.
+    """
+    count = len(rows.ends) - 1
     partner = path.with_name(f"{path.stem[:-6]}-test{path.suffix}")
     if path.stem.lower().endswith("-train") and is_file(partner):
         lines = enumerate(read_lines(partner), start=1)
-        if read_header(partner, lines).attributes != header.attributes:
+        if _read_header(partner, lines)[1] != attributes:
             raise InputError(f"{partner}: its attributes differ from those of {path.name}.")
         _read_rows(partner, lines, columns, rows)
-        return count, f"the test rows are those of {partner.name}."
-    stated = header.training_rows(count)
-    if stated is None:
-        return count, ""
+        return count, [f"the test rows are those of {partner.name}."]
+    if percentage := _PERCENTAGE.search(relation):
+        stated = math.floor(count * float(percentage[1]) / 100 + 0.5)
+    elif number := _NUMBER.search(relation):
+        stated = int(number[1])
+    else:
+        return count, []
     if 0 < stated < count:
-        return stated, f"the first {stated:,} rows are for training, as @relation says."
-    return count, (
+        return stated, [f"the first {stated:,} rows are for training, as @relation says."]
+    none_for = "the test" if stated else "training"
+    return count, [
         f"@relation says that the first {stated:,} of {count:,} rows are for training, which leaves none for "
-        f"{'the test' if stated else 'training'}; there is no split."
-    )
+        f"{none_for}; there is no split."
+    ]
 
 
-def _columns(path: Path, header: Header, positions: Sequence[int]) -> tuple[list[_Column], int]:
-    """Conversion of each attribute, and the number of features."""
-    columns, width, labels = [], 0, {position: column for column, position in enumerate(positions)}
-    for position, (name, values) in enumerate(header.attributes):
-        order = sorted(values) if values and {*values} == {"0", "1"} else values or ()
-        codes = {value: code for code, value in enumerate(order)}
-        if position in labels:
-            columns.append(_Column(name, True, labels[position], codes, MARKS[values[0]] if values else 0))
-        elif values is None:
-            columns.append(_Column(name, False, -1, codes, 0))
-        else:
-            columns.append(_Column(name, False, width, codes, codes[values[0]] if values else 0))
-            width += len(values) - 1 if values else 1
-    if width > MAX_WIDTH:
-        raise InputError(f"{path}: has {width:,} features per row, more than the limit of {MAX_WIDTH:,}.")
-    return columns, width
+def _columns(
+    path: Path, attributes: Attributes, positions: Sequence[int]
+) -> tuple[list[_Column], tuple[str, ...]]:
+    """Conversion of each attribute, and the names of the features."""
+    columns: list[_Column] = []
+    names: list[str] = []
+    labels = {position: column for column, position in enumerate(positions)}
+    for position, (name, values) in enumerate(attributes):
+        label, first = position in labels, values[0] if values else ""
+        start = labels.get(position, -1 if values is None else len(labels) + len(names))
+        binary = values is not None and {*values} == {"0", "1"}
+        codes = {value: code for code, value in enumerate(("0", "1") if binary else values or ())}
+        omitted = first if first and (MARKS[first] if label else codes[first]) else ""
+        columns.append(_Column(name, label, start, codes, omitted))
+        if not label and values is not None:
+            names += [f"{name}={value}" for value in values[1:]] if values and not binary else [name]
+    if len(names) > MAX_WIDTH:
+        raise InputError(
+            f"{path}: has {len(names):,} features per row, more than the limit of {MAX_WIDTH:,}."
+        )
+    return columns, tuple(names)
+
+
+# -- rows ------------------------------------------------------------------------------------------------
 
 
 def _read_rows(path: Path, lines: Iterator[tuple[int, str]], columns: Sequence[_Column], rows: _Rows) -> None:
-    omitted = {position for position, column in enumerate(columns) if column.omitted}
+    omitted = {position: column.omitted for position, column in enumerate(columns) if column.omitted}
     for number, line in lines:
         text = line.strip()
         if not text or text.startswith("%"):
             continue
         try:
             if text.startswith("{"):
-                cells = _sparse_cells(text, len(columns))
-                _add_cells(cells, columns, rows)
-                for position in omitted.difference(cell[0] for cell in cells) if omitted else ():
-                    rows.add(columns[position], columns[position].omitted)
+                _add_cells({**omitted, **_sparse_cells(text, len(columns))}.items(), columns, rows)
             else:
-                dense = split_cells(text)
-                if len(dense) != len(columns):
-                    raise ValueError(f"{len(dense):,} cells, but there are {len(columns):,} attributes")
-                _add_cells(enumerate(dense), columns, rows)
+                cells = _split_cells(text)
+                if len(cells) != len(columns):
+                    raise ValueError(f"{len(cells):,} cells, but there are {len(columns):,} attributes")
+                _add_cells(enumerate(cells), columns, rows)
         except ValueError as error:
             raise InputError(f"{path}: line {number}: {error}.") from error
-        rows.end_row()
+        rows.ends.append(len(rows.columns))
 
 
 def _add_cells(cells: Iterable[tuple[int, str]], columns: Sequence[_Column], rows: _Rows) -> None:
-    """Add the nonzero ones of some cells.
-
-    Raises:
-        ValueError: A cell has a value that its attribute does not allow.
-    """
+    """Add the nonzero ones of some cells, each with the position of its attribute."""
     for position, cell in cells:
-        column = columns[position]
-        name, label, start, codes, _ = column
+        name, label, start, codes, _ = columns[position]
+        value: float
         if label:
-            mark = MARKS[cell]
-            if mark in (BAD, COUNT) or not cell or (codes and mark != BLANK and cell not in codes):
+            value = MARKS[cell]
+            if value in (BAD, COUNT) or not cell or (codes and value != BLANK and cell not in codes):
                 raise ValueError(f"the label {quote(name)} is {quote(cell)}, not 0, 1 or ?")
-            if mark:
-                rows.add(column, mark)
         elif start < 0:
             continue
         elif cell == "?":
@@ -212,66 +316,60 @@ def _add_cells(cells: Iterable[tuple[int, str]], columns: Sequence[_Column], row
         elif codes:
             if cell not in codes:
                 raise ValueError(f"{quote(name)} is {quote(cell)}, which @attribute does not list")
-            if codes[cell]:
-                rows.add(column, codes[cell])
+            start, value = start + codes[cell] - 1, 1 if codes[cell] else 0
         else:
             try:
                 value = float(cell)
             except ValueError:
                 raise ValueError(f"{quote(name)} is {quote(cell)}, not a number") from None
-            if value:
-                rows.columns.append(start)
-                rows.values.append(value)
+        if value:
+            rows.columns.append(start)
+            rows.values.append(value)
 
 
-def _sparse_cells(text: str, count: int) -> list[tuple[int, str]]:
-    """Positions of attributes and their cells in a row between braces.
-
-    Raises:
-        ValueError: The row is not of this form, or a position repeats or is too large.
-    """
+def _sparse_cells(text: str, count: int) -> dict[int, str]:
+    """Cells of a row between braces, by the positions of their attributes, of which there are `count`."""
     if not text.endswith("}"):
         raise ValueError("a row that begins with { must end with }")
     inner, start = text[1:-1].rstrip(), 0
-    cells = {}
+    cells: dict[int, str] = {}
     while start < len(inner):
         match = _ENTRY.match(inner, start)
-        quoted = match and (match[2] if match[2] is not None else match[3])
-        cell = unescape(quoted) if quoted is not None else match[4].strip() if match else ""
-        if match is None or not cell:
+        if match is None or not (cell := _unquoted(match)):
             raise ValueError(f"expected the number of an attribute and its value at character {start + 2}")
-        if (position := int(match[1])) in cells or position >= count:
+        if (position := int(match["position"])) in cells or position >= count:
             raise ValueError(
                 f"attribute {position} occurs twice or is not below {count:,} (the first attribute is 0)"
             )
         cells[position] = cell
         start = match.end()
-    return list(cells.items())
+    return cells
 
 
-def _features(rows: _Rows, names: tuple[str, ...]) -> FeatureMatrix:
-    from scipy.sparse import csr_matrix
-
-    parts = (
-        np.frombuffer(rows.values),
-        np.frombuffer(rows.columns, np.int32),
-        np.frombuffer(rows.ends, np.int64),
-    )
-    # A number too large for float32 becomes inf, which check_finite reports.
-    with np.errstate(over="ignore"):
-        matrix = csr_matrix(parts, shape=(len(rows), len(names))).astype(np.float32)
-    matrix.sort_indices()
-    dense = matrix.nnz > _DENSE * len(rows) * len(names)
-    return FeatureMatrix(matrix.toarray() if dense else matrix, names=names)
+def _split_cells(text: str) -> list[str]:
+    """Split a line at its commas, or at blanks if it has no comma, and remove quotes."""
+    if "'" not in text and '"' not in text:
+        return [cell.strip() for cell in text.split(",")] if "," in text else text.split()
+    cells, position, last = [], 0, False
+    while not last:
+        match = _CELL.match(text, position)
+        if match is None:
+            raise ValueError(f"a quote that is not closed, or within a cell, at character {position + 1}")
+        cells.append(_unquoted(match))
+        position, last = match.end(), not match["end"]
+    return cells
 
 
-def _labels(rows: _Rows, classes: int, unlisted: Unlisted, source: str) -> tuple[ObservedLabels, str]:
-    from scipy.sparse import csr_matrix
+def _unquoted(match: re.Match[str]) -> str:
+    """Text of a cell or name, without quotes and escapes."""
+    if match["plain"] is not None:
+        return match["plain"].strip()
+    return re.sub(r"\\(.)", r"\1", match["single"] or match["double"] or "")
 
-    marks = np.frombuffer(rows.marks, np.int8)
-    values_present = {*np.unique(marks).tolist(), *([0] if len(marks) < len(rows) * classes else [])}
-    zero, blank, sentence = meaning(values_present, unlisted, source)
-    values = np.where(marks == BLANK, np.int8(blank), marks)
-    columns, ends = np.frombuffer(rows.label_columns, np.int32), np.frombuffer(rows.label_ends, np.int64)
-    matrix = csr_matrix((values, columns, ends), shape=(len(rows), classes))
+
+def _observed(matrix: Any, unlisted: Unlisted, source: str) -> tuple[ObservedLabels, str]:
+    """Labels in a CSR matrix of marks, and a sentence on what the marks mean."""
+    marks = {*np.unique(matrix.data).tolist(), *([0] if matrix.nnz < math.prod(matrix.shape) else [])}
+    zero, blank, sentence = meaning(marks, unlisted, source)
+    matrix.data[matrix.data == BLANK] = blank
     return ObservedLabels.from_csr(matrix, unlisted="negative" if zero == -1 else "unknown"), sentence

@@ -28,7 +28,9 @@ from .label_arrays import read_labels
 from .places import find_files, images_folder
 from .registry import register_reader
 
-Arrays = dict[str, npt.NDArray[Any]]
+Arrays = dict[str, Any]
+"""Arrays of a file by their keys; of a sparse matrix, a SciPy CSR matrix."""
+
 MAX_WIDTH = 10_000_000  # rows become dense in a batch
 MAX_UNPACKED = 1 << 31  # bytes of all arrays of a file; larger files may have MAX_RATIO times their size
 MAX_RATIO = 100
@@ -51,23 +53,20 @@ def read_features(path: Path, config: DataConfig) -> Records:
         InputError: Arrays are missing, their sizes differ, or labels have other values.
     """
     source = str(path)
-    own = arrays = inputs = _load(path)
-    outputs: Arrays = {}
-    if partner := _partner(path, own):
-        loaded = _load(partner)
-        _check_agree(path, own, partner, loaded)
-        arrays = {**loaded, **own}
-        inputs, outputs = (own, loaded) if path.stem.endswith("_X") else (loaded, own)
+    arrays = _load_pair(path)
     features: FeatureMatrix | tuple[Path, ...]
-    if "names" in arrays and not _has_features(arrays):
-        features = _image_files(path, arrays, config)
+    if "names" in arrays and "X" not in arrays:
+        options = [(name,) for name in _names(arrays, "names", None, source)]
+        root = images_folder(config) or path.parent
+        features = tuple(find_files(root, options, lambda row: f"{path}: names, entry {row}", config.missing))
     else:
-        features = _features(inputs if _has_features(inputs) else arrays, arrays, source)
-    values = _labels(outputs, arrays, source)
+        features = _features(arrays, source)
+    values = _labels(arrays, source)
     count = len(features)
     if values.shape[:1] != (count,):
         raise InputError(f"{source}: X has {count:,} rows, but Y has shape {values.shape}. They must match.")
-    classes = _classes(arrays, source)
+    key = "classes" if "classes" in arrays else "labels"
+    classes = _names(arrays, key, None, source) if key in arrays else ()
     notes = [] if classes else [f"{path.name}: has no class names; classes are called 0, 1, 2 ..."]
     split = _split(arrays, count, source) if config.split == "given" else None
     if config.split == "ignore" and not {"split", "test"}.isdisjoint(arrays):
@@ -93,26 +92,40 @@ def read_unlabelled(path: Path) -> tuple[Sequence[str], FeatureMatrix]:
         InputError: The file can't be read (see `read_features`), or a feature is not finite.
     """
     arrays = _load(path)
-    features = _features(arrays, arrays, str(path))
+    features = _features(arrays, str(path))
     check_finite(features, str(path))
     return _ids(arrays, len(features), str(path)), features
 
 
-def _partner(path: Path, own: Arrays) -> Path | None:
-    """The other file of a pair, if it exists and is needed."""
-    other = {"_X": "_Y", "_Y": "_X"}.get(path.stem[-2:])
+def _load_pair(path: Path) -> Arrays:
+    """Arrays of a file, and of the other one of a pair if that exists and is needed."""
+    suffix = path.stem[-2:]
+    other = {"_X": "_Y", "_Y": "_X"}.get(suffix)
     partner = path.with_name(f"{path.stem[:-2]}{other}.npz")
-    return partner if other and partner.is_file() and not ("Y" in own and _has_features(own)) else None
+    if not other or not partner.is_file():
+        return _load(path)
+    arrays = _load(path, of_labels=suffix == "_Y")
+    if "X" in arrays and "Y" in arrays:
+        return arrays
+    others = _load(partner, of_labels=suffix == "_X")
+    for key in ("names", "split", "test", "classes", "labels"):
+        if key in arrays and key in others and not np.array_equal(arrays[key], others[key]):
+            raise InputError(
+                f"{path}: {key} differs from {key} in {partner.name}: ambiguous which rows or classes belong "
+                "together. Keep it in only one of the two files, or make both the same."
+            )
+    return {**others, **arrays}
 
 
-def _load(path: Path) -> Arrays:
-    """Load the arrays that have a known key."""
+def _load(path: Path, *, of_labels: bool = False) -> Arrays:
+    """Arrays that have a known key. A sparse matrix is X, but Y in a file of labels that has no other Y."""
     arrays, others = load_arrays(path, _KEYS)
     if not arrays:
         raise InputError(
             f"{path}: has no array with a known name; found: {shorten(others) or 'none'}. Call the features "
             "X, (N, D), and the labels Y, (N, C)."
         )
+    _add_sparse(arrays, "Y" if of_labels and "Y" not in arrays else "X", "", str(path))
     return arrays
 
 
@@ -147,13 +160,18 @@ def load_arrays(path: Path, keys: Collection[str]) -> tuple[Arrays, list[str]]:
             "needed: X_00000.npy and Y_00000.npy, X_00001.npy and Y_00001.npy, and so on."
         ) from error
     except Exception as error:  # damaged archives raise nearly anything, zlib.error and KeyError included
-        # Of a header that is too long, NumPy continues with advice to allow Python objects.
-        reason = str(error).strip().partition("\n")[0].rstrip(".")[:300] or type(error).__name__
-        raise InputError(
-            f"{path}: is not a .npz file, or can't be read: {reason}. Write numbers and strings with "
-            "numpy.savez; Python objects are not read, because loading them can run code."
-        ) from error
+        raise damaged(path, ".npz file, or can't be read", "savez", error) from error
     return arrays, [key for key in members if key not in known]
+
+
+def damaged(path: Path, wrong: str, function: str, error: Exception) -> InputError:
+    """Error on a file of arrays: what it is not, which function of NumPy writes it, and what NumPy says."""
+    # Of a header that is too long, NumPy continues with advice to allow Python objects.
+    reason = str(error).strip().partition("\n")[0].rstrip(".")[:300] or type(error).__name__
+    return InputError(
+        f"{path}: is not a {wrong}: {reason}. Write numbers and strings with numpy.{function}; Python "
+        "objects are not read, because loading them can run code."
+    )
 
 
 def _array(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> npt.NDArray[Any]:
@@ -164,10 +182,10 @@ def _array(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> npt.NDArray[Any]:
         version = np.lib.format.read_magic(stream)
         header = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
         shape, _, dtype = header[version](stream)
-    claimed = dtype.itemsize * math.prod(shape)
-    if not dtype.hasobject and claimed > info.file_size:
-        raise ValueError(f"{info.filename} states {claimed:,} bytes, but has {info.file_size:,}")
-    with archive.open(info) as stream:
+        claimed = dtype.itemsize * math.prod(shape)
+        if not dtype.hasobject and claimed > info.file_size:
+            raise ValueError(f"{info.filename} states {claimed:,} bytes, but has {info.file_size:,}")
+        stream.seek(0)
         array = np.asarray(np.lib.format.read_array(stream, allow_pickle=False))
     check_text(array, info.filename)
     return array
@@ -186,36 +204,14 @@ def check_text(array: npt.NDArray[Any], name: str) -> None:
             raise ValueError(f"{name} holds text that is not Unicode")
 
 
-def _check_agree(path: Path, own: Arrays, partner: Path, loaded: Arrays) -> None:
-    """Check that the names of rows and classes that both files of a pair hold are the same."""
-    for key in ("names", "split", "test", "classes", "labels"):
-        if key in own and key in loaded and not np.array_equal(own[key], loaded[key]):
-            raise InputError(
-                f"{path}: {key} differs from {key} in {partner.name}: ambiguous which rows or classes belong "
-                "together. Keep it in only one of the two files, or make both the same."
-            )
-
-
 def _listing(arrays: Arrays) -> str:
     return ", ".join(f"{key} {array.shape}" for key, array in arrays.items()) or "none of the known arrays"
 
 
-def _has_features(arrays: Arrays) -> bool:
-    return "X" in arrays or _has_sparse(arrays)
-
-
-def _has_sparse(arrays: Arrays, prefix: str = "") -> bool:
-    return all(prefix + key in arrays for key in _SPARSE)
-
-
-def _labels(outputs: Arrays, arrays: Arrays, source: str) -> Any:
-    """Y, dense or sparse; `outputs` is the file that holds only labels, if there is one."""
+def _labels(arrays: Arrays, source: str) -> Any:
+    _add_sparse(arrays, "Y", "Y_", source)
     if "Y" in arrays:
         return arrays["Y"]
-    if _has_sparse(outputs):
-        return _sparse(outputs, source, "Y")
-    if _has_sparse(arrays, "Y_"):
-        return _sparse({key: arrays["Y_" + key] for key in _SPARSE}, source, "Y")
     if "labels" in arrays and arrays["labels"].dtype.kind in "biuf":
         return arrays.pop("labels")
     raise InputError(
@@ -224,16 +220,15 @@ def _labels(outputs: Arrays, arrays: Arrays, source: str) -> Any:
     )
 
 
-def _features(arrays: Arrays, named: Arrays, source: str) -> FeatureMatrix:
-    """The features in `arrays`, with the names in `named` if there are some."""
-    if not _has_features(arrays):
+def _features(arrays: Arrays, source: str) -> FeatureMatrix:
+    if "X" not in arrays:
         raise InputError(
             f"{source}: has no features: expected an array X of shape (N, D), or data, indices, indptr and "
             f"shape as scipy.sparse.save_npz writes them. Found: {_listing(arrays)}."
         )
-    features = feature_matrix(arrays["X"] if "X" in arrays else _sparse(arrays, source, "X"), source)
-    if "feature_names" in named:
-        features.names = _strings(named, "feature_names", features.width, source)
+    features = feature_matrix(arrays["X"], source)
+    if "feature_names" in arrays:
+        features.names = strings(arrays["feature_names"], f"{source}: feature_names", features.width)
     return features
 
 
@@ -246,34 +241,43 @@ def feature_matrix(matrix: Any, source: str, names: tuple[str, ...] = ()) -> Fea
     if isinstance(matrix, np.ndarray):
         # In row order, because collecting a batch from column order is forty times slower.
         matrix = np.asarray(matrix, order="C")
-    shape = matrix.shape
-    if len(shape) != 2 or 0 in shape or shape[1] > MAX_WIDTH or matrix.dtype.kind not in "biuf":
-        raise InputError(
-            f"{source}: X must hold numbers in shape (N, D), with at least one row and 1 to {MAX_WIDTH:,} "
-            f"columns; got {matrix.dtype} {shape}."
-        )
+    check_shape(matrix, f"{source}: X")
     return FeatureMatrix(matrix, names=names)
 
 
-def _image_files(path: Path, arrays: Arrays, config: DataConfig) -> tuple[Path, ...]:
-    """Image files in `names`, relative to the folder of the file or to `config.images`."""
-    names = distinct(_strings(arrays, "names", None, str(path)), "names", str(path))
-    root = images_folder(config) or path.parent
-    options = [(name,) for name in names]
-    return tuple(find_files(root, options, lambda row: f"{path}: names, entry {row}", config.missing))
+def check_shape(matrix: Any, where: str, shape: str = "(N, D)") -> None:
+    """Check the features in an array or a SciPy matrix; a message calls their shape `shape`.
+
+    Raises:
+        InputError: They are not numbers of shape (N, D), or there are none or too many in a row.
+    """
+    size = matrix.shape
+    if len(size) != 2 or 0 in size or size[1] > MAX_WIDTH or matrix.dtype.kind not in "biuf":
+        raise InputError(
+            f"{where} must hold numbers in shape {shape}, with at least one row and 1 to {MAX_WIDTH:,} "
+            f"columns; got {matrix.dtype} {size}."
+        )
 
 
-def _sparse(arrays: Arrays, source: str, name: str) -> Any:
+def _add_sparse(arrays: Arrays, name: str, prefix: str, source: str) -> None:
+    """Add the CSR matrix `name` if there is no such array, but its parts, whose keys begin with `prefix`."""
+    if name in arrays or any(prefix + key not in arrays for key in _SPARSE):
+        return
     from scipy.sparse import csr_matrix
 
+    data, indices, indptr, shape = (arrays.pop(prefix + key) for key in _SPARSE)
     try:
-        if "format" in arrays and (stated := arrays["format"].tolist()) not in ("csr", b"csr"):
+        stated = "csr" if prefix or "format" not in arrays else arrays["format"].tolist()
+        if stated not in ("csr", b"csr"):
             raise ValueError(f"the format is {str(stated)[:100]}, so call {name}.tocsr() first")
-        if any(arrays[key].dtype.kind not in "iu" for key in ("indices", "indptr", "shape")):
+        if any(array.dtype.kind not in "iu" for array in (indices, indptr, shape)):
             raise ValueError("indices, indptr and shape must be integers")
-        _check_indptr(arrays["indptr"], len(arrays["indices"]))
-        rows, columns = arrays["shape"].tolist()
-        matrix = csr_matrix((arrays["data"], arrays["indices"], arrays["indptr"]), shape=(rows, columns))
+        ends, count = indptr.astype(np.int64), len(indices)
+        # SciPy does not check them if the last one is negative.
+        if ends.ndim != 1 or not len(ends) or ends[0] or (np.diff(ends) < 0).any() or ends[-1] > count:
+            raise ValueError(f"indptr must rise from 0 to {count:,}, the number of entries")
+        rows, columns = shape.tolist()
+        matrix = csr_matrix((data, indices, indptr), shape=(rows, columns))
         # Without the full check, an index out of range would read foreign memory.
         matrix.check_format(full_check=True)
         matrix.sum_duplicates()
@@ -281,62 +285,53 @@ def _sparse(arrays: Arrays, source: str, name: str) -> Any:
         raise InputError(
             f"{source}: the arrays of {name} are not a valid CSR matrix: {error}. Save it again."
         ) from error
-    return matrix
+    arrays[name] = matrix
 
 
-def _check_indptr(indptr: npt.NDArray[Any], entries: int) -> None:
-    """Check where the rows of a CSR matrix begin and end; SciPy does not, if the last number is negative.
+def strings(array: npt.NDArray[Any], where: str, count: int | None = None) -> tuple[str, ...]:
+    """Texts in the array that `where` names, `count` of them if that is known, without blanks around them.
 
     Raises:
-        ValueError: A row would begin or end outside the matrix.
+        InputError: It holds something else, or bytes that are not ASCII.
     """
-    ends = indptr.astype(np.int64)
-    if ends.ndim != 1 or not len(ends) or ends[0] != 0 or (np.diff(ends) < 0).any() or ends[-1] > entries:
-        raise ValueError(f"indptr must rise from 0 to {entries:,}, the number of entries")
-
-
-def _strings(arrays: Arrays, key: str, count: int | None, source: str) -> tuple[str, ...]:
-    array = arrays[key]
     try:
-        if array.dtype.kind not in "US" or array.ndim != 1 or (count is not None and len(array) != count):
+        if array.dtype.kind not in "US" or array.ndim != 1 or count not in (None, len(array)):
             raise ValueError(f"got {array.dtype} {array.shape}")
         return tuple(text.strip() for text in array.astype(str).tolist())
-    except ValueError as error:  # bytes that are not ASCII, too
+    except ValueError as error:
         expected = "strings" if count is None else f"{count:,} strings"
-        raise InputError(f"{source}: {key} must hold {expected}: {error}.") from error
+        raise InputError(f"{where} must hold {expected}: {error}.") from error
 
 
-def distinct(strings: tuple[str, ...], key: str, source: str) -> tuple[str, ...]:
-    """The strings of the array `key` of a file, which must be names.
+def distinct(texts: tuple[str, ...], where: str) -> tuple[str, ...]:
+    """The texts that `where` names, which must be names.
 
     Raises:
         InputError: One is empty, repeated or holds control characters.
     """
-    seen: dict[str, int] = {}
-    for entry, text in enumerate(strings):
-        wrong = "" if text else "is empty"
-        if text in seen:
-            wrong = f"repeats {quote(text)} of entry {seen[text]}"
+    first: dict[str, int] = {}
+    for entry, text in enumerate(texts):
+        if not text:
+            wrong = "is empty"
         elif CONTROL.search(text):
             wrong = f"is {quote(text)}, which holds control characters"
-        if wrong:
-            raise InputError(
-                f"{source}: {key}: entry {entry} {wrong} (counted from 0). Names must be distinct, without "
-                "control characters."
-            )
-        seen[text] = entry
-    return strings
+        elif first.setdefault(text, entry) != entry:
+            wrong = f"repeats {quote(text)} of entry {first[text]}"
+        else:
+            continue
+        raise InputError(
+            f"{where}: entry {entry} {wrong} (counted from 0). Names must be distinct, without "
+            "control characters."
+        )
+    return texts
 
 
-def _classes(arrays: Arrays, source: str) -> tuple[str, ...]:
-    key = next((key for key in ("classes", "labels") if key in arrays), None)
-    return distinct(_strings(arrays, key, None, source), key, source) if key else ()
+def _names(arrays: Arrays, key: str, count: int | None, source: str) -> tuple[str, ...]:
+    return distinct(strings(arrays[key], f"{source}: {key}", count), f"{source}: {key}")
 
 
 def _ids(arrays: Arrays, count: int, source: str) -> Sequence[str]:
-    if "names" in arrays:
-        return distinct(_strings(arrays, "names", count, source), "names", source)
-    return RowNames(count)
+    return _names(arrays, "names", count, source) if "names" in arrays else RowNames(count)
 
 
 def split_column(texts: Sequence[str], source: str) -> tuple[str, ...]:
@@ -356,7 +351,7 @@ def split_column(texts: Sequence[str], source: str) -> tuple[str, ...]:
 
 def _split(arrays: Arrays, count: int, source: str) -> tuple[str, ...] | None:
     if "split" in arrays:
-        return split_column(_strings(arrays, "split", count, source), source)
+        return split_column(strings(arrays["split"], f"{source}: split", count), source)
     if "test" in arrays:
         test = arrays["test"]
         if test.shape != (count,) or not np.isin(test, (0, 1)).all():

@@ -10,11 +10,11 @@ import numpy.typing as npt
 
 from ...errors import InputError
 from ...labels import LabelError, ObservedLabels, Unlisted
-from .entries import Entries, joined, label_entries
 
 MAX_CLASSES = 1_000_000
 _BLOCK = 1 << 24  # labels of a matrix that are read at a time
 _MATRICES = "Labels are {0, 1}, {-1, 0, 1} with 0 for unknown, or {0, 1, NaN} with NaN for unknown."
+_INDICES = "Class indices are integers, and the first class is 0: subtract 1 if yours begin with 1."
 _SENTENCES = {
     "index": "Y holds class indices, one label per sample.",
     "nan": "Y holds 1 (positive), 0 (negative) and NaN (unknown){no_effect}.",
@@ -53,14 +53,19 @@ def read_labels(
         expected = f"{len(classes):,}, one per class name" if classes else f"at most {MAX_CLASSES:,}"
         raise InputError(f"{source}: Y has {columns:,} columns; expected {expected}.")
     try:
-        return _interpreted(array, columns, unlisted)
+        if dimensions == 1:
+            labels = ObservedLabels.from_index(array, columns)
+            if unlisted == "negative":
+                labels = ObservedLabels.from_csr(labels.to_csr(), unlisted="negative")
+            return labels, _SENTENCES["index"]
+        sparse = hasattr(array, "tocsr")
+        nan, negative = _special_values(array.data if sparse else array)
+        convention: Convention = "nan" if nan else "ternary" if negative else "multi-hot"
+        labels = (_from_csr if sparse else _from_dense)(array, convention, unlisted)
     except LabelError as error:
-        expected = (
-            _MATRICES
-            if dimensions == 2
-            else "Class indices are integers, and the first class is 0: subtract 1 if yours begin with 1."
-        )
+        expected = _MATRICES if dimensions == 2 else _INDICES
         raise InputError(f"{source}: Y: {error} (rows and columns counted from 0). {expected}") from error
+    return labels, _sentence(convention, unlisted)
 
 
 def read_label_shards(
@@ -91,104 +96,69 @@ def read_label_shards(
             )
     if array.ndim == 1:
         parts = [read_labels(of_shard, classes, unlisted, source)[0] for source, of_shard in shards]
-        return _concatenated(parts), _SENTENCES["index"]
-    convention, parts = _convention_of(shards), []
-    for _, of_shard in shards:
-        parts += [_dense(block, convention, unlisted) for _, block in _blocks(of_shard)]
-    return _concatenated(parts), _sentence(convention, unlisted)
-
-
-def _concatenated(parts: Sequence[ObservedLabels]) -> ObservedLabels:
-    """Labels of the samples of all parts, one part after another."""
-    classes, index = parts[0].num_classes, [part.index for part in parts if part.index is not None]
-    if len(index) == len(parts):
-        return ObservedLabels.from_index(np.concatenate(index), classes)
-    *starts, count = np.cumsum([0, *map(len, parts)]).tolist()
-    full = all(part.full for part in parts)  # so that the positives say everything
-    positive = joined([Entries(*part.entries(1)) for part in parts], starts)
-    negative = None if full else joined([Entries(*part.entries(-1)) for part in parts], starts)
-    return label_entries(positive, (count, classes), "negative" if full else "unknown", negative=negative)
+        return ObservedLabels.join(parts), _SENTENCES["index"]
+    convention = _convention_of(shards)
+    parts = [_from_dense(block, convention, unlisted) for _, _, block in _blocks(shards)]
+    if len({part.full for part in parts}) > 1:  # otherwise joining full ones with others makes all dense
+        parts = [ObservedLabels.from_csr(part.to_csr()) if part.full else part for part in parts]
+    return ObservedLabels.join(parts), _sentence(convention, unlisted)
 
 
 def _convention_of(shards: Sequence[tuple[str, Any]]) -> Convention:
     """Convention of the matrices of shards; refuses values that fit none."""
     nan = negative = ""  # the first shard that holds such a value
-    for source, array in shards:
-        for start, block in _blocks(array):
-            known = _is_label(block)
-            if not known.all():
-                row, column = np.argwhere(~known)[0].tolist()
-                raise InputError(
-                    f"{source}: Y: row {start + row}, column {column} is {block[row, column]} (rows and "
-                    f"columns counted from 0). {_MATRICES}"
-                )
-            if block.dtype.kind == "f" and np.isnan(block).any():
-                nan = nan or source
-            if block.dtype.kind in "if" and (block == -1).any():
-                negative = negative or source
+    for source, start, block in _blocks(shards):
+        known = (block >= -1) & (block <= 1)  # enough for integers, and much faster
+        if block.dtype.kind == "f":
+            known = np.isin(block, (-1, 0, 1)) | np.isnan(block)
+        if not known.all():
+            row, column = np.argwhere(~known)[0].tolist()
+            raise InputError(
+                f"{source}: Y: row {start + row}, column {column} is {block[row, column]} (rows and columns "
+                f"counted from 0). {_MATRICES}"
+            )
+        has_nan, has_negative = _special_values(block)
+        nan = nan or (source if has_nan else "")
+        negative = negative or (source if has_negative else "")
     if nan and negative:
         raise InputError(f"{nan}: Y holds NaN, but {negative} holds -1. {_MATRICES}")
     return "nan" if nan else "ternary" if negative else "multi-hot"
 
 
-def _is_label(block: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
-    """Whether each value is -1, 0, 1 or NaN."""
-    if block.dtype.kind == "f":
-        return np.asarray(np.isin(block, (-1, 0, 1)) | np.isnan(block))
-    return np.asarray((block <= 1) if block.dtype.kind in "bu" else (block >= -1) & (block <= 1))
+def _special_values(values: npt.NDArray[Any]) -> tuple[bool, bool]:
+    """Whether there is a NaN, and whether there is a -1."""
+    kind = values.dtype.kind
+    return kind == "f" and bool(np.isnan(values).any()), kind in "if" and bool((values == -1).any())
 
 
-def _blocks(array: Any) -> Iterator[tuple[int, npt.NDArray[Any]]]:
-    """Some rows of a matrix at a time, and the number of the first of them."""
-    step = max(1, _BLOCK // max(1, array.shape[1]))
-    for start in range(0, len(array), step):
-        yield start, np.asarray(array[start : start + step])
+def _blocks(shards: Sequence[tuple[str, Any]]) -> Iterator[tuple[str, int, npt.NDArray[Any]]]:
+    """Some rows of the matrix of a shard at a time, with its source and the number of the first row."""
+    for source, array in shards:
+        step = max(1, _BLOCK // max(1, array.shape[1]))
+        for start in range(0, len(array), step):
+            yield source, start, np.asarray(array[start : start + step])
 
 
-def _interpreted(array: Any, columns: int, unlisted: Unlisted) -> tuple[ObservedLabels, str]:
-    if len(array.shape) == 1:
-        labels = ObservedLabels.from_index(array, columns)
-        if unlisted == "negative":
-            labels = ObservedLabels.from_csr(labels.to_csr(), unlisted="negative")
-        return labels, _SENTENCES["index"]
-    sparse = hasattr(array, "tocsr")
-    stored = array.data if sparse else array
-    convention: Convention = "multi-hot"
-    if array.dtype.kind == "f" and np.isnan(stored).any():
-        convention = "nan"
-    elif array.dtype.kind in "if" and (stored == -1).any():
-        convention = "ternary"
-    labels = (_csr if sparse else _dense)(array, convention, unlisted)
-    return labels, _sentence(convention, unlisted)
-
-
-def _dense(array: npt.NDArray[Any], convention: Convention, unlisted: Unlisted) -> ObservedLabels:
+def _from_dense(array: npt.NDArray[Any], convention: Convention, unlisted: Unlisted) -> ObservedLabels:
     if convention == "multi-hot":
         return ObservedLabels.from_multi_hot(array, unlisted=unlisted)
     return ObservedLabels.from_nan(array) if convention == "nan" else ObservedLabels.from_ternary(array)
 
 
-def _csr(matrix: Any, convention: Convention, unlisted: Unlisted) -> ObservedLabels:
+def _from_csr(matrix: Any, convention: Convention, unlisted: Unlisted) -> ObservedLabels:
+    """Labels in a sparse matrix; zeros that it stores mean the same as those that it does not."""
+    copy = matrix.astype(np.float64)
+    copy.eliminate_zeros()
     if convention == "multi-hot":
-        return ObservedLabels.from_csr(_without_zeros(matrix), unlisted=unlisted)
-    return _sparse_nan(matrix) if convention == "nan" else ObservedLabels.from_csr(matrix)
+        return ObservedLabels.from_csr(copy, unlisted=unlisted)
+    if convention == "ternary":
+        return ObservedLabels.from_csr(copy)
+    if (copy.data == -1).any():
+        raise LabelError("a sparse matrix may not hold both NaN and -1")
+    copy.data[np.isnan(copy.data)] = 0  # still stored, unlike the known negatives
+    return ObservedLabels.from_csr(copy, unlisted="negative")
 
 
 def _sentence(convention: Convention, unlisted: Unlisted) -> str:
     no_effect = " (so data.unlisted=negative has no effect)" if unlisted == "negative" else ""
     return _SENTENCES[convention].format(unlisted=unlisted, no_effect=no_effect)
-
-
-def _without_zeros(matrix: Any) -> Any:
-    copy = matrix.astype(np.float64)
-    copy.eliminate_zeros()
-    return copy
-
-
-def _sparse_nan(matrix: Any) -> ObservedLabels:
-    """{0, 1, NaN} as CSR: entries that are not stored are known negatives, NaN is unknown."""
-    known = _without_zeros(matrix)
-    if (known.data == -1).any():
-        raise LabelError("a sparse matrix may not hold both NaN and -1")
-    known.data[np.isnan(known.data)] = 0  # still stored, unlike the known negatives
-    return ObservedLabels.from_csr(known, unlisted="negative")

@@ -21,7 +21,7 @@ from __future__ import annotations
 import errno
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,13 +30,12 @@ import numpy.typing as npt
 
 from ...config import DataConfig
 from ...errors import InputError
-from ..matrix import FeatureMatrix, check_finite
+from ..matrix import FeatureMatrix, ShardedArray, check_finite
 from ..names import RowNames
 from ..phrases import counted, first_few
 from ..records import Records
-from ..shards import ShardedArray
 from .documents import read_text
-from .features import MAX_WIDTH, check_text, distinct, split_column
+from .features import check_shape, check_text, damaged, distinct, split_column, strings
 from .label_arrays import read_label_shards
 from .registry import Source, register_reader
 
@@ -63,12 +62,9 @@ def read_shards(path: Path, config: DataConfig) -> Records:
     Raises:
         InputError: A file is missing, damaged, or of another shape than those of other shards.
     """
-    files = _find(path)
-    features = _features(files)
-    for kind in ("Y", *(kind for kind in ("names", "split") if kind in files)):
-        _check_same_shards(path, files, kind)
+    files, features = _open(path)
     classes = _classes(path)
-    shards = [(str(file), _labels(file, files["X"][number])) for number, file in files["Y"].items()]
+    shards = [(str(file), array) for file, array in _arrays(path, files, "Y")]
     if not classes and shards[0][1].ndim == 1:
         raise InputError(
             f"{shards[0][0]}: holds class indices, but there is no {CLASSES} next to it with the names of "
@@ -76,9 +72,16 @@ def read_shards(path: Path, config: DataConfig) -> Records:
         )
     labels, meaning = read_label_shards(shards, classes, config.default_label)
     notes = [] if classes else [f"{path.name}: has no {CLASSES}; classes are called 0, 1, 2 ..."]
-    with_split = config.split == "given" and "split" in files
-    if "split" in files and not with_split:
+    split: tuple[str, ...] | None = None
+    if "split" in files and config.split == "given":
+        split = split_column(_strings(path, files, "split"), str(path))
+    elif "split" in files:
         notes.append(f"{path.name}: the split is ignored.")
+    numbers = {int(number) for number in files["X"]}
+    first, last = min(numbers), max(numbers)
+    missing = last - first + 1 - len(numbers)  # as in an incomplete copy
+    gaps = f" (numbered from {first} to {last}, {missing:,} of them missing)" if missing else ""
+    size = f"{counted(len(files['X']), 'shard')}, {len(features):,} x {features.width:,}{gaps}."
     return Records(
         source=str(path),
         name=path.resolve().name,
@@ -87,13 +90,8 @@ def read_shards(path: Path, config: DataConfig) -> Records:
         classes=classes or tuple(str(column) for column in range(labels.num_classes)),
         classes_given=True,
         labels=labels,
-        split=split_column(_strings(files, "split"), str(path)) if with_split else None,
-        notes=(
-            f"{path.name}: {counted(len(files['X']), 'shard')}, {len(features):,} x {features.width:,}"
-            f"{_gaps(files)}.",
-            *notes,
-            f"{path.name}: {meaning}",
-        ),
+        split=split,
+        notes=(f"{path.name}: {size}", *notes, f"{path.name}: {meaning}"),
     )
 
 
@@ -103,11 +101,8 @@ def read_unlabelled(path: Path) -> tuple[Sequence[str], FeatureMatrix]:
     Raises:
         InputError: A file is damaged, or a feature is not finite.
     """
-    files = _find(path)
-    features = _features(files)
+    files, features = _open(path)
     check_finite(features, str(path))
-    if "names" in files:
-        _check_same_shards(path, files, "names")
     return _ids(path, files, len(features)), features
 
 
@@ -117,75 +112,24 @@ def _kind(name: str) -> str:
     return "" if match is None else "X" if match[1] == "img_emb" else match[1]
 
 
-def _find(path: Path) -> Files:
+def _open(path: Path) -> tuple[Files, FeatureMatrix]:
+    """Find the files of a folder and map its features into memory."""
     if not path.is_dir():
         raise InputError(
             f"{path}: is one array. Name the folder that holds features and labels: X_00000.npy with "
             "Y_00000.npy, and so on."
         )
     files: Files = {}
-    for file in sorted(path.iterdir()):
-        if kind := _kind(file.name):
-            number = file.stem.rpartition("_")[2]
-            if files.setdefault(kind, {}).setdefault(number, file) != file:
-                raise InputError(
-                    f"{path}: holds both {files[kind][number].name} and {file.name}. Keep one of them."
-                )
-    for kind, of_kind in files.items():
-        files[kind] = dict(sorted(of_kind.items(), key=lambda item: (int(item[0]), item[0])))
-    return files
-
-
-def _check_same_shards(path: Path, files: Files, kind: str) -> None:
-    """Check that there is a file of this kind for every shard of features, and no other."""
-    features, others = files["X"], files.get(kind, {})
-    wrong = [f"{kind}_{number}.npy" for number in features if number not in others]
-    if wrong:
-        some = f" ({len(wrong):,} of {len(features):,} are missing: {first_few(wrong, 3)})" if others else ""
-        raise InputError(
-            f"{path}: has {next(iter(features.values())).name}, but no {wrong[0]}{some}. Every shard of "
-            "features needs one, with a row per sample. Write it with numpy.save."
-        )
-    wrong = [file.name for number, file in others.items() if number not in features]
-    if wrong:
-        raise InputError(f"{path}: has {wrong[0]}, but no features of this number. Add or remove files.")
-
-
-def _gaps(files: Files) -> str:
-    """Remark on missing numbers, which an incomplete copy has; empty if there are none."""
-    numbers = {int(number) for number in files["X"]}
-    first, last = min(numbers), max(numbers)
-    missing = last - first + 1 - len(numbers)
-    return f" (numbered from {first} to {last}, {missing:,} of them missing)" if missing else ""
-
-
-def _load(file: Path) -> npt.NDArray[Any]:
-    """Array of a file, mapped into memory."""
-    try:
-        mapped = np.lib.format.open_memmap(file, "r")
-    except OSError as error:
-        many = error.errno == errno.EMFILE
-        hint = " Join shards, so that there are fewer files, or raise the limit (ulimit -n)." if many else ""
-        raise InputError(f"{file}: can't be read: {error.strerror or error}.{hint}") from error
-    except Exception as error:  # damaged headers raise nearly anything
-        # Of a header that is too long, NumPy continues with advice to allow Python objects.
-        reason = str(error).strip().partition("\n")[0].rstrip(".")[:300] or type(error).__name__
-        raise InputError(
-            f"{file}: is not a .npy file, or is incomplete: {reason}. Write numbers and strings with "
-            "numpy.save; Python objects are not read, because loading them can run code."
-        ) from error
-    return np.asarray(mapped)
-
-
-def _features(files: Files) -> FeatureMatrix:
+    of_shards = [file for file in path.iterdir() if _kind(file.name)]
+    for file in sorted(of_shards, key=lambda file: (int(file.stem.rpartition("_")[2]), file.name)):
+        number = file.stem.rpartition("_")[2]
+        other = files.setdefault(_kind(file.name), {}).setdefault(number, file)
+        if other != file:
+            raise InputError(f"{path}: holds both {other.name} and {file.name}. Keep one of them.")
     parts: list[npt.NDArray[Any]] = []
     for file in files["X"].values():
         part = _load(file)
-        if part.ndim != 2 or 0 in part.shape or part.shape[1] > MAX_WIDTH or part.dtype.kind not in "biuf":
-            raise InputError(
-                f"{file}: must hold numbers in shape (n, D), with at least one row and 1 to {MAX_WIDTH:,} "
-                f"columns; got {part.dtype} {part.shape}."
-            )
+        check_shape(part, f"{file}:", "(n, D)")
         if parts and (part.dtype != parts[0].dtype or part.shape[1] != parts[0].shape[1]):
             raise InputError(
                 f"{file}: holds {part.dtype} in {part.shape[1]:,} columns, but the shards before hold "
@@ -197,17 +141,42 @@ def _features(files: Files) -> FeatureMatrix:
                 "numpy.ascontiguousarray(X)."
             )
         parts.append(part)
-    return FeatureMatrix(ShardedArray(parts, [str(file) for file in files["X"].values()]))
+    return files, FeatureMatrix(ShardedArray(parts, [str(file) for file in files["X"].values()]))
 
 
-def _labels(file: Path, features: Path) -> npt.NDArray[Any]:
-    """Labels of a shard."""
-    array, count = _load(file), len(_load(features))
-    if array.ndim not in (1, 2) or len(array) != count:
+def _load(file: Path) -> npt.NDArray[Any]:
+    """Array of a file, mapped into memory."""
+    try:
+        array = np.asarray(np.lib.format.open_memmap(file, "r"))
+        check_text(array, file.name)
+        return array
+    except OSError as error:
+        many = error.errno == errno.EMFILE
+        hint = " Join shards, so that there are fewer files, or raise the limit (ulimit -n)." if many else ""
+        raise InputError(f"{file}: can't be read: {error.strerror or error}.{hint}") from error
+    except Exception as error:  # damaged headers raise nearly anything
+        raise damaged(file, ".npy file, or is incomplete", "save", error) from error
+
+
+def _arrays(path: Path, files: Files, kind: str) -> Iterator[tuple[Path, npt.NDArray[Any]]]:
+    """Files of a kind and their arrays: one for each shard of features, with a row per sample."""
+    features, own = files["X"], files.get(kind, {})
+    if wrong := [f"{kind}_{number}.npy" for number in features if number not in own]:
+        some = f" ({len(wrong):,} of {len(features):,} are missing: {first_few(wrong, 3)})" if own else ""
         raise InputError(
-            f"{file}: has the shape {array.shape}, but {features.name} has {count:,} rows. They must match."
+            f"{path}: has {next(iter(features.values())).name}, but no {wrong[0]}{some}. Every shard of "
+            "features needs one, with a row per sample. Write it with numpy.save."
         )
-    return array
+    if wrong := [file.name for number, file in own.items() if number not in features]:
+        raise InputError(f"{path}: has {wrong[0]}, but no features of this number. Add or remove files.")
+    for number, file in own.items():
+        array, count = _load(file), len(_load(features[number]))
+        if array.shape[:1] != (count,):
+            raise InputError(
+                f"{file}: has the shape {array.shape}, but {features[number].name} has {count:,} rows. They "
+                "must match."
+            )
+        yield file, array
 
 
 def _classes(path: Path) -> tuple[str, ...]:
@@ -218,25 +187,12 @@ def _classes(path: Path) -> tuple[str, ...]:
     lines = read_text(file, _MAX_CLASSES_FILE).rstrip().splitlines()
     if not lines:
         raise InputError(f"{file}: is empty. Write the name of each class on a line of its own.")
-    return distinct(tuple(map(str.strip, lines)), "lines", str(file))
+    return distinct(tuple(map(str.strip, lines)), f"{file}: lines")
 
 
-def _strings(files: Files, kind: str) -> list[str]:
-    """Strings of all shards, one per row."""
-    strings: list[str] = []
-    for number, file in files[kind].items():
-        part, count = _load(file), len(_load(files["X"][number]))
-        try:
-            if part.dtype.kind != "U" or part.shape != (count,):
-                raise ValueError(f"got {part.dtype} {part.shape}")
-            check_text(part, file.name)
-        except ValueError as error:
-            raise InputError(f"{file}: must hold {count:,} strings: {error}.") from error
-        strings += map(str.strip, part.tolist())
-    return strings
+def _strings(path: Path, files: Files, kind: str) -> tuple[str, ...]:
+    return tuple(text for file, array in _arrays(path, files, kind) for text in strings(array, f"{file}:"))
 
 
 def _ids(path: Path, files: Files, count: int) -> Sequence[str]:
-    if "names" not in files:
-        return RowNames(count)
-    return distinct(tuple(_strings(files, "names")), "names", str(path))
+    return distinct(_strings(path, files, "names"), f"{path}: names") if "names" in files else RowNames(count)

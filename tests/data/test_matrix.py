@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from spml.data.matrix import FeatureMatrix, check_finite
-from spml.data.shards import ShardedArray
+from spml.data.matrix import FeatureMatrix, ShardedArray, check_finite
 from spml.errors import InputError
 
 WHOLE = np.arange(20, dtype=np.float16).reshape(10, 2)
@@ -19,7 +18,7 @@ def shards():
 
 @pytest.mark.parametrize("scattered", [0, 32])
 def test_rows_are_those_of_the_joined_arrays(shards, scattered, monkeypatch):
-    monkeypatch.setattr("spml.data.shards._SCATTERED", scattered)
+    monkeypatch.setattr("spml.data.matrix._SCATTERED", scattered)
     assert shards.shape == (10, 2)
     assert shards.dtype == np.float16
     for rows in ([0, 2, 3, 4, 9], [9, 3, 3, 0], [5, 4], [1]):
