@@ -9,9 +9,7 @@ from ...config import DataConfig
 from ...errors import InputError, quoted
 from ...labels import ObservedLabels
 from ..records import Records
-from .additions import with_all_negatives, with_wrong_positives
-from .rules import biased_positive, label_counts, label_share, questions, single_positive
-from .weights import Weights, by_frequency, by_position, by_salience, by_size
+from . import rules
 
 _ADDITIONS = ("observe_all_negatives", "observe_noise")
 
@@ -44,54 +42,80 @@ def hide(records: Records, config: DataConfig) -> tuple[ObservedLabels, str]:
         InputError: The data is not fully labelled, or lacks what the rule needs.
     """
     labels, seed = records.labels, config.observe_seed
-    # The labels of a benchmark, which alone has a protocol, are always full.
-    observed, note = _protocol(records) if config.observe == "protocol" else _by_rule(records, config)
-    notes = [note]
+    if config.observe != "protocol":
+        observed, note = _by_rule(records, config)
+    elif records.protocol is None:
+        raise InputError(
+            f"{records.source}: data.observe=protocol takes the labels that a benchmark's publication "
+            "observed, but this data is not such a benchmark. Choose another rule, such as --data.observe "
+            "single."
+        )
+    else:  # a benchmark, whose labels are always full
+        observed = records.protocol
+        note = f"The observed labels are those of the published protocol of {records.name}."
     if config.observe_noise:
         known = int(observed.positives_per_class().sum())
-        observed, wrong = with_wrong_positives(observed, labels, config.observe_noise, seed)
-        notes.append(
-            f"{wrong:,} of the {known:,} observed positives are wrong on purpose: a label that is absent "
+        observed, wrong = rules.with_wrong_positives(observed, labels, config.observe_noise, seed)
+        note += (
+            f" {wrong:,} of the {known:,} observed positives are wrong on purpose: a label that is absent "
             f"replaces each with probability {config.observe_noise:g}, drawn with seed {seed}."
         )
     if config.observe_all_negatives:
-        observed = with_all_negatives(observed, labels)
-        notes.append("Every true negative is observed, too.")
-    return observed, " ".join(notes)
+        observed = rules.with_all_negatives(observed, labels)
+        note += " Every true negative is observed, too."
+    return observed, note
 
 
 def _by_rule(records: Records, config: DataConfig) -> tuple[ObservedLabels, str]:
     """Hide labels by any rule except `protocol`."""
-    rule, seed, labels = config.observe, config.observe_seed, records.labels
+    rule, seed, labels, power = config.observe, config.observe_seed, records.labels, config.observe_power
     if not labels.full:
         raise InputError(
             f"{records.source}: data.observe={rule} hides labels of fully labelled data, but in this data a "
             "label that is not listed is unknown. If every true label is listed, pass --data.unlisted "
             "negative; otherwise leave out data.observe."
         )
+    weights: rules.Weights | None = None
+    summary = "One positive label per sample is observed"
     if rule == "single":
-        observed, summary = single_positive(labels, seed), "One positive label per sample is observed"
+        observed = rules.single_positive(labels, seed)
     elif rule == "counts":
         k, m = config.observe_positives, config.observe_negatives
-        observed = label_counts(labels, k, m, seed)
+        observed = rules.label_counts(labels, k, m, seed)
         summary = f"Up to {k} positive and {m} negative labels per sample are observed"
     elif rule == "fraction":
-        observed = label_share(labels, config.observe_share, seed)
-        known = int(observed.positives_per_class().sum() + observed.negatives_per_class().sum())
+        observed = rules.label_share(labels, config.observe_share, seed)
         summary = (
-            f"{known:,} of {len(labels) * labels.num_classes:,} labels are observed, each with probability "
-            f"{config.observe_share:g}"
+            f"{int(observed.known_per_sample().sum()):,} of {len(labels) * labels.num_classes:,} labels are "
+            f"observed, each with probability {config.observe_share:g}"
         )
     elif rule == "questions":
-        observed = questions(labels, seed)
+        observed = rules.questions(labels, seed)
         summary = (
             "For each sample, classes are asked for in random order until one is present; that class is an "
             "observed positive, and those asked for before it are observed negatives"
         )
     else:
-        weights, quantity = _weights(records, config)
-        observed = biased_positive(labels, weights, seed)
-        summary = f"One positive label per sample is observed, with probability proportional to {quantity}"
+        if rule == "frequency":
+            weights, quantity = rules.by_frequency(labels, power), f"(frequency of its class)^{power:g}"
+        elif rule == "salience":
+            weights = rules.by_salience(labels, power, seed)
+            quantity = f"a random salience of its class (log-normal, sigma {power:g})"
+        else:
+            size = rule == "size"
+            if records.objects is not None:
+                weigh = rules.by_size if size else rules.by_position
+                weights = weigh(labels, records.objects, power)
+            measure = "area of its largest box" if size else "closeness of its box to the centre"
+            quantity = f"({measure})^{power:g}"
+        if weights is None:
+            raise InputError(
+                f"{records.source}: data.observe={rule} needs boxes, but no label of this data has one. "
+                "Boxes are read from COCO JSON and VOC XML; for other data choose another rule, such as "
+                "--data.observe frequency."
+            )
+        observed = rules.biased_positive(labels, weights, seed)
+        summary += f", with probability proportional to {quantity}"
     return observed, f"{summary}, drawn with seed {seed}."
 
 
@@ -131,35 +155,3 @@ def check_observe(config: DataConfig) -> None:
     for name, value, valid, expected in domains:
         if not valid:
             raise InputError(f"--data.{name} must be {expected}, got {value}")
-
-
-def _weights(records: Records, config: DataConfig) -> tuple[Weights, str]:
-    """Log-weights of the positives by the rule, and a description of the weight."""
-    labels, rule, power = records.labels, config.observe, config.observe_power
-    if rule == "frequency":
-        return by_frequency(labels, power), f"(frequency of its class)^{power:g}"
-    if rule == "salience":
-        weights = by_salience(labels, power, config.observe_seed)
-        return weights, f"a random salience of its class (log-normal, sigma {power:g})"
-    by_boxes, quantity = {
-        "size": (by_size, "area of its largest box"),
-        "position": (by_position, "closeness of its box to the centre"),
-    }[rule]
-    weighted = by_boxes(labels, records.objects, power) if records.objects is not None else None
-    if weighted is None:
-        raise InputError(
-            f"{records.source}: data.observe={rule} needs boxes, but no label of this data has one. Boxes "
-            "are read from COCO JSON and VOC XML; for other data choose another rule, such as --data.observe "
-            "frequency."
-        )
-    return weighted, f"({quantity})^{power:g}"
-
-
-def _protocol(records: Records) -> tuple[ObservedLabels, str]:
-    if records.protocol is None:
-        raise InputError(
-            f"{records.source}: data.observe=protocol takes the labels that a benchmark's publication "
-            "observed, but this data is not such a benchmark. Choose another rule, such as --data.observe "
-            "single."
-        )
-    return records.protocol, f"The observed labels are those of the published protocol of {records.name}."
