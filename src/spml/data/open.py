@@ -23,12 +23,14 @@ from .hiding import check_observe
 from .images import SUFFIXES, ImageFiles, ImageSource, check_images, note_twelve_bits
 from .inspection.remarks import remarks
 from .listing import list_images
-from .memory import read_unlabelled
+from .matrix import check_finite
+from .memory.frames import has_files
+from .memory.samples import read_samples
 from .names import FilesBelow, PackedNames
 from .phrases import counted
 from .readers import Source, existing, features, read, shards
 from .readers.shards import is_shards
-from .records import Records
+from .records import MEMORY, Records
 from .same_content import Checked, merge_same_content, merge_unread
 from .subset import select
 from .tables.opening import SUFFIXES as TABLES
@@ -275,9 +277,14 @@ def list_samples(
         InputError: The samples are of a type that is not understood, or a feature is not finite.
     """
     config = DataConfig(flip=False)
-    ids, inputs = read_unlabelled(samples, config)
+    if has_files(samples, config):
+        raise InputError(
+            "X is a DataFrame of image files: pass the column of their names, such as X['file']."
+        )
+    ids, inputs = read_samples(samples, config)
     if isinstance(inputs, Sequence):
         return ids, _image_files(inputs, [""] * len(inputs), config, size, interpolation)
+    check_finite(inputs, MEMORY)
     return ids, inputs
 
 

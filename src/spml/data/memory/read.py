@@ -7,20 +7,15 @@ from typing import Any
 
 from ...config import DataConfig
 from ...errors import InputError
-from ...labels import ObservedLabels
-from ..images import ImageSource
-from ..matrix import FeatureMatrix, check_finite
 from ..phrases import counted
 from ..records import MEMORY, Records
 from ..rename import rename_classes
 from ..safe import quote
 from ..splits import SPELLINGS, split_name
 from ..unlisted import read_as_stated
-from .frames import check_same_index, has_files, is_frame, read_frame, split_off
+from .frames import has_files, is_frame, read_frame, split_off
 from .labels import ACCEPTED, understand_labels
 from .samples import described, is_dataset, item_of, length_of, read_samples
-
-_NAME = "memory"
 
 
 def read_memory(
@@ -46,14 +41,12 @@ def read_memory(
     Raises:
         InputError: Samples, labels or the split are of another type, or do not go together.
     """
-    if labels is None and is_frame(samples) and has_files(samples, config):
+    if labels is None and has_files(samples, config):
         if classes is not None:
             raise InputError(
                 "classes has no effect on a DataFrame of image files, whose labels are names: leave it out."
             )
-        return read_as_stated(
-            lambda config: rename_classes(read_frame(samples, config, MEMORY), config), config
-        )
+        return read_as_stated(lambda config: rename_classes(read_frame(samples, config), config), config)
     if config.checked_column:
         raise InputError(
             f"data.unlisted={config.unlisted!r} names a column of a DataFrame of image files: pass one "
@@ -74,29 +67,31 @@ def read_memory(
                 "data.split_column names a column of a DataFrame X: pass the split of arrays as split."
             )
         samples, split = split_off(samples, config.split_column, "data.split_column")
-    check_same_index(samples, labels)
-    content = read_samples(samples, config, MEMORY)
+    of_pandas = is_frame(samples) and hasattr(samples, "iloc") and hasattr(labels, "iloc")
+    if of_pandas and len(samples) == len(labels) and not samples.index.equals(labels.index):
+        raise InputError(
+            "ambiguous: X and y have different indexes. Pass y.loc[X.index], or y.to_numpy() if their rows "
+            "are in the same order."
+        )
+    content = read_samples(samples, config)
     if labels is None:
         raise InputError(
             "y is missing: pass the labels of the samples. Only a torch Dataset of (image, label) and a "
             f"DataFrame of image files and labels hold them already. Labels are {ACCEPTED}."
         )
-    parts = None if split is None or config.split == "ignore" else _splits(split, len(content.ids))
+    count = len(content.ids)
+    parts = None if split is None or config.split == "ignore" else _splits(split, count)
 
     def understand(config: DataConfig) -> Records:
         understood = understand_labels(
-            labels,
-            classes,
-            known,
-            config.default_label,
-            MEMORY,
-            config.separator,
-            keep=config.rename,
+            labels, classes, known, config.default_label, config.separator, keep=config.rename
         )
-        _check_lengths(len(content.ids), understood.observed)
+        if len(understood.observed) != count:
+            number = counted(len(understood.observed), "label")
+            raise InputError(f"X has {counted(count, 'sample')}, but y has {number}.")
         records = Records(
             source=MEMORY,
-            name=_NAME,
+            name="memory",
             ids=content.ids,
             inputs=content.inputs,
             classes=understood.classes,
@@ -110,24 +105,6 @@ def read_memory(
         return records if of_run else rename_classes(records, config)
 
     return read_as_stated(understand, config)
-
-
-def read_unlabelled(
-    samples: Any, config: DataConfig
-) -> tuple[Sequence[str], FeatureMatrix | tuple[ImageSource, ...]]:
-    """Names of samples for prediction, and the samples.
-
-    Raises:
-        InputError: They are of a type that is not understood, or features are not finite.
-    """
-    if is_frame(samples) and has_files(samples, config):
-        raise InputError(
-            "X is a DataFrame of image files: pass the column of their names, such as X['file']."
-        )
-    ids, inputs = read_samples(samples, config, MEMORY)
-    if isinstance(inputs, FeatureMatrix):
-        check_finite(inputs, MEMORY)
-    return ids, inputs
 
 
 def _labels_of(dataset: Any) -> list[Any]:
@@ -155,8 +132,3 @@ def _splits(split: Sequence[str], count: int) -> tuple[str, ...]:
         row = names.index(None)
         raise InputError(f"split[{row}] is {quote(split[row])}, but must be one of {', '.join(SPELLINGS)}.")
     return tuple(name or "" for name in names)
-
-
-def _check_lengths(count: int, observed: ObservedLabels) -> None:
-    if len(observed) != count:
-        raise InputError(f"X has {counted(count, 'sample')}, but y has {counted(len(observed), 'label')}.")
