@@ -10,8 +10,9 @@ import numpy as np
 
 from ..config import DataConfig
 from ..errors import InputError, nearest
+from ..labels import ObservedLabels
+from .join import merge_rows
 from .phrases import counted, shorten
-from .readers.entries import Entries, label_entries
 from .records import Records
 from .rename import wanted_names
 
@@ -54,20 +55,13 @@ def with_negatives(records: Records, negative: Records, names: Sequence[str]) ->
                 f"{records.source}: --data.unlisted names the class {name!r}, which the data does not have. "
                 f"{nearest(name, records.classes)}"
             )
-    columns = np.array(sorted({position[name] for name in names}), np.int64)
+    columns = sorted({position[name] for name in names})
     # A reader may leave out samples about which it would say that nothing applies.
     row_of = {name: row for row, name in enumerate(records.ids)}
-    rows = np.array([row_of[name] for name in negative.ids], np.int64)
-    absent = negative.labels.take_classes(columns).entries(-1)
-    known = records.labels.entries(-1)
-    labels = label_entries(
-        Entries(*records.labels.entries(1)),
-        (len(records.ids), len(records.classes)),
-        "unknown",
-        negative=Entries(
-            np.concatenate([known[0], rows[absent[0]]]), np.concatenate([known[1], columns[absent[1]]])
-        ),
-    )
+    rows = np.array([*range(len(records.ids)), *(row_of[name] for name in negative.ids)], np.int64)
+    stated = ObservedLabels.from_csr(negative.labels.take_classes(columns).to_csr())
+    both = ObservedLabels.join([records.labels, stated.with_classes(columns, len(position))])
+    labels, _ = merge_rows(both, rows)
     others = counted(len(records.classes) - len(columns), "other class", "other classes")
     note = (
         "A label that is not listed means absent for "
