@@ -86,22 +86,22 @@ ONE = "One positive label per sample is observed, with probability proportional 
         ),
         (
             {"observe": "frequency", "observe_power": -2.0},
-            rules.biased_positive(LABELS, rules.by_frequency(LABELS, -2.0), 3),
+            rules.biased_positive(LABELS, rules.log_weights(LABELS, "frequency", -2.0), 3),
             ONE + "(frequency of its class)^-2, drawn with seed 3.",
         ),
         (
             {"observe": "salience", "observe_power": 0.5},
-            rules.biased_positive(LABELS, rules.by_salience(LABELS, 0.5, 3), 3),
+            rules.biased_positive(LABELS, rules.log_weights(LABELS, "salience", 0.5, 3), 3),
             ONE + "a random salience of its class (log-normal, sigma 0.5), drawn with seed 3.",
         ),
         (
             {"observe": "size", "observe_power": 2.0},
-            rules.biased_positive(LABELS, rules.by_size(LABELS, boxes(), 2.0), 3),
+            rules.biased_positive(LABELS, rules.log_weights(LABELS, "size", 2.0, objects=boxes()), 3),
             ONE + "(area of its largest box)^2, drawn with seed 3.",
         ),
         (
             {"observe": "position"},
-            rules.biased_positive(LABELS, rules.by_position(LABELS, boxes(), 1.0), 3),
+            rules.biased_positive(LABELS, rules.log_weights(LABELS, "position", 1.0, objects=boxes()), 3),
             ONE + "(closeness of its box to the centre)^1, drawn with seed 3.",
         ),
         (

@@ -11,16 +11,21 @@ from ...labels import ObservedLabels
 from ..records import Records
 from . import rules
 
+_QUANTITIES = {
+    "frequency": "(frequency of its class)^{:g}",
+    "salience": "a random salience of its class (log-normal, sigma {:g})",
+    "size": "(area of its largest box)^{:g}",
+    "position": "(closeness of its box to the centre)^{:g}",
+}
+"""To what the rules that weigh the positives make the probability proportional."""
+
 _ADDITIONS = ("observe_all_negatives", "observe_noise")
 
 USES: dict[str, tuple[str, ...]] = {
     "single": _ADDITIONS,
     "counts": ("observe_positives", "observe_negatives"),
     "fraction": ("observe_share",),
-    "frequency": ("observe_power", *_ADDITIONS),
-    "salience": ("observe_power", *_ADDITIONS),
-    "size": ("observe_power", *_ADDITIONS),
-    "position": ("observe_power", *_ADDITIONS),
+    **dict.fromkeys(_QUANTITIES, ("observe_power", *_ADDITIONS)),
     "protocol": _ADDITIONS,
 }
 """Settings that each rule uses, apart from the seed."""
@@ -68,14 +73,13 @@ def hide(records: Records, config: DataConfig) -> tuple[ObservedLabels, str]:
 
 def _by_rule(records: Records, config: DataConfig) -> tuple[ObservedLabels, str]:
     """Hide labels by any rule except `protocol`."""
-    rule, seed, labels, power = config.observe, config.observe_seed, records.labels, config.observe_power
+    rule, seed, labels = config.observe, config.observe_seed, records.labels
     if not labels.full:
         raise InputError(
             f"{records.source}: data.observe={rule} hides labels of fully labelled data, but in this data a "
             "label that is not listed is unknown. If every true label is listed, pass --data.unlisted "
             "negative; otherwise leave out data.observe."
         )
-    weights: rules.Weights | None = None
     summary = "One positive label per sample is observed"
     if rule == "single":
         observed = rules.single_positive(labels, seed)
@@ -96,18 +100,7 @@ def _by_rule(records: Records, config: DataConfig) -> tuple[ObservedLabels, str]
             "observed positive, and those asked for before it are observed negatives"
         )
     else:
-        if rule == "frequency":
-            weights, quantity = rules.by_frequency(labels, power), f"(frequency of its class)^{power:g}"
-        elif rule == "salience":
-            weights = rules.by_salience(labels, power, seed)
-            quantity = f"a random salience of its class (log-normal, sigma {power:g})"
-        else:
-            size = rule == "size"
-            if records.objects is not None:
-                weigh = rules.by_size if size else rules.by_position
-                weights = weigh(labels, records.objects, power)
-            measure = "area of its largest box" if size else "closeness of its box to the centre"
-            quantity = f"({measure})^{power:g}"
+        weights = rules.log_weights(labels, rule, config.observe_power, seed, records.objects)
         if weights is None:
             raise InputError(
                 f"{records.source}: data.observe={rule} needs boxes, but no label of this data has one. "
@@ -115,6 +108,7 @@ def _by_rule(records: Records, config: DataConfig) -> tuple[ObservedLabels, str]
                 "--data.observe frequency."
             )
         observed = rules.biased_positive(labels, weights, seed)
+        quantity = _QUANTITIES[rule].format(config.observe_power)
         summary += f", with probability proportional to {quantity}"
     return observed, f"{summary}, drawn with seed {seed}."
 

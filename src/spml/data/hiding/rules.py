@@ -19,8 +19,6 @@ from ..records import Objects
 
 Keys = npt.NDArray[np.uint64]
 Mask = npt.NDArray[np.bool_]
-Weights = npt.NDArray[np.float64]
-"""Natural logarithm of one weight per positive, in the order of `positives`; float64 (M,)."""
 
 HIGHEST = np.uint64(2**64 - 1)
 CHUNK = 2**20  # entries of the label matrix per chunk: 8 MB of random numbers
@@ -49,7 +47,7 @@ def single_positive(labels: ObservedLabels, seed: int) -> ObservedLabels:
     return known_positives(rows[kept], columns[kept], len(labels), labels.num_classes)
 
 
-def biased_positive(labels: ObservedLabels, log_weights: Weights, seed: int) -> ObservedLabels:
+def biased_positive(labels: ObservedLabels, log_weight: npt.NDArray[np.float64], seed: int) -> ObservedLabels:
     """Keep one positive per sample, drawn with probability proportional to a weight; hide everything else.
 
     The random numbers are those of `single_positive`: with equal weights the result is the same. The last bit
@@ -58,7 +56,8 @@ def biased_positive(labels: ObservedLabels, log_weights: Weights, seed: int) -> 
 
     Args:
         labels: Full labels.
-        log_weights: Weight of each positive.
+        log_weight: Natural logarithm of the weight of each positive, in the order of `positives`,
+            float64 (M,).
         seed: Seed of the draw.
 
     Returns:
@@ -72,7 +71,7 @@ def biased_positive(labels: ObservedLabels, log_weights: Weights, seed: int) -> 
     counts = counts[has_positive]
     starts = np.cumsum(counts) - counts
     # Within a sample only ratios matter; dividing by the largest keeps every number in range.
-    weights = np.exp(log_weights - np.repeat(np.maximum.reduceat(log_weights, starts), counts))
+    weights = np.exp(log_weight - np.repeat(np.maximum.reduceat(log_weight, starts), counts))
     running = np.cumsum(weights)
     ends = starts + counts - 1
     before = np.concatenate([np.zeros(1), running])[starts]
@@ -81,35 +80,47 @@ def biased_positive(labels: ObservedLabels, log_weights: Weights, seed: int) -> 
     return known_positives(rows[kept], columns[kept], len(labels), labels.num_classes)
 
 
-def by_frequency(labels: ObservedLabels, power: float) -> Weights:
-    """weight = (number of samples that have the class)^power."""
-    return power * np.log(labels.positives_per_class()[positives(labels)[1]])
+def log_weights(
+    labels: ObservedLabels, rule: str, power: float, seed: int = 0, objects: Objects | None = None
+) -> npt.NDArray[np.float64] | None:
+    """How likely each positive is to be the observed one: by its class, or by its boxes.
 
+    - `frequency`: weight = (number of samples that have the class)^power.
+    - `salience`: weight = exp(power z), z standard normal, drawn once for each class and seed.
+    - `size`: weight = (area of the largest box of the class in the image)^power.
+    - `position`: weight = (1 - distance of the class's most central box from the image's centre)^power. The
+      distance is in halves of the diagonal, so that a corner has the weight 0.
 
-def by_salience(labels: ObservedLabels, sigma: float, seed: int) -> Weights:
-    """weight = salience of the class, exp(sigma z), z standard normal, drawn once per seed."""
-    return sigma * normal(labels.num_classes, "observe", "salience", seed)[positives(labels)[1]]
+    The last two are after the size bias and the location bias of Arroyo, Perona and Cole, "Understanding
+    label bias in single positive multi-label learning", 2023. That the largest box counts, and the form of
+    the weights, are our reading. A positive without a box gets the median of the positives that have one, so
+    that it is neither preferred nor avoided. Boxes of classes that are not positives are ignored.
 
-
-def by_size(labels: ObservedLabels, objects: Objects, power: float) -> Weights | None:
-    """weight = (area of the largest box of the class in the image)^power; see `_by_boxes`.
-
-    After the size bias of Arroyo, Perona and Cole, "Understanding label bias in single positive multi-label
-    learning", 2023. That the largest box counts, and the power, are our reading.
+    Returns:
+        Natural logarithm of the weight of each positive, in the order of `positives`, float64 (M,); None if
+        boxes are needed and no positive has one.
     """
-    return _by_boxes(labels, objects, objects.area, power)
+    rows, columns = positives(labels)
+    if rule == "frequency":
+        return np.asarray(power * np.log(labels.positives_per_class()[columns]))
+    if rule == "salience":
+        return power * normal(labels.num_classes, "observe", "salience", seed)[columns]
+    if objects is None:
+        return None
+    measure = objects.area if rule == "size" else 1 - objects.distance
+    entries = rows * labels.num_classes + columns  # ascending
+    box_entries = objects.row * labels.num_classes + objects.column
+    index = np.searchsorted(entries, box_entries)
+    matched = np.flatnonzero(np.append(entries, -1)[index] == box_entries)
+    if not len(matched):
+        return None
+    largest = np.zeros(len(entries))
+    np.maximum.at(largest, index[matched], np.clip(measure[matched], LOWEST, 1))
+    has_box = largest > 0
+    return power * np.log(np.where(has_box, largest, np.median(largest[has_box])))
 
 
-def by_position(labels: ObservedLabels, objects: Objects, power: float) -> Weights | None:
-    """weight = (1 - distance of the class's most central box from the image's centre)^power; see `_by_boxes`.
-
-    The distance is in halves of the diagonal, so that a corner has the weight 0.
-    After the location bias of Arroyo, Perona and Cole, 2023. The form of the weight is our reading.
-    """
-    return _by_boxes(labels, objects, 1 - objects.distance, power)
-
-
-def normal(count: int, *key: int | str) -> Weights:
+def normal(count: int, *key: int | str) -> npt.NDArray[np.float64]:
     """Standard normal numbers of shape (count,), by the polar method (Marsaglia 1964).
 
     x sqrt(-2 ln(s) / s), where (x, y) is uniform in the unit disc and s = x^2 + y^2. NumPy's own normal
@@ -243,28 +254,6 @@ def known_positives(rows: IntArray, columns: IntArray, count: int, classes: int)
     """Labels of which some positives are known, row by row, and nothing else."""
     indptr = np.searchsorted(rows, np.arange(count + 1)).astype(np.int64)
     return ObservedLabels(indptr, columns, np.ones(len(columns), np.int8), classes)
-
-
-def _by_boxes(labels: ObservedLabels, objects: Objects, measure: Weights, power: float) -> Weights | None:
-    """weight = (largest measure of all boxes of the class in the image)^power.
-
-    A positive without a box gets the median of the positives that have one, so that it is neither preferred
-    nor avoided. Boxes of classes that are not positives of the image are ignored.
-
-    Returns:
-        float64 (M,); None if no positive has a box.
-    """
-    rows, columns = positives(labels)
-    entries = rows * labels.num_classes + columns  # ascending
-    box_entries = objects.row * labels.num_classes + objects.column
-    index = np.searchsorted(entries, box_entries)
-    matched = np.flatnonzero(np.append(entries, -1)[index] == box_entries)
-    if not len(matched):
-        return None
-    largest = np.zeros(len(entries))
-    np.maximum.at(largest, index[matched], np.clip(measure[matched], LOWEST, 1))
-    has_box = largest > 0
-    return power * np.log(np.where(has_box, largest, np.median(largest[has_box])))
 
 
 def _kept(labels: ObservedLabels, seed: int, keep: Callable[[Keys, Mask], Mask]) -> ObservedLabels:
