@@ -59,7 +59,15 @@ def to_dataset(
     if config.observe != "none":
         observed, note = hide(records, config)
         notes.append(note)
-    notes += _note_skipped(records, skipped, config)
+    missing, unreadable = _by_reason(skipped, config)
+    if missing:
+        names = first_few([records.ids[row] for row in missing], 3)
+        do = "does" if len(missing) == 1 else "do"
+        total = counted(len(records.ids), "file")
+        notes.append(f"{len(missing):,} of {total} {do} not exist; skipped: {names}.")
+    if unreadable:
+        reasons = name_skipped(records.ids, unreadable)
+        notes.append(f"{_share_skipped(records, unreadable)}; skipped: {reasons}.")
     unlabelled: list[int] = np.flatnonzero(records.labels.known_per_sample() == 0).tolist()
     notes += note_unlabelled(records, unlabelled, config)
     skipped = {**dict.fromkeys(unlabelled, NO_LABEL), **skipped}
@@ -137,21 +145,6 @@ def _by_reason(skipped: Mapping[int, str], config: DataConfig) -> tuple[list[int
     """Rows of files that do not exist and are to be skipped, and what is skipped for other reasons."""
     missing = [row for row, reason in skipped.items() if reason == MISSING and config.missing == "skip"]
     return missing, {row: skipped[row] for row in sorted(skipped.keys() - missing)}
-
-
-def _note_skipped(records: Records, skipped: Mapping[int, str], config: DataConfig) -> list[str]:
-    missing, unreadable = _by_reason(skipped, config)
-    notes = []
-    if missing:
-        names = first_few([records.ids[row] for row in missing], 3)
-        do = "does" if len(missing) == 1 else "do"
-        total = counted(len(records.ids), "file")
-        notes.append(f"{len(missing):,} of {total} {do} not exist; skipped: {names}.")
-    if unreadable:
-        notes.append(
-            f"{_share_skipped(records, unreadable)}; skipped: {name_skipped(records.ids, unreadable)}."
-        )
-    return notes
 
 
 def _share_skipped(records: Records, skipped: Mapping[int, str]) -> str:

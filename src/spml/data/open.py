@@ -312,8 +312,19 @@ def _list_files(
     sources: Sequence[Path], images: str | None, report: Report
 ) -> tuple[Sequence[str], Sequence[Path]]:
     """Names and paths of the image files in `sources`, in their folders and in their tables, each once."""
+    listed: list[tuple[Sequence[str], Sequence[Path]]] = []
     notes: list[str] = []
-    listed = [_files_of(path, images, notes) for path in sources]
+    for path in sources:
+        if path.is_dir():
+            listing = list_images(path)
+            notes += [f"{path}: {note}" for note in listing.notes()]
+            below = PackedNames.of(listing.images)
+            beginning = (path / "x").as_posix()[:-1]
+            listed.append((PackedNames.of(beginning + name for name in below), FilesBelow(path, below)))
+        elif path.suffix.lower() in TABLES:
+            listed.append(read_file_list(path, images))
+        else:
+            listed.append(((path.as_posix(),), (path,)))
     if not any(len(paths) for _, paths in listed):
         raise InputError(" ".join([f"{sources[0]}: holds no image ({', '.join(sorted(SUFFIXES))}).", *notes]))
     for note in notes:
@@ -325,19 +336,6 @@ def _list_files(
         for name, file in zip(names, paths, strict=True):
             files.setdefault(file, name)
     return tuple(files.values()), tuple(files)
-
-
-def _files_of(path: Path, images: str | None, notes: list[str]) -> tuple[Sequence[str], Sequence[Path]]:
-    """Names and paths of the image files in a table or a folder, or of the one file; adds notes."""
-    if path.is_dir():
-        listing = list_images(path)
-        notes += [f"{path}: {note}" for note in listing.notes()]
-        below = PackedNames.of(listing.images)
-        beginning = (path / "x").as_posix()[:-1]
-        return PackedNames.of(beginning + name for name in below), FilesBelow(path, below)
-    if path.suffix.lower() in TABLES:
-        return read_file_list(path, images)
-    return (path.as_posix(),), (path,)
 
 
 def _check(files: Files, source: str, config: DataConfig, report: Report) -> tuple[list[str], dict[int, str]]:

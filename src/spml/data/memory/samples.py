@@ -50,13 +50,15 @@ def is_dataset(samples: object) -> bool:
     """Whether the samples are a data set of PyTorch.
 
     Raises:
-        InputError: It is one that can only be gone through in its own order.
+        InputError: It is one that can only be gone through in its own order, or does not say its length.
     """
     if isinstance(samples, IterableDataset):
         raise InputError(
             f"X is {described(samples)}, an IterableDataset, whose samples have only one order: give a "
             "Dataset with __len__ and __getitem__."
         )
+    if isinstance(samples, TorchDataset) and not hasattr(samples, "__len__"):
+        raise InputError(f"X is {described(samples)} without a length: give its class a method __len__.")
     return isinstance(samples, TorchDataset)
 
 
@@ -74,7 +76,7 @@ def read_samples(samples: Any, config: DataConfig) -> Content:
         matrix = numbers(samples, "X", _FEATURES_ONLY)
         return Content(row_names(samples), feature_matrix(matrix, MEMORY, column_names(samples)))
     if is_dataset(samples):
-        return _content(partial(_unlabelled, samples), length_of(samples), config, samples)
+        return _content(partial(_unlabelled, samples), len(samples), config, samples)
     if hasattr(samples, "tocsr"):
         matrix = samples.tocsr()
         if not matrix.has_canonical_format:
@@ -129,20 +131,6 @@ def item_of(dataset: Any, row: int) -> Any:
         reason = " ".join(str(error).split()) or type(error).__name__
         raise InputError(
             f"X[{row}]: the data set fails: {reason[:300]}. Remove or repair this sample."
-        ) from error
-
-
-def length_of(dataset: Any) -> int:
-    """Number of samples of a data set of PyTorch.
-
-    Raises:
-        InputError: It does not say.
-    """
-    try:
-        return len(dataset)
-    except TypeError as error:
-        raise InputError(
-            f"X is {described(dataset)} without a length: give its class a method __len__."
         ) from error
 
 
@@ -245,8 +233,7 @@ def _paths(items: Sequence[Any], config: DataConfig) -> Content:
     missing = [row for row, file in enumerate(files) if not file.is_file()]
     if missing and (config.missing == "stop" or len(missing) == len(files)):
         others = first_few([quote(str(items[row])) for row in missing], 3)
-        count = f" ({len(missing):,} of {len(files):,} files are missing: {others})"
-        count = count if len(missing) > 1 else ""
+        count = f" ({len(missing):,} of {len(files):,} files are missing: {others})" * (len(missing) > 1)
         raise InputError(
             f"X[{missing[0]}]: there is no file {quote(str(files[missing[0]]))}{count}. Add it, leave it "
             "out, or name the folder of the images: data={'images': FOLDER}."

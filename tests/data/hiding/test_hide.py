@@ -16,8 +16,7 @@ from spml.config import DataConfig, read_yaml
 from spml.data import open_dataset
 from spml.data.assemble import to_dataset
 from spml.data.dataset import Samples
-from spml.data.hiding import hide, rules
-from spml.data.hiding.from_config import USES
+from spml.data.hiding import USES, hide, rules
 from spml.data.records import Objects, Records
 from spml.errors import InputError
 from spml.labels import ObservedLabels
