@@ -71,38 +71,8 @@ def to_dataset(
     unlabelled: list[int] = np.flatnonzero(records.labels.known_per_sample() == 0).tolist()
     notes += note_unlabelled(records, unlabelled, config)
     skipped = {**dict.fromkeys(unlabelled, NO_LABEL), **skipped}
-    split = np.full(len(records.ids), "train" if purpose == "train" else "test", "U5")
-    if records.split is not None:
-        split[:] = records.split
-    split[list(skipped)] = ""
-    if purpose == "train":
-        _check_classes(records, split)
-        if config.test_share and (split == "test").any():
-            raise InputError(
-                f"{records.source}: has test samples of its own, so data.test_share = {config.test_share:g} "
-                "has no effect: leave it out, or pass --data.split ignore."
-            )
-        if config.test_share:
-            notes.append(_hold_out(split, records.labels, "test", config))
-    if not (split != "").any():  # NumPy 1 has no any() for text
-        raise InputError(f"{records.source}: none of its {counted(len(split), 'sample')} can be used.")
-    # A test sample without an observed label still has its truth, and a protocol fixes the training samples.
-    useless = (observed.known_per_sample() == 0) & ((split == "train") | (split == "val"))
-    if useless.any() and config.observe != "protocol":
-        split[useless] = ""
-        samples = counted(
-            int(useless.sum()), "sample with no known label was", "samples with no known label were"
-        )
-        notes.append(f"{samples} left out of training and validation.")
-    if purpose == "train":
-        if not (split == "train").any():
-            raise InputError(
-                f"{records.source}: no training sample is left. Some rows must be in the train split."
-            )
-        if not (split == "val").any():
-            notes.append(_hold_out(split, observed, "val", config))
-        training = observed.take(np.flatnonzero(split == "train"))
-        notes += _note_unseen(records.classes, training)
+    split, further = _split(records, observed, skipped, config, purpose)
+    notes += further
     rows = {name: np.flatnonzero(split == name) for name in SPLITS if (split == name).any()}
     truth = {name: records.labels.take(chosen) for name, chosen in rows.items()}
     return Dataset(
@@ -151,6 +121,53 @@ def _share_skipped(records: Records, skipped: Mapping[int, str]) -> str:
     return f"{len(skipped):,} of {counted(len(records.ids), 'image')} can't be used"
 
 
+def _split(
+    records: Records,
+    observed: ObservedLabels,
+    skipped: Mapping[int, str],
+    config: DataConfig,
+    purpose: Purpose,
+) -> tuple[Split, list[str]]:
+    """The split of each sample as the data or the settings have it, and notes on it."""
+    notes: list[str] = []
+    split = np.full(len(records.ids), "train" if purpose == "train" else "test", "U5")
+    if records.split is not None:
+        split[:] = records.split
+    split[list(skipped)] = ""
+    if purpose == "train":
+        _check_classes(records, split)
+        if config.test_share and (split == "test").any():
+            raise InputError(
+                f"{records.source}: has test samples of its own, so data.test_share = {config.test_share:g} "
+                "has no effect: leave it out, or pass --data.split ignore."
+            )
+        if config.test_share:
+            notes.append(_hold_out(split, records.labels, "test", config))
+    if not (split != "").any():  # NumPy 1 has no any() for text
+        raise InputError(f"{records.source}: none of its {counted(len(split), 'sample')} can be used.")
+    # A test sample without an observed label still has its truth, and a protocol fixes the training samples.
+    useless = (observed.known_per_sample() == 0) & ((split == "train") | (split == "val"))
+    if useless.any() and config.observe != "protocol":
+        split[useless] = ""
+        samples = counted(
+            int(useless.sum()), "sample with no known label was", "samples with no known label were"
+        )
+        notes.append(f"{samples} left out of training and validation.")
+    if purpose == "train":
+        if not (split == "train").any():
+            raise InputError(
+                f"{records.source}: no training sample is left. Some rows must be in the train split."
+            )
+        if not (split == "val").any():
+            notes.append(_hold_out(split, observed, "val", config))
+        training = observed.take(np.flatnonzero(split == "train"))
+        if unseen := [records.classes[k] for k in np.flatnonzero(training.positives_per_class() == 0)]:
+            have = counted(len(unseen), "class has", "classes have")
+            names = first_few(unseen, 5)
+            notes.append(f"{have} no known positive in training and can't be learned: {names}.")
+    return split, notes
+
+
 def _check_classes(records: Records, split: Split) -> None:
     """Check that there are two classes and that, unless the data lists them, each occurs in training."""
     source, classes = records.source, records.classes
@@ -189,14 +206,6 @@ def _hold_out(split: Split, labels: ObservedLabels, part: Literal["val", "test"]
             f" They are {held.sum():,} instead of {wanted:,}: each of the others is the last one of a class."
         )
     return note
-
-
-def _note_unseen(classes: tuple[str, ...], training: ObservedLabels) -> list[str]:
-    unseen = [classes[column] for column in np.flatnonzero(training.positives_per_class() == 0).tolist()]
-    if not unseen:
-        return []
-    have = counted(len(unseen), "class has", "classes have")
-    return [f"{have} no known positive in training and can't be learned: {first_few(unseen, 5)}."]
 
 
 def _summary(records: Records, rows: Mapping[str, npt.NDArray[np.int64]]) -> str:

@@ -137,20 +137,18 @@ def _notes(records: Records, wanted: list[str], stated: Mapping[str, str]) -> li
     parts: dict[str, list[int]] = {}
     for column, name in enumerate(wanted):
         parts.setdefault(name, []).append(column)
-    if not records.labels.full:
-        negatives = records.labels.negatives_per_class()
-        mixed = [
-            f"{quote(name)} ({', '.join(quote(records.classes[column]) for column in some[:3])})"
-            for name, some in parts.items()
-            if name
-            and len({folded(records.classes[column]) for column in some}) > 1
-            and negatives[some].any()
-        ]
-        if mixed:
-            notes.append(
-                "A merged class is absent where one of its names is known to be absent and none is present: "
-                f"{first_few(mixed, 3)}."
-            )
+    parts.pop("", None)
+    negatives = records.labels.negatives_per_class()
+    mixed = [
+        f"{quote(name)} ({', '.join(quote(records.classes[column]) for column in some[:3])})"
+        for name, some in parts.items()
+        if len({folded(records.classes[column]) for column in some}) > 1 and negatives[some].any()
+    ]
+    if mixed and not records.labels.full:
+        notes.append(
+            "A merged class is absent where one of its names is known to be absent and none is present: "
+            f"{first_few(mixed, 3)}."
+        )
     occur = {*records.classes}
     unused = [given for given in stated if given not in occur and given.strip() not in occur]
     if unused:

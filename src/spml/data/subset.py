@@ -32,7 +32,15 @@ def select(records: Records, config: DataConfig) -> Records:
         InputError: The split of a published protocol is to be ignored, or no class would have a label.
     """
     if config.split == "ignore":
-        records = _without_split(records, config)
+        if config.observe == "protocol":
+            raise InputError(
+                f"{records.source}: --data.split ignore contradicts --data.observe protocol, which includes "
+                "the split of the publication. Leave one of them out."
+            )
+        split = records.split or ()
+        sizes = ", ".join(f"{name} {split.count(name):,}" for name in dict.fromkeys(split))
+        notes = (f"The split of the data is ignored: {sizes}.",) if split else ()
+        records = replace(records, split=None, notes=(*records.notes, *notes))
     if 0 < config.sample_classes < len(records.classes):
         records = _draw_classes(records, config.sample_classes, config.sample_seed)
     if 0 < config.sample_rows < len(records.ids):
@@ -116,18 +124,6 @@ def note_unlabelled(records: Records, rows: Sequence[int], config: DataConfig) -
         f"{them} out. If every true label is listed in this data, so that none applies here, pass "
         "--data.unlisted negative."
     )
-
-
-def _without_split(records: Records, config: DataConfig) -> Records:
-    if config.observe == "protocol":
-        raise InputError(
-            f"{records.source}: --data.split ignore contradicts --data.observe protocol, which includes the "
-            "split of the publication. Leave one of them out."
-        )
-    if records.split is None:
-        return records
-    sizes = ", ".join(f"{name} {records.split.count(name):,}" for name in dict.fromkeys(records.split))
-    return replace(records, split=None, notes=(*records.notes, f"The split of the data is ignored: {sizes}."))
 
 
 def _draw_classes(records: Records, number: int, seed: int) -> Records:

@@ -58,12 +58,8 @@ def read_memory(
             "alone, without y, or use unknown, negative or negative:CLASS,CLASS."
         )
     if labels is None and is_dataset(samples):
-        labels, whole = [_label_of(samples, row) for row in range(len(samples))], samples
-        while not hasattr(whole, "classes") and is_dataset(getattr(whole, "dataset", None)):
-            whole = whole.dataset  # of which the data set is a torch Subset
-        names = getattr(whole, "classes", None)
-        if classes is None and isinstance(names, (list, tuple)) and labels and not isinstance(labels[0], str):
-            classes = names
+        labels, own = _labels_of(samples)
+        classes = own if classes is None else classes
     if isinstance(labels, str) and is_frame(samples):
         samples, labels = split_off(samples, labels, "y")
     if config.split_column:
@@ -112,14 +108,22 @@ def read_memory(
     return read_as_stated(understand, config)
 
 
-def _label_of(dataset: Any, row: int) -> Any:
-    item = item_of(dataset, row)  # its image is dropped before the next one is loaded
-    if not isinstance(item, (tuple, list)) or len(item) != 2:
-        raise InputError(
-            f"X[{row}]: the data set gives {described(item)} instead of (image, label). Pass the labels as "
-            "y, or correct it."
-        )
-    return item[1]
+def _labels_of(dataset: Any) -> tuple[list[Any], Sequence[str] | None]:
+    """Labels of a data set of PyTorch, and the class names that it has for indices."""
+    labels = []
+    for row in range(len(dataset)):  # images are loaded and dropped, one after another
+        item = item_of(dataset, row)
+        if not isinstance(item, (tuple, list)) or len(item) != 2:
+            raise InputError(
+                f"X[{row}]: the data set gives {described(item)} instead of (image, label). Pass the labels "
+                "as y, or correct it."
+            )
+        labels.append(item[1])
+    while not hasattr(dataset, "classes") and is_dataset(getattr(dataset, "dataset", None)):
+        dataset = dataset.dataset  # of which the data set is a torch Subset
+    names = getattr(dataset, "classes", None)
+    has_names = isinstance(names, (list, tuple)) and labels and not isinstance(labels[0], str)
+    return labels, names if has_names else None
 
 
 def _splits(split: Sequence[str], count: int) -> tuple[str, ...]:

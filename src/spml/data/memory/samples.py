@@ -76,7 +76,7 @@ def read_samples(samples: Any, config: DataConfig) -> Content:
         matrix = numbers(samples, "X", _FEATURES_ONLY)
         return Content(row_names(samples), feature_matrix(matrix, MEMORY, column_names(samples)))
     if is_dataset(samples):
-        return _content(partial(_unlabelled, samples), len(samples), config, samples)
+        return _content(lambda row: _without_label(item_of(samples, row)), len(samples), config, samples)
     if hasattr(samples, "tocsr"):
         matrix = samples.tocsr()
         if not matrix.has_canonical_format:
@@ -169,10 +169,6 @@ def _content(load: Callable[[int], Any], count: int, config: DataConfig, dataset
     return _features(matrix)
 
 
-def _unlabelled(dataset: Any, row: int) -> Any:
-    return _without_label(item_of(dataset, row))
-
-
 def _without_label(item: Any) -> Any:
     return item[0] if isinstance(item, (tuple, list)) else item
 
@@ -232,10 +228,12 @@ def _paths(items: Sequence[Any], config: DataConfig) -> Content:
         files.append(root / name)
     missing = [row for row, file in enumerate(files) if not file.is_file()]
     if missing and (config.missing == "stop" or len(missing) == len(files)):
-        others = first_few([quote(str(items[row])) for row in missing], 3)
-        count = f" ({len(missing):,} of {len(files):,} files are missing: {others})" * (len(missing) > 1)
+        others = ""
+        if len(missing) > 1:
+            names = first_few([quote(str(items[row])) for row in missing], 3)
+            others = f" ({len(missing):,} of {len(files):,} files are missing: {names})"
         raise InputError(
-            f"X[{missing[0]}]: there is no file {quote(str(files[missing[0]]))}{count}. Add it, leave it "
+            f"X[{missing[0]}]: there is no file {quote(str(files[missing[0]]))}{others}. Add it, leave it "
             "out, or name the folder of the images: data={'images': FOLDER}."
         )
     return Content(tuple(Path(item).as_posix() for item in items), tuple(files))
