@@ -31,6 +31,8 @@ MATRIX = [[1, 0, 0], [0, 1, 1]]
     [
         (["b", "a"], ABC, (ABC, ONE_EACH)),
         (np.array(["b", "a"]), ABC, (ABC, ONE_EACH)),
+        (np.array(["b", "a"]), np.array(ABC), (ABC, ONE_EACH)),
+        (np.array([{"c", "a"}, []], object), ABC, (ABC, SOME)),
         (["b", "a"], None, (("a", "b"), [[0, 1], [1, 0]])),
         ([1, 0], ABC, (ABC, ONE_EACH)),
         (np.array([1, 0], np.uint8), ABC, (ABC, ONE_EACH)),

@@ -112,7 +112,8 @@ def _class_names(classes: Sequence[str] | None) -> tuple[str, ...]:
     Raises:
         InputError: They are not distinct names.
     """
-    names = [classes] if isinstance(classes, str) else list(classes or ())
+    given = () if classes is None else classes
+    names = [given] if isinstance(given, str) else list(given)
     first: dict[str, int] = {}
     for position, name in enumerate(names):
         if not isinstance(name, str) or first.setdefault(name, position) != position:
@@ -146,8 +147,14 @@ def _check_alike(entries: Sequence[Any], *, lists: bool) -> Any:
     Raises:
         InputError: An entry is something else, or there is no label.
     """
+    verb, expected = ("holds", "class names or class indices") if lists else ("is", ACCEPTED)
+    missing = (
+        ": leave missing labels out of the list, which may be empty."
+        if lists
+        else ", but every sample needs a label. Leave out samples without one, or give a list of labels for "
+        "each sample, which may be empty."
+    )
     first: Any = None
-    alike = "labels are all names or all indices."
     for row, entry in enumerate(entries):
         if lists and not isinstance(entry, list):
             raise InputError(
@@ -155,27 +162,18 @@ def _check_alike(entries: Sequence[Any], *, lists: bool) -> Any:
             )
         for label in entry if lists else (entry,):
             if is_missing(label):
-                raise InputError(
-                    f"y[{row}] holds {label}: leave missing labels out of the list, which may be empty."
-                    if lists
-                    else f"y[{row}] is {label}, but every sample needs a label. Leave out samples without "
-                    "one, or give a list of labels for each sample, which may be empty."
-                )
+                raise InputError(f"y[{row}] {verb} {label}{missing}")
             is_label = isinstance(label, (str, int)) and not isinstance(label, bool)
+            first = label if first is None and is_label else first
+            if is_label and isinstance(label, str) == isinstance(first, str):
+                continue
             if not is_label and (lists or first is None):
-                raise InputError(
-                    f"y[{row}] holds {described(label)}; expected class names or class indices."
-                    if lists
-                    else f"y[{row}] is {described(label)}; expected {ACCEPTED}."
-                )
-            first = label if first is None else first
-            if not is_label or isinstance(label, str) != isinstance(first, str):
-                kind = "a class name" if isinstance(first, str) else "a class index"
-                raise InputError(
-                    f"y[{row}] holds {described(label)}, but others hold {described(first)}: {alike}"
-                    if lists
-                    else f"y[{row}] is {described(label)}, but y[0] is {kind}: {alike}"
-                )
+                raise InputError(f"y[{row}] {verb} {described(label)}; expected {expected}.")
+            kind = "name" if isinstance(first, str) else "index"
+            others = f"others hold {described(first)}" if lists else f"y[0] is a class {kind}"
+            raise InputError(
+                f"y[{row}] {verb} {described(label)}, but {others}: labels are all names or all indices."
+            )
     if first is None:
         raise InputError("y: no sample has a label. At least some must have one.")
     return first
