@@ -6,6 +6,7 @@ import pytest
 
 from spml.data import list_inputs
 from spml.data.listing import list_images, note_unread
+from spml.data.names import FilesBelow, PackedNames
 from spml.errors import InputError
 
 

@@ -62,9 +62,8 @@ def read_names(path: Path) -> dict[str, str]:
     """
     check_readable(path)
     delimiter = next((mark for mark in DELIMITERS if len(read_header(path, mark)) == 2), ",")
-    names: dict[str, str] = {}
-    row_of: dict[str, int] = {}
-    for number, cells in read_rows(path, delimiter):
+    names: dict[str, tuple[str, int]] = {}
+    for position, (number, cells) in enumerate(read_rows(path, delimiter)):
         where = f"{path}: row {number}"
         if len(cells) != 2:
             raise InputError(
@@ -73,24 +72,23 @@ def read_names(path: Path) -> dict[str, str]:
                 'quotes, such as "cat, dog".'
             )
         given, wanted = cells[0], cells[1].strip()
-        if not row_of and given.strip().casefold() in _GIVEN and wanted.casefold() in _WANTED:
-            row_of[""] = number
+        if not position and given.strip().casefold() in _GIVEN and wanted.casefold() in _WANTED:
             continue
         if not given.strip():
             raise InputError(f"{where}: the given name, in the first column, is empty. Fill it in.")
         if wanted:
             wanted = class_name(wanted, where)
-        if names.setdefault(given, wanted) != wanted:
+        earlier, row = names.setdefault(given, (wanted, number))
+        if earlier != wanted:
             raise InputError(
-                f"{path}: rows {row_of[given]} and {number} have different wanted names for {quote(given)}: "
-                f"{quote(names[given])} and {quote(wanted)}. Remove one of them."
+                f"{path}: rows {row} and {number} have different wanted names for {quote(given)}: "
+                f"{quote(earlier)} and {quote(wanted)}. Remove one of them."
             )
-        row_of.setdefault(given, number)
         if len(names) > MAX_NAMES:
             raise InputError(f"{path}: has more than {MAX_NAMES:,} names.")
     if not names:
         raise InputError(f"{path}: has no names. Expected rows of a given and a wanted class name.")
-    return names
+    return {given: wanted for given, (wanted, _) in names.items()}
 
 
 def rename_classes(records: Records, config: DataConfig) -> Records:
