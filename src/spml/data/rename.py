@@ -1,8 +1,10 @@
-"""Class names as the user wants them: read from a file of given and wanted names, and put into records."""
+"""What the settings say of classes: the names that the user wants, read from a file and put into records, and
+what an unlisted label means where that differs between classes."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import csv
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,8 +13,10 @@ import numpy as np
 from ..config import DataConfig
 from ..errors import InputError, nearest
 from ..files import write_rows
+from ..labels import ObservedLabels
 from .inspection.class_names import folded
-from .phrases import counted, first_few
+from .join import merge_rows
+from .phrases import counted, first_few, shorten
 from .readers.documents import class_name
 from .records import Records
 from .safe import check_readable, quote
@@ -29,6 +33,38 @@ HEADER = ("given", "wanted")
 MAX_NAMES = 1_000_000
 _GIVEN = frozenset({"given", "given name", "old", "old name", "old_name", "from", "before", "original"})
 _WANTED = frozenset({"wanted", "wanted name", "new", "new name", "new_name", "to", "after", "renamed"})
+
+NEGATIVE = "negative:"
+"""Start of `data.unlisted` that names classes."""
+
+
+def read_as_stated(
+    read: Callable[[DataConfig], Records], config: DataConfig, named: Sequence[str] = ()
+) -> Records:
+    """Read data, give its classes their wanted names, and settle what an unlisted label means.
+
+    With `negative:CLASS,CLASS` the data is read twice: these classes are as with `negative`, all others as
+    with `unknown`.
+
+    Args:
+        read: Function that reads the data.
+        config: Settings of the data.
+        named: Classes of a run, which have their wanted names. Data that lists just these is not renamed.
+
+    Raises:
+        InputError: The data has a mistake, or `config` names a class that it does not have.
+    """
+    config = replace(config, rename=wanted_names(config))
+
+    def renamed(unlisted: str) -> Records:
+        own = replace(config, unlisted=unlisted)
+        records = read(own)
+        has_names = records.classes_given and records.classes == tuple(named)
+        return records if has_names else rename_classes(records, own)
+
+    if not config.unlisted.startswith(NEGATIVE):
+        return renamed(config.unlisted)
+    return with_negatives(renamed("unknown"), renamed("negative"), named_classes(config.unlisted))
 
 
 def write_names(path: Path, names: Mapping[str, str]) -> None:
@@ -115,6 +151,36 @@ def rename_classes(records: Records, config: DataConfig) -> Records:
     position = {name: column for column, name in enumerate(classes)} | {"": -1}
     moved = move_classes(records, np.array([position[name] for name in wanted], np.int64), classes)
     return replace(moved, notes=(*records.notes, *_notes(records, wanted, stated)))
+
+
+def named_classes(unlisted: str) -> list[str]:
+    """Classes that `negative:CLASS,CLASS` names, in which a name with a comma is in quotes."""
+    (cells,) = csv.reader([" ".join(unlisted.removeprefix(NEGATIVE).splitlines())], skipinitialspace=True)
+    return [name for cell in cells if (name := cell.strip())]
+
+
+def with_negatives(records: Records, negative: Records, names: Sequence[str]) -> Records:
+    """Records in which some classes have the labels of other records of the same samples."""
+    position = {name: column for column, name in enumerate(records.classes)}
+    for name in names:
+        if name not in position:
+            raise InputError(
+                f"{records.source}: --data.unlisted names the class {name!r}, which the data does not have. "
+                f"{nearest(name, records.classes)}"
+            )
+    columns = sorted({position[name] for name in names})
+    # A reader may leave out samples about which it would say that nothing applies.
+    row_of = {name: row for row, name in enumerate(records.ids)}
+    rows = np.array([*range(len(records.ids)), *(row_of[name] for name in negative.ids)], np.int64)
+    stated = ObservedLabels.from_csr(negative.labels.take_classes(columns).to_csr())
+    both = ObservedLabels.join([records.labels, stated.with_classes(columns, len(position))])
+    labels, _ = merge_rows(both, rows)
+    others = counted(len(records.classes) - len(columns), "other class", "other classes")
+    note = (
+        "A label that is not listed means absent for "
+        f"{shorten(records.classes[column] for column in columns)}, and unknown for {others}."
+    )
+    return replace(records, labels=labels, notes=(*records.notes, note))
 
 
 def _notes(records: Records, wanted: list[str], stated: Mapping[str, str]) -> list[str]:

@@ -8,16 +8,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from ...config import DataConfig
 from ...errors import InputError
 from ..phrases import counted
 from ..records import MEMORY, Records
-from ..rename import rename_classes
+from ..rename import read_as_stated
 from ..safe import quote
 from ..splits import SPELLINGS, split_name
-from ..unlisted import read_as_stated
 from .frames import has_files, is_frame, read_frame, split_off
 from .labels import ACCEPTED, understand_labels
 from .samples import described, is_dataset, item_of, read_samples
@@ -51,7 +51,7 @@ def read_memory(
             raise InputError(
                 "classes has no effect on a DataFrame of image files, whose labels are names: leave it out."
             )
-        return read_as_stated(lambda config: rename_classes(read_frame(samples, config), config), config)
+        return read_as_stated(partial(read_frame, samples), config)
     if config.checked_column:
         raise InputError(
             f"data.unlisted={config.unlisted!r} names a column of a DataFrame of image files: pass one "
@@ -90,7 +90,7 @@ def read_memory(
         if len(understood.observed) != count:
             number = counted(len(understood.observed), "label")
             raise InputError(f"X has {counted(count, 'sample')}, but y has {number}.")
-        records = Records(
+        return Records(
             source=MEMORY,
             name="memory",
             ids=content.ids,
@@ -101,11 +101,8 @@ def read_memory(
             split=parts,
             notes=understood.notes,
         )
-        # Columns that take their names from a run have the wanted ones.
-        of_run = classes is None and understood.given and understood.classes == tuple(known)
-        return records if of_run else rename_classes(records, config)
 
-    return read_as_stated(understand, config)
+    return read_as_stated(understand, config, known if classes is None else ())
 
 
 def _labels_of(dataset: Any) -> tuple[list[Any], Sequence[str] | None]:
