@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from ...labels import IntArray, ObservedLabels
 from ..draws import stream, uniform
+from ..readers.entries import Entries, label_entries
 from ..records import Objects
 
 Keys = npt.NDArray[np.uint64]
@@ -207,14 +208,9 @@ def with_all_negatives(observed: ObservedLabels, labels: ObservedLabels) -> Obse
     Returns:
         +1 where a positive is observed, 0 for every other true positive, -1 elsewhere.
     """
-    shown, true = (
-        rows * labels.num_classes + columns for rows, columns in (positives(observed), positives(labels))
-    )
-    stored = np.union1d(true, shown)
-    rows, columns = np.divmod(stored, labels.num_classes)
-    indptr = np.searchsorted(rows, np.arange(len(labels) + 1)).astype(np.int64)
-    values = np.isin(stored, shown, assume_unique=True).astype(np.int8)
-    return ObservedLabels(indptr, columns, values, labels.num_classes, -1)
+    shape = len(labels), labels.num_classes
+    true, kept = Entries(*labels.entries(1)), Entries(*observed.entries(1))
+    return label_entries(kept, shape, "negative", unknown=true)
 
 
 def with_wrong_positives(

@@ -125,13 +125,12 @@ def read_frame(frame: Any, config: DataConfig) -> Records:
     """
     names = column_names(frame)
     columns = [cells_of(frame, position) for position in range(len(names))]
-    lists = {k for k, cells in enumerate(columns) if any(isinstance(cell, list) for cell in cells)}
+    scalar = (k for k, cells in enumerate(columns) if not any(isinstance(cell, list) for cell in cells))
 
     def blocks(positions: Sequence[int]) -> Iterator[Block]:
         yield Block(range(len(frame)), [columns[k] for k in positions])
 
-    scalar = frozenset(range(len(names))) - lists
-    table = Table(Path(MEMORY), names, scalar, blocks, counted=" (counted from 0)")
+    table = Table(Path(MEMORY), names, frozenset(scalar), blocks, counted=" (counted from 0)")
     root = (images_folder(config) or Path()).absolute()
     file = find_file(table, config.file_column)
     paths = [name and os.path.normpath(root / name) for name in map(text, columns[file])]

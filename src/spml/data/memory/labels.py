@@ -107,11 +107,7 @@ def understand_labels(
 
 
 def _class_names(classes: Sequence[str] | None) -> tuple[str, ...]:
-    """Class names that the user listed, checked; empty if there are none.
-
-    Raises:
-        InputError: They are not distinct names.
-    """
+    """Class names that the user listed, checked to be distinct; empty if there are none."""
     given = () if classes is None else classes
     names = [given] if isinstance(given, str) else list(given)
     first: dict[str, int] = {}
@@ -142,11 +138,7 @@ def _plain(label: Any) -> Any:
 
 
 def _check_alike(entries: Sequence[Any], *, lists: bool) -> Any:
-    """Check that labels, or those in lists, are all names or all indices. Returns the first one.
-
-    Raises:
-        InputError: An entry is something else, or there is no label.
-    """
+    """Check that labels, or those in lists, are all names or all indices. Returns the first one."""
     verb, expected = ("holds", "class names or class indices") if lists else ("is", ACCEPTED)
     missing = (
         ": leave missing labels out of the list, which may be empty."

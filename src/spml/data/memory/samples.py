@@ -185,11 +185,7 @@ def _check_constant(load: Callable[[int], Any], count: int) -> None:
 
 
 def _checked_image(item: Any, row: int) -> Any:
-    """Refuse what is not an image, without decoding one.
-
-    Raises:
-        InputError: It has another type, shape or type of numbers.
-    """
+    """The same item, unless its type, shape or type of numbers is none of an image; decodes nothing."""
     axis, dtype = (0, torch.uint8) if isinstance(item, torch.Tensor) else (2, np.uint8)
     if not isinstance(item, Image.Image) and (
         getattr(item, "ndim", 0) != 3 or item.dtype != dtype or item.shape[axis] != 3 or 0 in item.shape
