@@ -4,7 +4,6 @@ ten million paths 8 GB."""
 from __future__ import annotations
 
 from abc import abstractmethod
-from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar, overload
@@ -117,12 +116,9 @@ class PackedNames(Made[str]):
     @classmethod
     def of(cls, names: Iterable[str]) -> PackedNames:
         """Pack names."""
-        text, ends = bytearray(), array("q", [0])
-        for name in names:
-            text += name.encode(errors="surrogatepass")
-            ends.append(len(text))
-        bounds = np.frombuffer(ends, np.int64)
-        return cls(np.frombuffer(text, np.uint8), bounds[:-1], bounds[1:])
+        text = bytearray()
+        stop = np.fromiter((_append(text, name) for name in names), np.int64)
+        return cls(np.frombuffer(text, np.uint8), np.append(0, stop)[:-1], stop)
 
     def __len__(self) -> int:
         return len(self._start)
@@ -163,3 +159,9 @@ class FilesBelow(Made[Path]):
 def take(elements: Sequence[T], rows: Rows) -> Sequence[T]:
     """Some elements, in the order of `rows`; those that are made when they are asked for stay so."""
     return elements.take(rows) if isinstance(elements, Made) else tuple(elements[row] for row in rows)
+
+
+def _append(text: bytearray, name: str) -> int:
+    """Append a name. Returns where it ends."""
+    text += name.encode(errors="surrogatepass")
+    return len(text)
