@@ -6,6 +6,7 @@ import pytest
 
 from spml.data import list_inputs
 from spml.data.listing import list_images, note_unread
+from spml.data.names import FilesBelow, PackedNames
 from spml.errors import InputError
 
 
@@ -65,8 +66,10 @@ def test_prediction_names_what_is_left_out(tmp_path, picture):
     picture("in/@eaDir/1.png")
     (tmp_path / "in" / "photo.cr2").write_bytes(b"x")
     lines = []
-    ids, _ = list_inputs([f"{tmp_path}/in"], report=lines.append)
+    ids, inputs = list_inputs([f"{tmp_path}/in"], report=lines.append)
     assert list(ids) == [f"{tmp_path}/in/1.png"]
+    assert isinstance(ids, PackedNames)
+    assert isinstance(inputs.paths, FilesBelow), "no Python object per file of a folder"
     assert lines == [
         f"{tmp_path}/in: 1 file is not read: 1 .cr2 (raw photo: convert it to JPEG).",
         f"{tmp_path}/in: 1 hidden or system folder is left out: @eaDir.",

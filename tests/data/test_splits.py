@@ -125,7 +125,8 @@ def test_classes_take_turns_as_in_slow_loops(seed):
         drawn += number
         chosen.update(candidates[:number])
         free.difference_update(have)
-    result = splits._choose_by_class(splits._Positives(labels), share, 80, ties)
+    of_class = [labels.positive_rows(column) for column in range(12)]
+    result = splits._choose_by_class(labels.to_csr(), of_class, share, ties)
     assert np.flatnonzero(result).tolist() == sorted(chosen)
 
 

@@ -8,7 +8,8 @@ import pytest
 from spml.config import DataConfig
 from spml.data import read_memory
 from spml.data.readers import read
-from spml.data.unlisted import named_classes
+from spml.data.rename import named_classes, with_negatives
+from spml.data.subset import take_rows
 from spml.errors import InputError
 
 ROWS = ("file,labels", "a.png,cat;dog", "b.png,dog", "c.png,bird", "d.png,cat", "e.png,")
@@ -38,6 +39,15 @@ def test_classes(table):
 def test_what_is_stated_to_be_unknown_stays_so(table):
     path = table("file,cat,dog", "a.png,1,0", "b.png,-1,0", "c.png,0,1")
     assert ternary(path, "negative:cat")[1] == ternary(path, "unknown")[1] == [[1, 0], [-1, 0], [0, 1]]
+
+
+def test_samples_that_are_left_out_where_unlisted_labels_are_negative_stay_as_they_are():
+    unknown, negative = (
+        read_memory(np.eye(3), [["a"], [], ["b"]], DataConfig(unlisted=rule))
+        for rule in ("unknown", "negative")
+    )
+    records = with_negatives(unknown, take_rows(negative, np.array([0, 2])), ["a"])
+    assert records.labels.to_ternary().tolist() == [[1, 0], [0, 0], [-1, 1]]
 
 
 def test_names_are_as_in_a_row_of_csv():

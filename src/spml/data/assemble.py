@@ -59,21 +59,34 @@ def to_dataset(
     if config.observe != "none":
         observed, note = hide(records, config)
         notes.append(note)
-    notes += _note_skipped(records, skipped, config)
-    unlabelled: list[int] = np.flatnonzero(nothing_known(records.labels)).tolist()
+    missing, unreadable = _by_reason(skipped, config)
+    if missing:
+        names = first_few([records.ids[row] for row in missing], 3)
+        do = "does" if len(missing) == 1 else "do"
+        total = counted(len(records.ids), "file")
+        notes.append(f"{len(missing):,} of {total} {do} not exist; skipped: {names}.")
+    if unreadable:
+        reasons = name_skipped(records.ids, unreadable)
+        notes.append(f"{_share_skipped(records, unreadable)}; skipped: {reasons}.")
+    unlabelled: list[int] = np.flatnonzero(records.labels.known_per_sample() == 0).tolist()
     notes += note_unlabelled(records, unlabelled, config)
     skipped = {**dict.fromkeys(unlabelled, NO_LABEL), **skipped}
-    split = _given_split(records, skipped, purpose)
-    if purpose == "train":
-        _check_classes(records, split)
-        notes += _set_aside_test(split, records, config)
-    if not (split != "").any():  # NumPy 1 has no any() for text
-        raise InputError(f"{records.source}: none of its {counted(len(split), 'sample')} can be used.")
-    notes += _leave_out_unlabelled(split, observed, config)
-    if purpose == "train":
-        notes += _hold_out_validation(split, observed, config, records.source)
-        notes += _note_unseen(records.classes, observed.take(np.flatnonzero(split == "train")))
-    return _select(records, inputs, observed, split, [_summary(records, split), *notes], skipped)
+    split, further = _split(records, observed, skipped, config, purpose)
+    notes += further
+    rows = {name: np.flatnonzero(split == name) for name in SPLITS if (split == name).any()}
+    truth = {name: records.labels.take(chosen) for name, chosen in rows.items()}
+    return Dataset(
+        name=records.name,
+        classes=records.classes,
+        splits={
+            name: Samples(take(records.ids, chosen), inputs.take(chosen), observed.take(chosen))
+            for name, chosen in rows.items()
+        },
+        truth={name: labels for name, labels in truth.items() if labels.full},
+        notes=(_summary(records, rows), *notes),
+        skipped=(*records.skipped, *((records.ids[row], reason) for row, reason in sorted(skipped.items()))),
+        empty="exclude" if records.protocol is None else "zero",
+    )
 
 
 def check_share_skipped(records: Records, skipped: Mapping[int, str], config: DataConfig) -> None:
@@ -98,63 +111,61 @@ def name_skipped(ids: Sequence[str], skipped: Mapping[int, str]) -> str:
     return first_few([f"{ids[row]} ({reason})" for row, reason in skipped.items()], 3, "; ")
 
 
-def nothing_known(labels: ObservedLabels) -> npt.NDArray[np.bool_]:
-    """Whether a sample has no known label, positive or negative; bool (N,)."""
-    known = labels.positives_per_sample() + labels.negatives_per_sample()
-    return np.asarray(known == 0)
-
-
 def _by_reason(skipped: Mapping[int, str], config: DataConfig) -> tuple[list[int], dict[int, str]]:
     """Rows of files that do not exist and are to be skipped, and what is skipped for other reasons."""
     missing = [row for row, reason in skipped.items() if reason == MISSING and config.missing == "skip"]
     return missing, {row: skipped[row] for row in sorted(skipped.keys() - missing)}
 
 
-def _note_skipped(records: Records, skipped: Mapping[int, str], config: DataConfig) -> list[str]:
-    missing, unreadable = _by_reason(skipped, config)
-    notes = []
-    if missing:
-        names = first_few([records.ids[row] for row in missing], 3)
-        do = "does" if len(missing) == 1 else "do"
-        total = counted(len(records.ids), "file")
-        notes.append(f"{len(missing):,} of {total} {do} not exist; skipped: {names}.")
-    if unreadable:
-        notes.append(
-            f"{_share_skipped(records, unreadable)}; skipped: {name_skipped(records.ids, unreadable)}."
-        )
-    return notes
-
-
 def _share_skipped(records: Records, skipped: Mapping[int, str]) -> str:
     return f"{len(skipped):,} of {counted(len(records.ids), 'image')} can't be used"
 
 
-def _given_split(records: Records, skipped: Mapping[int, str], purpose: Purpose) -> Split:
-    default = "train" if purpose == "train" else "test"
-    split: Split = np.full(len(records.ids), default, "U5")
+def _split(
+    records: Records,
+    observed: ObservedLabels,
+    skipped: Mapping[int, str],
+    config: DataConfig,
+    purpose: Purpose,
+) -> tuple[Split, list[str]]:
+    """The split of each sample as the data or the settings have it, and notes on it."""
+    notes: list[str] = []
+    split = np.full(len(records.ids), "train" if purpose == "train" else "test", "U5")
     if records.split is not None:
         split[:] = records.split
     split[list(skipped)] = ""
-    return split
-
-
-def _set_aside_test(split: Split, records: Records, config: DataConfig) -> list[str]:
-    """Turn the share of training samples that `config.test_share` says into test samples.
-
-    They are stratified by the labels of the file, so that they do not depend on which of these are hidden.
-    """
-    if not config.test_share:
-        return []
-    if (split == "test").any():
-        raise InputError(
-            f"{records.source}: has test samples of its own, so data.test_share = {config.test_share:g} has "
-            "no effect: leave it out, or pass --data.split ignore."
+    if purpose == "train":
+        _check_classes(records, split)
+        if config.test_share and (split == "test").any():
+            raise InputError(
+                f"{records.source}: has test samples of its own, so data.test_share = {config.test_share:g} "
+                "has no effect: leave it out, or pass --data.split ignore."
+            )
+        if config.test_share:
+            notes.append(_hold_out(split, records.labels, "test", config))
+    if not (split != "").any():  # NumPy 1 has no any() for text
+        raise InputError(f"{records.source}: none of its {counted(len(split), 'sample')} can be used.")
+    # A test sample without an observed label still has its truth, and a protocol fixes the training samples.
+    useless = (observed.known_per_sample() == 0) & ((split == "train") | (split == "val"))
+    if useless.any() and config.observe != "protocol":
+        split[useless] = ""
+        samples = counted(
+            int(useless.sum()), "sample with no known label was", "samples with no known label were"
         )
-    share, seed = config.test_share, config.split_seed
-    train = np.flatnonzero(split == "train")
-    held = hold_out(records.labels.take(train), share, seed, "test", stratify=config.stratify)
-    split[train[held]] = "test"
-    return [f"{share:.0%} of the samples are set aside for the test (seed {seed}).{_shortfall(held, share)}"]
+        notes.append(f"{samples} left out of training and validation.")
+    if purpose == "train":
+        if not (split == "train").any():
+            raise InputError(
+                f"{records.source}: no training sample is left. Some rows must be in the train split."
+            )
+        if not (split == "val").any():
+            notes.append(_hold_out(split, observed, "val", config))
+        training = observed.take(np.flatnonzero(split == "train"))
+        if unseen := [records.classes[k] for k in np.flatnonzero(training.positives_per_class() == 0)]:
+            have = counted(len(unseen), "class has", "classes have")
+            names = first_few(unseen, 5)
+            notes.append(f"{have} no known positive in training and can't be learned: {names}.")
+    return split, notes
 
 
 def _check_classes(records: Records, split: Split) -> None:
@@ -178,55 +189,27 @@ def _check_classes(records: Records, split: Split) -> None:
             )
 
 
-def _leave_out_unlabelled(split: Split, observed: ObservedLabels, config: DataConfig) -> list[str]:
-    """Leave training and validation samples out of which nothing is known.
+def _hold_out(split: Split, labels: ObservedLabels, part: Literal["val", "test"], config: DataConfig) -> str:
+    """Turn some training samples into others, as the share in `config` says. Returns a note.
 
-    A test sample without an observed label still has its truth, and a protocol fixes the training samples.
+    Test samples are stratified by the labels of the file, so that they do not depend on which of these are
+    hidden.
     """
-    useless = nothing_known(observed) & ((split == "train") | (split == "val"))
-    count = int(useless.sum())
-    if config.observe == "protocol" or not count:
-        return []
-    split[useless] = ""
-    samples = counted(count, "sample with no known label was", "samples with no known label were")
-    return [f"{samples} left out of training and validation."]
-
-
-def _hold_out_validation(
-    split: Split, observed: ObservedLabels, config: DataConfig, source: str
-) -> list[str]:
-    """Turn some training samples into validation samples if there are none."""
+    share, seed = config.test_share if part == "test" else config.val_share, config.split_seed
     train = np.flatnonzero(split == "train")
-    if not len(train):
-        raise InputError(f"{source}: no training sample is left. Some rows must be in the train split.")
-    if (split == "val").any():
-        return []
-    share, seed = config.val_share, config.split_seed
-    held = hold_out(observed.take(train), share, seed, stratify=config.stratify)
-    split[train[held]] = "val"
-    return [
-        f"{share:.0%} of the training samples are held out for validation (seed {seed})."
-        f"{_shortfall(held, share)}"
-    ]
+    held = hold_out(labels.take(train), share, seed, part, stratify=config.stratify)
+    split[train[held]] = part
+    done = "set aside for the test" if part == "test" else "held out for validation"
+    note = f"{share:.0%} of the {'' if part == 'test' else 'training '}samples are {done} (seed {seed})."
+    if held.sum() < (wanted := round(share * len(held))):
+        note += (
+            f" They are {held.sum():,} instead of {wanted:,}: each of the others is the last one of a class."
+        )
+    return note
 
 
-def _shortfall(held: npt.NDArray[np.bool_], share: float) -> str:
-    """Sentence on samples that could not be held out; empty if all could."""
-    if held.sum() >= (wanted := round(share * len(held))):
-        return ""
-    return f" They are {held.sum():,} instead of {wanted:,}: each of the others is the last one of a class."
-
-
-def _note_unseen(classes: tuple[str, ...], training: ObservedLabels) -> list[str]:
-    unseen = [classes[column] for column in np.flatnonzero(training.positives_per_class() == 0).tolist()]
-    if not unseen:
-        return []
-    have = counted(len(unseen), "class has", "classes have")
-    return [f"{have} no known positive in training and can't be learned: {first_few(unseen, 5)}."]
-
-
-def _summary(records: Records, split: Split) -> str:
-    sizes = ", ".join(f"{name} {(split == name).sum():,}" for name in SPLITS if (split == name).any())
+def _summary(records: Records, rows: Mapping[str, npt.NDArray[np.int64]]) -> str:
+    sizes = ", ".join(f"{name} {len(chosen):,}" for name, chosen in rows.items())
     mean = records.labels.positives_per_sample().mean()
     absent = records.labels.negatives_per_sample().mean()
     if records.labels.full:
@@ -236,28 +219,3 @@ def _summary(records: Records, split: Split) -> str:
     else:
         meaning = f"{mean:.2f} known labels per sample, a label that is not listed is unknown"
     return f"{records.name}: {sizes} samples; {len(records.classes)} classes; {meaning}."
-
-
-def _select(
-    records: Records,
-    inputs: Inputs,
-    observed: ObservedLabels,
-    split: Split,
-    notes: list[str],
-    skipped: Mapping[int, str],
-) -> Dataset:
-    """The data set of the samples in each split."""
-    rows = {name: np.flatnonzero(split == name) for name in SPLITS if (split == name).any()}
-    truth = {name: records.labels.take(chosen) for name, chosen in rows.items()}
-    return Dataset(
-        name=records.name,
-        classes=records.classes,
-        splits={
-            name: Samples(take(records.ids, chosen), inputs.take(chosen), observed.take(chosen))
-            for name, chosen in rows.items()
-        },
-        truth={name: labels for name, labels in truth.items() if labels.full},
-        notes=tuple(notes),
-        skipped=(*records.skipped, *((records.ids[row], reason) for row, reason in sorted(skipped.items()))),
-        empty="exclude" if records.protocol is None else "zero",
-    )

@@ -23,12 +23,14 @@ from .hiding import check_observe
 from .images import SUFFIXES, ImageFiles, ImageSource, check_images, note_twelve_bits
 from .inspection.remarks import remarks
 from .listing import list_images
-from .memory import read_unlabelled
+from .matrix import check_finite
+from .memory.frames import has_files
+from .memory.samples import read_samples
 from .names import FilesBelow, PackedNames
 from .phrases import counted
 from .readers import Source, existing, features, read, shards
 from .readers.shards import is_shards
-from .records import Records
+from .records import MEMORY, Records
 from .same_content import Checked, merge_same_content, merge_unread
 from .subset import select
 from .tables.read import SUFFIXES as TABLES
@@ -41,17 +43,13 @@ _LABEL_FILES = (".arff", ".json", ".xml", ".txt")
 """Suffixes of files that list labels, except tables: for training and evaluation, not for prediction."""
 
 
-def _ignore(line: str) -> None:
-    """Ignore remarks."""
-
-
 def open_dataset(
     config: DataConfig,
     *,
     size: int = 224,
     interpolation: str = "bilinear",
     purpose: Purpose = "train",
-    report: Report = _ignore,
+    report: Report = lambda line: None,
 ) -> Dataset:
     """Read a data set, check every image, hide labels and split as `config` says.
 
@@ -75,7 +73,7 @@ def start_opening(
     config: DataConfig,
     *,
     purpose: Purpose = "train",
-    report: Report = _ignore,
+    report: Report = lambda line: None,
     records: Records | None = None,
 ) -> Opening:
     """Read labels and list images, without decoding any.
@@ -130,7 +128,8 @@ class Opening:
     @property
     def kind(self) -> Kind:
         """Whether samples are images or feature vectors."""
-        return "image" if self.decoded else self._samples.kind
+        inputs = self.records.inputs
+        return "image" if isinstance(inputs, Sequence) else inputs.kind
 
     @property
     def decoded(self) -> bool:
@@ -140,7 +139,8 @@ class Opening:
     @property
     def width(self) -> int:
         """Channels of an image, or features of a vector."""
-        return 3 if self.decoded else sample_width(self._samples)
+        inputs = self.records.inputs
+        return 3 if isinstance(inputs, Sequence) else sample_width(inputs)
 
     def finish(self, *, size: int = 224, interpolation: str = "bilinear") -> Dataset:
         """Check images, hide labels and split. Another call with another size does not check images again.
@@ -152,15 +152,14 @@ class Opening:
         Raises:
             InputError: Too many images can't be used, or the data does not suit its purpose.
         """
-        records, digests, skipped = self._checked if self.decoded else Checked(self.records, [], {})
+        records, digests, skipped = self._checked
         inputs = records.inputs
-        note = note_twelve_bits(digests)
         if isinstance(inputs, Sequence):
             check_share_skipped(records, skipped, self.config)
             inputs = _image_files(inputs, digests, self.config, self.config.size or size, interpolation)
         data = to_dataset(records, self.config, inputs, skipped, self.purpose)
         further = remarks(data, records.labels, has_split=records.split is not None)
-        return replace(data, notes=(*data.notes, *filter(None, (note, *further))))
+        return replace(data, notes=(*data.notes, *filter(None, (note_twelve_bits(digests), *further))))
 
     def finish_unread(self) -> Dataset:
         """Hide labels and split, for statistics of labels: no image is read, none left out as unreadable.
@@ -171,19 +170,16 @@ class Opening:
         records = merge_unread(self.records, self.config)
         inputs = records.inputs
         if isinstance(inputs, Sequence):
-            inputs = _image_files(inputs, [""] * len(inputs), self.config, 1, "nearest")
+            inputs = _image_files(inputs, None, self.config, 1, "nearest")
         return to_dataset(records, self.config, inputs, {}, self.purpose)
-
-    @property
-    def _samples(self) -> Inputs:
-        assert not isinstance(self.records.inputs, Sequence)
-        return self.records.inputs
 
     @cached_property
     def _checked(self) -> Checked:
-        assert isinstance(self.records.inputs, Sequence)
-        digests, skipped = _check(self.records.inputs, self.records.source, self.config, self.report)
-        return merge_same_content(Checked(self.records, digests, skipped), self.config)
+        records = self.records
+        if not isinstance(records.inputs, Sequence):
+            return Checked(records, [], {})
+        digests, skipped = _check(records.inputs, records.source, self.config, self.report)
+        return merge_same_content(Checked(records, digests, skipped), self.config)
 
 
 def open_inputs(
@@ -192,7 +188,7 @@ def open_inputs(
     *,
     size: int = 224,
     interpolation: str = "bilinear",
-    report: Report = _ignore,
+    report: Report = lambda line: None,
 ) -> tuple[Sequence[str], Inputs, tuple[str, ...]]:
     """Open unlabelled samples as `list_inputs` does, and check every image.
 
@@ -225,7 +221,7 @@ def list_inputs(
     *,
     size: int = 224,
     interpolation: str = "bilinear",
-    report: Report = _ignore,
+    report: Report = lambda line: None,
 ) -> tuple[Sequence[str], Inputs]:
     """Find unlabelled samples for prediction without reading any image.
 
@@ -249,13 +245,22 @@ def list_inputs(
     sources = [existing(path) for path in paths]
     if not sources:
         raise InputError("Nothing to predict: give images, folders of images or a .npz file.")
-    _check_unlabelled(sources)
+    for path in sources:
+        suffix = path.suffix.lower()
+        if suffix in _LABEL_FILES and path.is_file():
+            raise InputError(
+                f"{path}: images, folders of images, tables ({', '.join(TABLES)}), feature "
+                f"shards or one .npz file can be predicted, not {suffix} files."
+            )
+        if len(sources) > 1 and (suffix == ".npz" or is_shards(Source(path))):
+            what = "a .npz file" if suffix == ".npz" else "a folder of feature shards"
+            raise InputError(f"{path}: {what} must be given alone, but there are {len(sources)} paths.")
     if is_shards(Source(sources[0])):
         return shards.read_unlabelled(sources[0])
     if sources[0].suffix.lower() == ".npz":
         return features.read_unlabelled(sources[0])
     names, files = _list_files(sources, config.images, report)
-    return names, _image_files(files, [""] * len(files), config, size, interpolation)
+    return names, _image_files(files, None, config, size, interpolation)
 
 
 def list_samples(
@@ -275,9 +280,14 @@ def list_samples(
         InputError: The samples are of a type that is not understood, or a feature is not finite.
     """
     config = DataConfig(flip=False)
-    ids, inputs = read_unlabelled(samples, config)
+    if has_files(samples, config):
+        raise InputError(
+            "X is a DataFrame of image files: pass the column of their names, such as X['file']."
+        )
+    ids, inputs = read_samples(samples, config)
     if isinstance(inputs, Sequence):
-        return ids, _image_files(inputs, [""] * len(inputs), config, size, interpolation)
+        return ids, _image_files(inputs, None, config, size, interpolation)
+    check_finite(inputs, MEMORY)
     return ids, inputs
 
 
@@ -298,26 +308,23 @@ def note_unreadable(ids: Sequence[str], skipped: Mapping[int, str]) -> tuple[str
     return (f"Skipped {counted(len(skipped), 'image')}: {name_skipped(ids, skipped)}.",)
 
 
-def _check_unlabelled(sources: Sequence[Path]) -> None:
-    """Refuse files that list labels but are no tables, and features next to other paths."""
-    for path in sources:
-        suffix = path.suffix.lower()
-        if suffix in _LABEL_FILES and path.is_file():
-            raise InputError(
-                f"{path}: images, folders of images, tables ({', '.join(TABLES)}), feature "
-                f"shards or one .npz file can be predicted, not {suffix} files."
-            )
-        if len(sources) > 1 and (suffix == ".npz" or is_shards(Source(path))):
-            what = "a .npz file" if suffix == ".npz" else "a folder of feature shards"
-            raise InputError(f"{path}: {what} must be given alone, but there are {len(sources)} paths.")
-
-
 def _list_files(
     sources: Sequence[Path], images: str | None, report: Report
 ) -> tuple[Sequence[str], Sequence[Path]]:
     """Names and paths of the image files in `sources`, in their folders and in their tables, each once."""
+    listed: list[tuple[Sequence[str], Sequence[Path]]] = []
     notes: list[str] = []
-    listed = [_files_of(path, images, notes) for path in sources]
+    for path in sources:
+        if path.is_dir():
+            listing = list_images(path)
+            notes += [f"{path}: {note}" for note in listing.notes()]
+            below = PackedNames.of(listing.images)
+            beginning = (path / "x").as_posix()[:-1]
+            listed.append((PackedNames.of(beginning + name for name in below), FilesBelow(path, below)))
+        elif path.suffix.lower() in TABLES:
+            listed.append(read_file_list(path, images))
+        else:
+            listed.append(((path.as_posix(),), (path,)))
     if not any(len(paths) for _, paths in listed):
         raise InputError(" ".join([f"{sources[0]}: holds no image ({', '.join(sorted(SUFFIXES))}).", *notes]))
     for note in notes:
@@ -331,19 +338,6 @@ def _list_files(
     return tuple(files.values()), tuple(files)
 
 
-def _files_of(path: Path, images: str | None, notes: list[str]) -> tuple[Sequence[str], Sequence[Path]]:
-    """Names and paths of the image files in a table or a folder, or of the one file; adds notes."""
-    if path.is_dir():
-        listing = list_images(path)
-        notes += [f"{path}: {note}" for note in listing.notes()]
-        below = PackedNames.of(listing.images)
-        beginning = (path / "x").as_posix()[:-1]
-        return PackedNames.of(beginning + name for name in below), FilesBelow(path, below)
-    if path.suffix.lower() in TABLES:
-        return read_file_list(path, images)
-    return (path.as_posix(),), (path,)
-
-
 def _check(files: Files, source: str, config: DataConfig, report: Report) -> tuple[list[str], dict[int, str]]:
     """SHA-256 of each file, and the reason for each row that can't be used."""
     report(f"{source}: checking {counted(len(files), 'image')}")
@@ -351,11 +345,12 @@ def _check(files: Files, source: str, config: DataConfig, report: Report) -> tup
 
 
 def _image_files(
-    files: Files, digests: Sequence[str], config: DataConfig, size: int, interpolation: str
+    files: Files, digests: Sequence[str] | None, config: DataConfig, size: int, interpolation: str
 ) -> ImageFiles:
+    """Inputs that decode files, of which `digests` are not known before they are checked."""
     return ImageFiles(
         files,
-        digests,
+        [""] * len(files) if digests is None else digests,
         size=size,
         interpolation=interpolation,
         flip=config.flip,

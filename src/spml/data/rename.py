@@ -1,8 +1,10 @@
-"""Class names as the user wants them: read from a file of given and wanted names, and put into records."""
+"""What the settings say of classes: the names that the user wants, read from a file and put into records, and
+what an unlisted label means where that differs between classes."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import csv
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,12 +13,14 @@ import numpy as np
 from ..config import DataConfig
 from ..errors import InputError, nearest
 from ..files import write_rows
+from ..labels import ObservedLabels
 from .inspection.class_names import folded
-from .phrases import counted, first_few
+from .join import merge_rows
+from .phrases import counted, first_few, shorten
 from .readers.documents import class_name
 from .records import Records
 from .safe import check_readable, quote
-from .subset import take_objects
+from .subset import move_classes
 from .tables.delimited import DELIMITERS, read_header, read_rows
 
 NOTE = "data.rename: "
@@ -29,6 +33,38 @@ HEADER = ("given", "wanted")
 MAX_NAMES = 1_000_000
 _GIVEN = frozenset({"given", "given name", "old", "old name", "old_name", "from", "before", "original"})
 _WANTED = frozenset({"wanted", "wanted name", "new", "new name", "new_name", "to", "after", "renamed"})
+
+NEGATIVE = "negative:"
+"""Start of `data.unlisted` that names classes."""
+
+
+def read_as_stated(
+    read: Callable[[DataConfig], Records], config: DataConfig, named: Sequence[str] = ()
+) -> Records:
+    """Read data, give its classes their wanted names, and settle what an unlisted label means.
+
+    With `negative:CLASS,CLASS` the data is read twice: these classes are as with `negative`, all others as
+    with `unknown`.
+
+    Args:
+        read: Function that reads the data.
+        config: Settings of the data.
+        named: Classes of a run, which have their wanted names. Data that lists just these is not renamed.
+
+    Raises:
+        InputError: The data has a mistake, or `config` names a class that it does not have.
+    """
+    config = replace(config, rename=wanted_names(config))
+
+    def renamed(unlisted: str) -> Records:
+        own = replace(config, unlisted=unlisted)
+        records = read(own)
+        has_names = records.classes_given and records.classes == tuple(named)
+        return records if has_names else rename_classes(records, own)
+
+    if not config.unlisted.startswith(NEGATIVE):
+        return renamed(config.unlisted)
+    return with_negatives(renamed("unknown"), renamed("negative"), named_classes(config.unlisted))
 
 
 def write_names(path: Path, names: Mapping[str, str]) -> None:
@@ -62,9 +98,8 @@ def read_names(path: Path) -> dict[str, str]:
     """
     check_readable(path)
     delimiter = next((mark for mark in DELIMITERS if len(read_header(path, mark)) == 2), ",")
-    names: dict[str, str] = {}
-    row_of: dict[str, int] = {}
-    for number, cells in read_rows(path, delimiter):
+    names: dict[str, tuple[str, int]] = {}
+    for position, (number, cells) in enumerate(read_rows(path, delimiter)):
         where = f"{path}: row {number}"
         if len(cells) != 2:
             raise InputError(
@@ -73,24 +108,23 @@ def read_names(path: Path) -> dict[str, str]:
                 'quotes, such as "cat, dog".'
             )
         given, wanted = cells[0], cells[1].strip()
-        if not row_of and given.strip().casefold() in _GIVEN and wanted.casefold() in _WANTED:
-            row_of[""] = number
+        if not position and given.strip().casefold() in _GIVEN and wanted.casefold() in _WANTED:
             continue
         if not given.strip():
             raise InputError(f"{where}: the given name, in the first column, is empty. Fill it in.")
         if wanted:
             wanted = class_name(wanted, where)
-        if names.setdefault(given, wanted) != wanted:
+        earlier, row = names.setdefault(given, (wanted, number))
+        if earlier != wanted:
             raise InputError(
-                f"{path}: rows {row_of[given]} and {number} have different wanted names for {quote(given)}: "
-                f"{quote(names[given])} and {quote(wanted)}. Remove one of them."
+                f"{path}: rows {row} and {number} have different wanted names for {quote(given)}: "
+                f"{quote(earlier)} and {quote(wanted)}. Remove one of them."
             )
-        row_of.setdefault(given, number)
         if len(names) > MAX_NAMES:
             raise InputError(f"{path}: has more than {MAX_NAMES:,} names.")
     if not names:
         raise InputError(f"{path}: has no names. Expected rows of a given and a wanted class name.")
-    return names
+    return {given: wanted for given, (wanted, _) in names.items()}
 
 
 def rename_classes(records: Records, config: DataConfig) -> Records:
@@ -115,19 +149,38 @@ def rename_classes(records: Records, config: DataConfig) -> Records:
     if not records.classes_given and list(records.classes) == sorted(records.classes):
         classes = tuple(sorted(classes))
     position = {name: column for column, name in enumerate(classes)} | {"": -1}
-    columns = np.array([position[name] for name in wanted], np.int64)
-    objects = records.objects
-    if objects is not None:
-        moved = columns[objects.column]
-        objects = take_objects(objects._replace(column=moved), moved >= 0)
-    return replace(
-        records,
-        classes=classes,
-        labels=records.labels.merge_classes(columns, len(classes)),
-        objects=objects,
-        protocol=None if records.protocol is None else records.protocol.merge_classes(columns, len(classes)),
-        notes=(*records.notes, *_notes(records, wanted, stated)),
+    moved = move_classes(records, np.array([position[name] for name in wanted], np.int64), classes)
+    return replace(moved, notes=(*records.notes, *_notes(records, wanted, stated)))
+
+
+def named_classes(unlisted: str) -> list[str]:
+    """Classes that `negative:CLASS,CLASS` names, in which a name with a comma is in quotes."""
+    (cells,) = csv.reader([" ".join(unlisted.removeprefix(NEGATIVE).splitlines())], skipinitialspace=True)
+    return [name for cell in cells if (name := cell.strip())]
+
+
+def with_negatives(records: Records, negative: Records, names: Sequence[str]) -> Records:
+    """Records in which some classes have the labels of other records of the same samples."""
+    position = {name: column for column, name in enumerate(records.classes)}
+    for name in names:
+        if name not in position:
+            raise InputError(
+                f"{records.source}: --data.unlisted names the class {name!r}, which the data does not have. "
+                f"{nearest(name, records.classes)}"
+            )
+    columns = sorted({position[name] for name in names})
+    # A reader may leave out samples about which it would say that nothing applies.
+    row_of = {name: row for row, name in enumerate(records.ids)}
+    rows = np.array([*range(len(records.ids)), *(row_of[name] for name in negative.ids)], np.int64)
+    stated = ObservedLabels.from_csr(negative.labels.take_classes(columns).to_csr())
+    both = ObservedLabels.join([records.labels, stated.with_classes(columns, len(position))])
+    labels, _ = merge_rows(both, rows)
+    others = counted(len(records.classes) - len(columns), "other class", "other classes")
+    note = (
+        "A label that is not listed means absent for "
+        f"{shorten(records.classes[column] for column in columns)}, and unknown for {others}."
     )
+    return replace(records, labels=labels, notes=(*records.notes, note))
 
 
 def _notes(records: Records, wanted: list[str], stated: Mapping[str, str]) -> list[str]:
@@ -148,20 +201,18 @@ def _notes(records: Records, wanted: list[str], stated: Mapping[str, str]) -> li
     parts: dict[str, list[int]] = {}
     for column, name in enumerate(wanted):
         parts.setdefault(name, []).append(column)
-    if not records.labels.full:
-        negatives = records.labels.negatives_per_class()
-        mixed = [
-            f"{quote(name)} ({', '.join(quote(records.classes[column]) for column in some[:3])})"
-            for name, some in parts.items()
-            if name
-            and len({folded(records.classes[column]) for column in some}) > 1
-            and negatives[some].any()
-        ]
-        if mixed:
-            notes.append(
-                "A merged class is absent where one of its names is known to be absent and none is present: "
-                f"{first_few(mixed, 3)}."
-            )
+    parts.pop("", None)
+    negatives = records.labels.negatives_per_class()
+    mixed = [
+        f"{quote(name)} ({', '.join(quote(records.classes[column]) for column in some[:3])})"
+        for name, some in parts.items()
+        if len({folded(records.classes[column]) for column in some}) > 1 and negatives[some].any()
+    ]
+    if mixed and not records.labels.full:
+        notes.append(
+            "A merged class is absent where one of its names is known to be absent and none is present: "
+            f"{first_few(mixed, 3)}."
+        )
     occur = {*records.classes}
     unused = [given for given in stated if given not in occur and given.strip() not in occur]
     if unused:

@@ -47,7 +47,11 @@ def inside(root: Path, text: str, where: str) -> Path:
     relative = posixpath.normpath(text.replace("\\", "/"))
     absolute = relative.startswith("/") or bool(_DRIVE.match(relative))
     if absolute or relative.startswith("../"):
-        relative = _below(root, relative) if absolute else _back(root, relative)
+        base = Path(os.path.realpath(root) if absolute else os.path.abspath(root))
+        # Links in the folders of an absolute path are resolved; the file itself may be a link, see below.
+        folder, name = os.path.split(relative)
+        path = Path(os.path.realpath(folder) if absolute else os.path.normpath(base / folder), name)
+        relative = path.relative_to(base).as_posix() if path.is_relative_to(base) else ".."
     parts = relative.split("/")
     if parts[0] == "..":
         raise InputError(
@@ -104,9 +108,8 @@ def refuse_leaving_link(path: Path, roots: Sequence[Path], where: str) -> None:
         )
 
 
-def is_file(path: Path) -> bool:
-    """Whether the path is a regular file or a link to one."""
-    return os.path.isfile(path)
+is_file = os.path.isfile
+"""Whether a path is a regular file or a link to one; unlike `Path.is_file`, it never raises."""
 
 
 def check_readable(path: Path) -> None:
@@ -142,13 +145,6 @@ def quote(value: object) -> str:
     return "an object" if isinstance(value, dict) else type(value).__name__
 
 
-def _back(root: Path, text: str) -> str:
-    """Make a path that begins with `..` relative to `root`; `..` if it does not lead back to it."""
-    base = os.path.abspath(root)
-    path = Path(os.path.normpath(os.path.join(base, text)))
-    return path.relative_to(base).as_posix() if path.is_relative_to(base) else ".."
-
-
 def _advice(root: Path, text: str, absolute: bool) -> str:
     """What to do about a path that lies outside `root`."""
     origin = ""
@@ -158,10 +154,3 @@ def _advice(root: Path, text: str, absolute: bool) -> str:
         origin = "It is a path on another machine. "
     usual = f"Name files relative to that folder. {_ELSEWHERE}"
     return f"{origin}{shorter_name(root, text).rstrip() or usual}"
-
-
-def _below(root: Path, text: str) -> str:
-    """Make an absolute path relative to `root`; `..` if it does not lie below `root`."""
-    folder, name = os.path.split(text)
-    path, base = Path(os.path.realpath(folder), name), os.path.realpath(root)
-    return path.relative_to(base).as_posix() if path.is_relative_to(base) else ".."

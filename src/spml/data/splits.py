@@ -5,7 +5,8 @@ from __future__ import annotations
 import heapq
 import math
 import re
-from typing import Literal
+from collections.abc import Sequence
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -29,12 +30,8 @@ SPELLINGS = {
     "testing": "test",
 }
 
-
-_NEUTRAL = frozenset(
-    (
-        *("data", "dataset", "set", "split", "folder", "part", "images", "image", "imgs", "img", "pics"),
-        *("pictures", "photos", "jpeg", "jpg", "png"),
-    )
+_NEUTRAL = re.compile(
+    "data|dataset|set|split|folder|part|images|image|imgs|img|pics|pictures|photos|jpeg|jpg|png"
 )
 """Words in the names of folders and files of a split that say nothing more."""
 
@@ -56,7 +53,9 @@ def compound_split_name(text: str) -> tuple[str, str] | None:
     splits = [SPELLINGS[word] for word in words if word in SPELLINGS]
     if len(splits) != 1:
         return None
-    return splits[0], " ".join(word for word in words if word not in SPELLINGS and word not in _NEUTRAL)
+    return splits[0], " ".join(
+        word for word in words if word not in SPELLINGS and not _NEUTRAL.fullmatch(word)
+    )
 
 
 def hold_out(
@@ -117,47 +116,6 @@ def hold_out(
     return mask
 
 
-class _Positives:
-    """Known positives of samples that are in random order.
-
-    Args:
-        labels: Labels of the samples.
-
-    Attributes:
-        total: Number of known positives of each class, int64 (C,).
-    """
-
-    def __init__(self, labels: ObservedLabels) -> None:
-        rows, columns = labels.entries(1)
-        self._columns: Integers = columns
-        self.total = labels.positives_per_class()
-        self._ends = np.cumsum(self.total)
-        self._samples = rows[np.argsort(self._columns, kind="stable")]
-        self._starts = np.searchsorted(rows, np.arange(len(labels) + 1))
-
-    def samples(self, column: int) -> Integers:
-        """Samples of a class, ascending."""
-        return self._samples[self._ends[column] - self.total[column] : self._ends[column]]
-
-    def first(self, number: Integers) -> Integers:
-        """The first `number[c]` samples of every class c."""
-        position = np.arange(len(self._samples)) - np.repeat(self._ends - self.total, self.total)
-        return self._samples[position < np.repeat(number, self.total)]
-
-    def classes(self, samples: Integers) -> Integers:
-        """Classes of some samples, one per known positive."""
-        starts, counts = self._starts[samples], self._starts[samples + 1] - self._starts[samples]
-        ends = np.cumsum(counts)
-        entries: Integers = np.repeat(starts - ends + counts, counts) + np.arange(counts.sum())
-        return np.asarray(self._columns[entries], np.int64)
-
-    def left(self, chosen: Mask) -> Integers:
-        """Number of known positives of each class among the samples that are not chosen."""
-        return np.asarray(
-            np.bincount(self.classes(np.flatnonzero(~chosen)), minlength=len(self.total)), np.int64
-        )
-
-
 def _stratified(labels: ObservedLabels, held: int, ties: Integers) -> Mask:
     """Choose `held` samples, the first ones of each class.
 
@@ -166,78 +124,74 @@ def _stratified(labels: ObservedLabels, held: int, ties: Integers) -> Mask:
         held: Number of samples to choose; fewer are chosen if the others are the last ones of a class.
         ties: Order of classes that have the same number of samples left.
     """
-    positives, share = _Positives(labels), held / len(labels)
-    per_sample = labels.positives_per_sample()
-    choose = _choose_by_class if len(labels) and per_sample.max() > 1 else _choose_at_once
-    chosen = choose(positives, share, len(labels), ties)
-    rest = np.flatnonzero(per_sample == 0)
-    chosen[rest[: round(share * len(rest))]] = True
-    _return_last(positives, chosen)
-    _adjust(positives, chosen, held)
+    from scipy.sparse import csr_matrix
+
+    rows, columns = labels.entries(1)
+    shape = len(labels), labels.num_classes
+    positive = csr_matrix((np.ones(len(rows), np.bool_), (rows, columns)), shape=shape)
+    by_class = positive.tocsc()
+    total = np.diff(by_class.indptr).astype(np.int64)
+    of_class = np.split(by_class.indices, by_class.indptr[1:-1])
+    chosen = _choose_by_class(positive, of_class, held / len(labels), ties)
+    rest = np.flatnonzero(np.diff(positive.indptr) == 0)
+    chosen[rest[: round(held / len(labels) * len(rest))]] = True
+
+    def left() -> Integers:
+        """Number of known positives of each class among the samples that are not chosen."""
+        return np.bincount(positive[~chosen].indices, minlength=len(total)).astype(np.int64)
+
+    # Every class that has lost all of its samples gets one back.
+    for column in np.flatnonzero((left() == 0) & (total > 0)).tolist():
+        if chosen[of_class[column]].all():
+            chosen[of_class[column][0]] = False
+    surplus = int(chosen.sum()) - held
+    if surplus > 0:
+        chosen[np.flatnonzero(chosen)[:surplus]] = False
+    remaining = left()
+    # From the end, because of every large class the first samples are chosen already.
+    for row in np.flatnonzero(~chosen)[::-1]:
+        if surplus >= 0:
+            break
+        own = positive.indices[positive.indptr[row] : positive.indptr[row + 1]]
+        if (remaining[own] > 1).all():  # not the last one of a class
+            remaining[own] -= 1
+            chosen[row] = True
+            surplus += 1
     return chosen
 
 
-def _choose_at_once(positives: _Positives, share: float, count: int, ties: Integers) -> Mask:
-    """Choose a share of each class where no sample has two."""
-    total = positives.total
-    order = np.lexsort((ties, total))
-    quota = share * total[order]
-    # Rounded so that the sum over the classes so far is what it should be.
-    bounds = np.floor(np.cumsum(quota) + 0.5)
-    number = np.zeros_like(total)
-    number[order] = np.clip(np.diff(bounds, prepend=0), np.floor(quota), np.ceil(quota))
-    chosen = np.zeros(count, np.bool_)
-    chosen[positives.first(number)] = True
-    return chosen
+def _choose_by_class(positive: Any, of_class: Sequence[Integers], share: float, ties: Integers) -> Mask:
+    """Choose a share of each class by iterative stratification.
 
-
-def _choose_by_class(positives: _Positives, share: float, count: int, ties: Integers) -> Mask:
-    """Choose a share of each class by iterative stratification."""
-    total = positives.total
-    chosen, free = np.zeros(count, np.bool_), np.ones(count, np.bool_)
-    left, given, wanted, drawn = total.copy(), np.zeros_like(total), 0.0, 0
+    Args:
+        positive: Known positives, CSR matrix (N, C).
+        of_class: Samples of each class, ascending.
+        share: Share of the samples to choose.
+        ties: Order of classes that have the same number of samples left.
+    """
+    left = np.array([len(samples) for samples in of_class])
+    chosen, free = (np.full(positive.shape[0], value) for value in (False, True))
+    total, given, wanted, drawn = left.tolist(), np.zeros_like(left), 0.0, 0
+    alone = len(positive.indices) <= np.count_nonzero(np.diff(positive.indptr))  # no sample has two classes
     queue = [(int(left[column]), int(ties[column]), column) for column in np.flatnonzero(left).tolist()]
     heapq.heapify(queue)
     while queue:
         size, _, column = heapq.heappop(queue)
         if size != left[column]:
             continue  # pushed before a sample of the class was taken for another class
-        samples = positives.samples(column)
-        samples = samples[free[samples]]
-        quota = min(max(0.0, share * float(total[column]) - float(given[column])), float(len(samples)))
+        samples = of_class[column][free[of_class[column]]]
+        quota = min(max(0.0, share * total[column] - float(given[column])), float(len(samples)))
         wanted += quota
         number = min(max(math.floor(wanted + 0.5) - drawn, math.floor(quota)), math.ceil(quota))
         drawn += number
         chosen[samples[:number]] = True
+        if alone:
+            continue
         free[samples] = False
-        np.add.at(given, positives.classes(samples[:number]), 1)
-        touched = positives.classes(samples)
+        taken = positive[samples]
+        touched = taken.indices
+        np.add.at(given, touched[: taken.indptr[number]], 1)
         np.subtract.at(left, touched, 1)
         for other in np.unique(touched[left[touched] > 0]).tolist():
             heapq.heappush(queue, (int(left[other]), int(ties[other]), other))
     return chosen
-
-
-def _return_last(positives: _Positives, chosen: Mask) -> None:
-    """Give a sample back to every class that has lost all of them, in place."""
-    for column in np.flatnonzero((positives.left(chosen) == 0) & (positives.total > 0)).tolist():
-        samples = positives.samples(column)
-        if chosen[samples].all():
-            chosen[samples[0]] = False
-
-
-def _adjust(positives: _Positives, chosen: Mask, held: int) -> None:
-    """Choose fewer or more samples until there are `held`, in place; none that is the last one of a class."""
-    surplus = int(chosen.sum()) - held
-    if surplus > 0:
-        chosen[np.flatnonzero(chosen)[:surplus]] = False
-    left = positives.left(chosen)
-    # From the end, because of every large class the first samples are chosen already.
-    for row in np.flatnonzero(~chosen)[::-1]:
-        if surplus >= 0:
-            return
-        own = positives.classes(row[None])
-        if (left[own] > 1).all():
-            left[own] -= 1
-            chosen[row] = True
-            surplus += 1

@@ -14,7 +14,6 @@ from sklearn.utils import assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
-from ..data import MEMORY
 from ..data.memory.frames import column_names, is_frame, is_series, numbers
 from ..data.memory.labels import ACCEPTED, understand_labels
 from ..data.memory.samples import as_numpy, described
@@ -54,7 +53,7 @@ class Labels(NamedTuple):
         Raises:
             InputError: The matrix holds a value that is not allowed.
         """
-        return understand_labels(self.content, self.names, (), self.unlisted, MEMORY).observed
+        return understand_labels(self.content, self.names, (), self.unlisted).observed
 
 
 def read_labels(y: Any, classes: Sequence[Any] | npt.NDArray[Any] | None, unlisted: Unlisted) -> Labels:

@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import chi2, hypergeom, kstest
 
 from spml.data.draws import raw, uniform
-from spml.data.hiding import rules, weights
+from spml.data.hiding import rules
 from spml.data.records import Objects
 from spml.labels import ObservedLabels
 from tests.runs.test_true_labels import leaks
@@ -41,19 +41,19 @@ def random_matrix(rows=300, classes=7, seed=0):
 RULES = {
     "single": lambda labels, boxes, seed: rules.single_positive(labels, seed),
     "frequency": lambda labels, boxes, seed: rules.biased_positive(
-        labels, weights.by_frequency(labels, 4.0), seed
+        labels, rules.log_weights(labels, "frequency", 4.0), seed
     ),
     "rarity": lambda labels, boxes, seed: rules.biased_positive(
-        labels, weights.by_frequency(labels, -4.0), seed
+        labels, rules.log_weights(labels, "frequency", -4.0), seed
     ),
     "salience": lambda labels, boxes, seed: rules.biased_positive(
-        labels, weights.by_salience(labels, 2.0, seed), seed
+        labels, rules.log_weights(labels, "salience", 2.0, seed), seed
     ),
     "size": lambda labels, boxes, seed: rules.biased_positive(
-        labels, weights.by_size(labels, boxes, 3.0), seed
+        labels, rules.log_weights(labels, "size", 3.0, objects=boxes), seed
     ),
     "position": lambda labels, boxes, seed: rules.biased_positive(
-        labels, weights.by_position(labels, boxes, 3.0), seed
+        labels, rules.log_weights(labels, "position", 3.0, objects=boxes), seed
     ),
     "counts": lambda labels, boxes, seed: rules.label_counts(labels, 2, 1, seed),
     "fraction": lambda labels, boxes, seed: rules.label_share(labels, 0.4, seed),
@@ -106,8 +106,8 @@ def test_rules_with_negatives_are_pinned(rule, expected):
 
 def test_normal_numbers():
     expected = [0.25328892690541405, -1.6219918840711618, 1.6196862584061662]
-    np.testing.assert_allclose(weights.normal(3, "x", 1), expected, rtol=1e-14)
-    assert kstest(weights.normal(50_000, "n"), "norm").pvalue > 0.01
+    np.testing.assert_allclose(rules.normal(3, "x", 1), expected, rtol=1e-14)
+    assert kstest(rules.normal(50_000, "n"), "norm").pvalue > 0.01
 
 
 # -- against a slow reference ----------------------------------------------------------------------------
@@ -166,10 +166,10 @@ def columns_of(labels):
 def test_frequency_and_salience_weigh_classes(power):
     matrix = random_matrix()
     labels, frequency = full(matrix), matrix.sum(axis=0)
-    observed = rules.biased_positive(labels, weights.by_frequency(labels, power), 1)
+    observed = rules.biased_positive(labels, rules.log_weights(labels, "frequency", power), 1)
     assert columns_of(observed) == chosen_slowly(matrix, lambda r, c: float(frequency[c]) ** power, 1)
-    z = weights.normal(7, "observe", "salience", 1)
-    observed = rules.biased_positive(labels, weights.by_salience(labels, power, 1), 1)
+    z = rules.normal(7, "observe", "salience", 1)
+    observed = rules.biased_positive(labels, rules.log_weights(labels, "salience", power, 1), 1)
     assert columns_of(observed) == chosen_slowly(matrix, lambda r, c: math.exp(power * z[c]), 1)
     if not power:
         assert observed == rules.single_positive(labels, 1), "no preference: the same draw as `single`"
@@ -189,7 +189,7 @@ def test_size_and_position_weigh_boxes(power):
     row, column = generator.integers(0, 300, 900), generator.integers(0, 7, 900)
     area, distance = generator.random(900), generator.random(900)
     area[:20], distance[20:40] = 0, 1
-    for measure, weigh in ((area, weights.by_size), (1 - distance, weights.by_position)):
+    for measure, rule in ((area, "size"), (1 - distance, "position")):
         largest: dict[tuple[int, int], float] = {}
         for entry, size in zip(zip(row.tolist(), column.tolist(), strict=True), measure, strict=True):
             if matrix[entry]:
@@ -197,7 +197,8 @@ def test_size_and_position_weigh_boxes(power):
         assert 50 < len(largest) < matrix.sum() - 50
         median = float(np.median(list(largest.values())))
         objects = Objects(row, column, area, distance)
-        observed = rules.biased_positive(full(matrix), weigh(full(matrix), objects, power), 2)
+        log_weight = rules.log_weights(full(matrix), rule, power, objects=objects)
+        observed = rules.biased_positive(full(matrix), log_weight, 2)
         expected = chosen_slowly(matrix, lambda r, c: (largest.get((r, c), median) / median) ** power, 2)  # noqa: B023
         assert columns_of(observed) == expected
 
@@ -207,8 +208,8 @@ def test_weights_by_boxes_need_a_box_of_a_positive():
     absent = Objects(np.array([0, 1]), np.array([1, 0]), np.array([0.5, 0.5]), np.zeros(2))
     none = Objects(np.zeros(0, int), np.zeros(0, int), np.zeros(0), np.zeros(0))
     for objects in (absent, none):
-        assert weights.by_size(full(matrix), objects, 1.0) is None
-        assert weights.by_position(full(matrix), objects, 1.0) is None
+        assert rules.log_weights(full(matrix), "size", 1.0, objects=objects) is None
+        assert rules.log_weights(full(matrix), "position", 1.0, objects=objects) is None
 
 
 # -- distribution ----------------------------------------------------------------------------------------
@@ -225,7 +226,7 @@ def fits(observed, probability):
 def test_frequent_classes_are_observed_more_often(power):
     matrix = np.repeat([[1, 1, 1], [1, 1, 0], [1, 0, 0]], 8000, axis=0)
     labels = full(matrix)
-    observed = rules.biased_positive(labels, weights.by_frequency(labels, power), 0).index
+    observed = rules.biased_positive(labels, rules.log_weights(labels, "frequency", power), 0).index
     share = np.array([3.0, 2, 1]) ** power
     assert fits(np.bincount(observed[:8000], minlength=3), share / share.sum())
     assert fits(np.bincount(observed[8000:16000], minlength=2), share[:2] / share[:2].sum())
@@ -236,17 +237,19 @@ def test_large_and_central_boxes_are_observed_more_often():
     labels = full(np.ones((9000, 3), int))
     row, column = np.divmod(np.arange(27000), 3)
     objects = Objects(row, column, np.array([0.1, 0.4, 0.5])[column], np.array([0.4, 0.5, 0.9])[column])
-    observed = rules.biased_positive(labels, weights.by_size(labels, objects, 1.0), 0).index
+    observed = rules.biased_positive(labels, rules.log_weights(labels, "size", 1.0, objects=objects), 0).index
     assert fits(np.bincount(observed, minlength=3), [0.1, 0.4, 0.5])
-    observed = rules.biased_positive(labels, weights.by_position(labels, objects, 1.0), 0).index
+    observed = rules.biased_positive(
+        labels, rules.log_weights(labels, "position", 1.0, objects=objects), 0
+    ).index
     assert fits(np.bincount(observed, minlength=3), [0.5, 5 / 12, 1 / 12])
 
 
 def test_salience_is_one_number_per_class_and_seed():
     labels = full(np.ones((9000, 3), int))
     for seed in range(3):
-        salience = np.exp(1.5 * weights.normal(3, "observe", "salience", seed))
-        observed = rules.biased_positive(labels, weights.by_salience(labels, 1.5, seed), seed).index
+        salience = np.exp(1.5 * rules.normal(3, "observe", "salience", seed))
+        observed = rules.biased_positive(labels, rules.log_weights(labels, "salience", 1.5, seed), seed).index
         assert fits(np.bincount(observed, minlength=3), salience / salience.sum())
 
 

@@ -17,7 +17,7 @@ FULL = np.array([[1, 0, 0], [0, 1, 1]])
 
 def understood(y, classes=None, known=(), unlisted="unknown"):
     """Classes and the {-1, 0, +1} matrix."""
-    found = understand_labels(y, classes, known, unlisted, "memory")
+    found = understand_labels(y, classes, known, unlisted)
     return found.classes, found.observed.to_ternary().tolist()
 
 
@@ -31,6 +31,8 @@ MATRIX = [[1, 0, 0], [0, 1, 1]]
     [
         (["b", "a"], ABC, (ABC, ONE_EACH)),
         (np.array(["b", "a"]), ABC, (ABC, ONE_EACH)),
+        (np.array(["b", "a"]), np.array(ABC), (ABC, ONE_EACH)),
+        (np.array([{"c", "a"}, []], object), ABC, (ABC, SOME)),
         (["b", "a"], None, (("a", "b"), [[0, 1], [1, 0]])),
         ([1, 0], ABC, (ABC, ONE_EACH)),
         (np.array([1, 0], np.uint8), ABC, (ABC, ONE_EACH)),
@@ -130,8 +132,8 @@ _AS_A_MATRIX = (
         (
             [0, 3],
             ABC,
-            "memory: Y: row 1: class index 3 is outside 0 ... 2 (rows and columns counted from 0). Class "
-            "indices are integers, and the first class is 0: subtract 1 if yours begin with 1.",
+            "data in memory: Y: row 1: class index 3 is outside 0 ... 2 (rows and columns counted from 0). "
+            "Class indices are integers, and the first class is 0: subtract 1 if yours begin with 1.",
         ),
         ([[0], [3]], ABC, "y[1]: class index 3 is outside 0 ... 2."),
         ([[0], 1], ABC, "y[1] is 1, but y[0] is a list: give a list of labels for each sample."),
@@ -147,20 +149,20 @@ _AS_A_MATRIX = (
         (
             FULL,
             ["a", "b"],
-            "memory: Y has 3 columns; expected 2, one per class name.",
+            "data in memory: Y has 3 columns; expected 2, one per class name.",
         ),
         (
             np.array([[1, 0], [0, 5]]),
             None,
-            "memory: Y: row 1, column 1: a multi-hot matrix may hold only 0, 1, got 5 (rows and columns "
-            "counted from 0). Labels are {0, 1}, {-1, 0, 1} with 0 for unknown, or {0, 1, NaN} with NaN "
-            "for unknown.",
+            "data in memory: Y: row 1, column 1: a multi-hot matrix may hold only 0, 1, got 5 (rows and "
+            "columns counted from 0). Labels are {0, 1}, {-1, 0, 1} with 0 for unknown, or {0, 1, NaN} with "
+            "NaN for unknown.",
         ),
         (
             np.array([["a", "b"], ["b", "a"]]),
             None,
-            "memory: Y must hold numbers, one row per sample; got <U1 (2, 2). Expected a matrix with a "
-            "column per class, or indices of the class names in `classes`.",
+            "data in memory: Y must hold numbers, one row per sample; got <U1 (2, 2). Expected a matrix "
+            "with a column per class, or indices of the class names in `classes`.",
         ),
         (
             [np.array([1, 0]), np.array([1, 0, 0])],

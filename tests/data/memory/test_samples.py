@@ -25,7 +25,7 @@ PIXELS = np.random.default_rng(0).integers(0, 256, (3, 8, 6, 3), np.uint8)
 
 
 def read(samples, **settings):
-    return read_samples(samples, DataConfig(**settings), "memory")
+    return read_samples(samples, DataConfig(**settings))
 
 
 class Pictures(Dataset):
@@ -191,8 +191,8 @@ FEATURES = f"Features are numbers of the shape (N, D); {IMAGES}"
         (X.astype(complex), f"X has the shape (3, 2) and the type complex128. {FEATURES}"),
         (
             X[:0],
-            "memory: X must hold numbers in shape (N, D), with at least one row and 1 to 10,000,000 columns; "
-            "got float32 (0, 2).",
+            "data in memory: X must hold numbers in shape (N, D), with at least one row and 1 to 10,000,000 "
+            "columns; got float32 (0, 2).",
         ),
         (
             [X[0], X[1, :1]],

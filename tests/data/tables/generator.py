@@ -352,7 +352,7 @@ def read_written(table: Written, folder: Path) -> list[set[str]]:
             import pandas
 
             labels = pandas.Series(labels, dtype=object)
-        found = understand_labels(labels, None, (), "unknown", "y")
+        found = understand_labels(labels, None, (), "unknown")
         return [*map(set, found.observed.to_names(found.classes))]
     config = DataConfig(
         images=str(folder), label_column=table.column if table.column == "Genre" else "", unlabelled="stop"
@@ -363,7 +363,7 @@ def read_written(table: Written, folder: Path) -> list[set[str]]:
         import pandas
 
         frame = pandas.DataFrame(body, columns=header, dtype=object)
-        records = read_frame(frame, config, "X")
+        records = read_frame(frame, config)
     else:
         records = read_table(_write(header, body, table.place, folder), config)
     names = dict(

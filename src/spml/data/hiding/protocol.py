@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from ...errors import InputError
 from ...labels import ObservedLabels
+from .rules import known_positives
 
 SEED = 1200
 VAL_SHARE = 0.2
@@ -76,7 +77,5 @@ def observed_labels(columns: npt.NDArray[np.int64], num_classes: int) -> Observe
         columns: Column of the known positive of each sample, int64 of shape (N,), in [-1, num_classes).
         num_classes: Number of classes C.
     """
-    known = columns >= 0
-    indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(known)]).astype(np.int64)
-    columns = columns[known]
-    return ObservedLabels(indptr, columns, np.ones(len(columns), np.int8), num_classes)
+    rows = np.flatnonzero(columns >= 0)
+    return known_positives(rows, columns[rows], len(columns), num_classes)

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from ...config import DataConfig
 from ...errors import InputError
 from ...labels import ObservedLabels
-from ..assemble import check_share_skipped, nothing_known, to_dataset
+from ..assemble import check_share_skipped, to_dataset
 from ..dataset import Inputs
 from ..hiding import check_observe
 from ..images import ImageFiles, note_twelve_bits
@@ -74,7 +74,7 @@ def inspect(
         classes=_count_classes(records, by_split, training.positives),
         labels_per_sample={count: samples for count, samples in enumerate(per_sample) if samples},
         label_means=training.label_means,
-        nothing_known=int(nothing_known(records.labels).sum()),
+        nothing_known=int((records.labels.known_per_sample() == 0).sum()),
         without_positive={
             name: tuple(records.classes[column] for column in np.flatnonzero(counts == 0))
             for name, counts in by_split.items()

@@ -1,11 +1,136 @@
 """Data in memory, turned into the same records as data in files.
 
-- `read`: samples and labels together; samples alone for prediction
 - `samples`: arrays, matrices, lists of paths or images, data sets of PyTorch
 - `labels`: names, indices, lists of these, matrices
 - `frames`: tables of pandas and polars
 """
 
-from .read import read_memory, read_unlabelled
+from __future__ import annotations
 
-__all__ = ["read_memory", "read_unlabelled"]
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from ...config import DataConfig
+from ...errors import InputError
+from ..phrases import counted
+from ..records import MEMORY, Records
+from ..rename import read_as_stated
+from ..safe import quote
+from ..splits import SPELLINGS, split_name
+from .frames import has_files, is_frame, read_frame, split_off
+from .labels import ACCEPTED, understand_labels
+from .samples import described, is_dataset, item_of, read_samples
+
+
+def read_memory(
+    samples: Any,
+    labels: Any,
+    config: DataConfig,
+    *,
+    classes: Sequence[str] | None = None,
+    known: Sequence[str] = (),
+    split: Sequence[str] | None = None,
+) -> Records:
+    """Understand labelled samples.
+
+    Args:
+        samples: Samples; see `samples.ACCEPTED`. Without `labels`, a DataFrame with a column of files, or a
+            data set of PyTorch.
+        labels: Labels; see `labels.ACCEPTED`. For a DataFrame, also the name of a column.
+        config: Settings of the data.
+        classes: Class names, in the order of indices and columns.
+        known: Classes of the run that the data is for; empty if there is none.
+        split: `train`, `val` or `test` for each sample; None = that of `config.split_column`, if it is set.
+
+    Raises:
+        InputError: Samples, labels or the split are of another type, or do not go together.
+    """
+    if labels is None and has_files(samples, config):
+        if classes is not None:
+            raise InputError(
+                "classes has no effect on a DataFrame of image files, whose labels are names: leave it out."
+            )
+        return read_as_stated(partial(read_frame, samples), config)
+    if config.checked_column:
+        raise InputError(
+            f"data.unlisted={config.unlisted!r} names a column of a DataFrame of image files: pass one "
+            "alone, without y, or use unknown, negative or negative:CLASS,CLASS."
+        )
+    if labels is None and is_dataset(samples):
+        labels, own = _labels_of(samples)
+        classes = own if classes is None else classes
+    if isinstance(labels, str) and is_frame(samples):
+        samples, labels = split_off(samples, labels, "y")
+    if config.split_column:
+        if split is not None or not is_frame(samples):
+            raise InputError(
+                "data.split_column names a column of a DataFrame X: pass the split of arrays as split."
+            )
+        samples, split = split_off(samples, config.split_column, "data.split_column")
+    of_pandas = is_frame(samples) and hasattr(samples, "iloc") and hasattr(labels, "iloc")
+    if of_pandas and len(samples) == len(labels) and not samples.index.equals(labels.index):
+        raise InputError(
+            "ambiguous: X and y have different indexes. Pass y.loc[X.index], or y.to_numpy() if their rows "
+            "are in the same order."
+        )
+    content = read_samples(samples, config)
+    if labels is None:
+        raise InputError(
+            "y is missing: pass the labels of the samples. Only a torch Dataset of (image, label) and a "
+            f"DataFrame of image files and labels hold them already. Labels are {ACCEPTED}."
+        )
+    count = len(content.ids)
+    parts = None if split is None or config.split == "ignore" else _splits(split, count)
+
+    def understand(config: DataConfig) -> Records:
+        understood = understand_labels(
+            labels, classes, known, config.default_label, config.separator, keep=config.rename
+        )
+        if len(understood.observed) != count:
+            number = counted(len(understood.observed), "label")
+            raise InputError(f"X has {counted(count, 'sample')}, but y has {number}.")
+        return Records(
+            source=MEMORY,
+            name="memory",
+            ids=content.ids,
+            inputs=content.inputs,
+            classes=understood.classes,
+            classes_given=understood.given,
+            labels=understood.observed,
+            split=parts,
+            notes=understood.notes,
+        )
+
+    return read_as_stated(understand, config, known if classes is None else ())
+
+
+def _labels_of(dataset: Any) -> tuple[list[Any], Sequence[str] | None]:
+    """Labels of a data set of PyTorch, and the class names that it has for indices."""
+    labels = []
+    for row in range(len(dataset)):  # images are loaded and dropped, one after another
+        item = item_of(dataset, row)
+        if not isinstance(item, (tuple, list)) or len(item) != 2:
+            raise InputError(
+                f"X[{row}]: the data set gives {described(item)} instead of (image, label). Pass the labels "
+                "as y, or correct it."
+            )
+        labels.append(item[1])
+    while not hasattr(dataset, "classes") and is_dataset(getattr(dataset, "dataset", None)):
+        dataset = dataset.dataset  # of which the data set is a torch Subset
+    names = getattr(dataset, "classes", None)
+    has_names = isinstance(names, (list, tuple)) and labels and not isinstance(labels[0], str)
+    return labels, names if has_names else None
+
+
+def _splits(split: Sequence[str], count: int) -> tuple[str, ...]:
+    """The split of each sample, checked."""
+    names = [split_name(str(name)) for name in split]
+    if len(names) != count:
+        raise InputError(
+            f"X has {counted(count, 'sample')}, but the split has {counted(len(names), 'entry', 'entries')}."
+        )
+    if None in names:
+        row = names.index(None)
+        raise InputError(f"split[{row}] is {quote(split[row])}, but must be one of {', '.join(SPELLINGS)}.")
+    return tuple(name or "" for name in names)

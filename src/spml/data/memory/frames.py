@@ -15,7 +15,7 @@ import numpy.typing as npt
 from ...config import DataConfig
 from ...errors import InputError, nearest
 from ..readers.places import images_folder
-from ..records import Records
+from ..records import MEMORY, Records
 from ..safe import quote
 from ..tables.columns import find_file
 from ..tables.delimited import names_files
@@ -62,9 +62,7 @@ def row_names(frame: Any) -> tuple[str, ...]:
     Raises:
         InputError: A name occurs twice.
     """
-    if not hasattr(frame, "iloc"):
-        return tuple(str(row) for row in range(len(frame)))
-    names = tuple(str(name) for name in frame.index)
+    names = tuple(map(str, frame.index if hasattr(frame, "iloc") else range(len(frame))))
     name, count = Counter(names).most_common(1)[0] if names else ("", 0)
     if count > 1:
         raise InputError(
@@ -72,21 +70,6 @@ def row_names(frame: Any) -> tuple[str, ...]:
             "X.reset_index(drop=True)."
         )
     return names
-
-
-def check_same_index(samples: Any, labels: Any) -> None:
-    """Refuse samples and labels of pandas whose rows have different names: they may belong to others.
-
-    Raises:
-        InputError: The indexes differ.
-    """
-    if not (is_frame(samples) and hasattr(samples, "iloc") and hasattr(labels, "iloc")):
-        return
-    if len(samples) == len(labels) and not samples.index.equals(labels.index):
-        raise InputError(
-            "ambiguous: X and y have different indexes. Pass y.loc[X.index], or y.to_numpy() if their rows "
-            "are in the same order."
-        )
 
 
 def split_off(frame: Any, label: str, argument: str) -> tuple[Any, list[Any]]:
@@ -115,26 +98,24 @@ def numbers(frame: Any, name: str, advice: str) -> npt.NDArray[np.float64]:
         InputError: A column holds something else.
     """
     for position, column in enumerate(column_names(frame)):
-        cells = frame.iloc[:, position] if hasattr(frame, "iloc") else frame.to_series(position)
-        if not _is_number(cells.dtype):
-            raise InputError(f"{name}: the column {quote(column)} holds {cells.dtype}, not numbers. {advice}")
+        dtype = _column(frame, position).dtype
+        if hasattr(dtype, "is_numeric"):  # polars
+            is_number = dtype.is_numeric() or str(dtype) == "Boolean"
+        else:
+            is_number = getattr(dtype, "kind", "O") in "biuf"
+        if not is_number:
+            raise InputError(f"{name}: the column {quote(column)} holds {dtype}, not numbers. {advice}")
     if hasattr(frame, "iloc"):
         return np.asarray(frame.to_numpy(dtype=np.float64, na_value=np.nan))
     return np.asarray(frame.to_numpy(), np.float64)
 
 
-def _is_number(dtype: Any) -> bool:
-    if hasattr(dtype, "is_numeric"):  # polars
-        return bool(dtype.is_numeric()) or str(dtype) == "Boolean"
-    return getattr(dtype, "kind", "O") in "biuf"
+def has_files(samples: Any, config: DataConfig) -> bool:
+    """Whether samples are a table of which a column names image files, as in a CSV file."""
+    return is_frame(samples) and names_files(column_names(samples), config.file_column)
 
 
-def has_files(frame: Any, config: DataConfig) -> bool:
-    """Whether a column names image files, as in a CSV file."""
-    return names_files(column_names(frame), config.file_column)
-
-
-def read_frame(frame: Any, config: DataConfig, source: str) -> Records:
+def read_frame(frame: Any, config: DataConfig) -> Records:
     """Read a table of image files and labels by the rules for CSV files.
 
     Files are relative to `config.images` or to the working folder, or absolute.
@@ -144,13 +125,12 @@ def read_frame(frame: Any, config: DataConfig, source: str) -> Records:
     """
     names = column_names(frame)
     columns = [cells_of(frame, position) for position in range(len(names))]
-    lists = {k for k, cells in enumerate(columns) if any(isinstance(cell, list) for cell in cells)}
+    scalar = (k for k, cells in enumerate(columns) if not any(isinstance(cell, list) for cell in cells))
 
     def blocks(positions: Sequence[int]) -> Iterator[Block]:
         yield Block(range(len(frame)), [columns[k] for k in positions])
 
-    scalar = frozenset(range(len(names))) - lists
-    table = Table(Path(source), names, scalar, blocks, counted=" (counted from 0)")
+    table = Table(Path(MEMORY), names, frozenset(scalar), blocks, counted=" (counted from 0)")
     root = (images_folder(config) or Path()).absolute()
     file = find_file(table, config.file_column)
     paths = [name and os.path.normpath(root / name) for name in map(text, columns[file])]
@@ -164,10 +144,12 @@ def read_frame(frame: Any, config: DataConfig, source: str) -> Records:
 
 def cells_of(frame: Any, position: int) -> list[Any]:
     """Cells of a column; None where a value is missing, and lists instead of arrays."""
+    column = _column(frame, position)
     if hasattr(frame, "iloc"):
-        column = frame.iloc[:, position].astype(object)
-        cells = column.where(column.notna(), None).tolist()
-    else:
-        cells = frame.to_series(position).to_list()
+        column = column.astype(object).where(column.notna(), None)
     several = (tuple, set, frozenset, np.ndarray)
-    return [list(cell) if isinstance(cell, several) else cell for cell in cells]
+    return [list(cell) if isinstance(cell, several) else cell for cell in column.to_list()]
+
+
+def _column(frame: Any, position: int) -> Any:
+    return frame.iloc[:, position] if hasattr(frame, "iloc") else frame.to_series(position)

@@ -12,6 +12,7 @@ from ...errors import InputError, nearest, quoted
 from ...labels import ObservedLabels, Unlisted
 from ..readers.documents import class_name
 from ..readers.label_arrays import read_labels
+from ..records import MEMORY
 from ..safe import quote
 from ..tables.labels import label_cells
 from ..tables.rows import Column
@@ -23,7 +24,6 @@ ACCEPTED = (
     " a matrix (N, C) of {0, 1}, {-1, 0, 1} or {0, 1, NaN} as a NumPy array, torch tensor, SciPy matrix or"
     " DataFrame"
 )
-_LISTS = (list, tuple, set, frozenset)
 
 
 class Labels(NamedTuple):
@@ -47,7 +47,6 @@ def understand_labels(
     classes: Sequence[str] | None,
     known: Sequence[str],
     unlisted: Unlisted,
-    source: str,
     separator: str | None = None,
     keep: Collection[str] = (),
 ) -> Labels:
@@ -61,7 +60,6 @@ def understand_labels(
             names of the columns of a DataFrame, or `known`, or else 0, 1, 2 ...
         known: Classes of the run that the data is for; empty if there is none.
         unlisted: Meaning of a label that is not listed, as in a file.
-        source: Name of the data, for messages.
         separator: `data.separator`.
         keep: Names that are no words for a missing value although they look like it.
 
@@ -76,17 +74,12 @@ def understand_labels(
     elif is_frame(labels):
         stated = stated or _class_names(column_names(labels))
         labels = numbers(labels, "y", "It must have one column of numbers for each class.")
-    if hasattr(labels, "tocsr"):
-        labels = labels.tocsr()
-    elif (
-        isinstance(labels, np.ndarray)
-        and labels.ndim == 2
-        and labels.shape[1] == 1
-        and len(stated or known) != 1
-    ):
+    listed = stated or tuple(known)  # names of indices and columns
+    one_column = isinstance(labels, np.ndarray) and labels.ndim == 2 and labels.shape[1] == 1
+    if one_column and len(listed) != 1:
         labels = labels[:, 0]  # as df[["label"]].to_numpy() gives it
     if hasattr(labels, "tocsr") or (isinstance(labels, np.ndarray) and labels.ndim == 2):
-        return _from_array(labels, stated or tuple(known), unlisted, source)
+        return _from_array(labels.tocsr() if hasattr(labels, "tocsr") else labels, listed, unlisted)
     if is_series(labels):
         labels = labels.to_list() if hasattr(labels, "to_list") else list(labels)
     if isinstance(labels, np.ndarray) and labels.ndim == 1:
@@ -98,124 +91,108 @@ def understand_labels(
     entries = [_plain(label) for label in labels]
     first = next((entry for entry in entries if not is_missing(entry)), entries[0])
     if isinstance(first, np.ndarray):
-        return _from_array(_stacked(entries), stated or tuple(known), unlisted, source)
-    if isinstance(first, _LISTS):
-        entries = _checked_lists(entries)
-        first = next((label for labels in entries for label in labels), "")
-        if isinstance(first, int):
-            return _from_index_lists(entries, stated or tuple(known), unlisted)
-    else:
-        kind: type = str if isinstance(first, str) else int
         for row, entry in enumerate(entries):
-            if not isinstance(entry, kind) or isinstance(entry, bool):
-                raise _wrong_label(entry, row, first)
-        if kind is int:
-            names = stated or tuple(known) or _numbered(max(entries))
-            return _from_array(np.asarray(entries), names, unlisted, source)
+            if getattr(entry, "shape", None) != first.shape:
+                raise InputError(
+                    f"y[{row}] is {described(entry)}, but y[0] is {described(entries[0])}: the rows of a "
+                    "matrix need the same length."
+                )
+        return _from_array(np.stack(entries), listed, unlisted)
+    lists = isinstance(first, list)
+    if isinstance(_check_alike(entries, lists=lists), int):
+        if lists:
+            return _from_index_lists(entries, listed, unlisted)
+        return _from_array(np.asarray(entries), listed or _numbered(max(entries) + 1), unlisted)
     return _from_names(entries, stated, known, unlisted, separator, keep)
 
 
 def _class_names(classes: Sequence[str] | None) -> tuple[str, ...]:
-    """Class names that the user listed, checked; empty if there are none.
-
-    Raises:
-        InputError: They are not distinct names.
-    """
-    if classes is None:
-        return ()
-    names = list(classes) if not isinstance(classes, str) else [classes]
-    earlier: set[str] = set()
+    """Class names that the user listed, checked to be distinct; empty if there are none."""
+    given = () if classes is None else classes
+    names = [given] if isinstance(given, str) else list(given)
+    first: dict[str, int] = {}
     for position, name in enumerate(names):
-        if not isinstance(name, str) or name in earlier:
+        if not isinstance(name, str) or first.setdefault(name, position) != position:
             wrong = "occurs twice" if isinstance(name, str) else "is not text"
             raise InputError(f"classes[{position}]: {quoted(name)} {wrong}: give distinct names as text.")
-        earlier.add(name)
     return tuple(class_name(name, f"classes[{position}]") for position, name in enumerate(names))
 
 
+def _numbered(count: int) -> tuple[str, ...]:
+    return tuple(map(str, range(count)))
+
+
 def _plain(label: Any) -> Any:
-    """A label with the types of Python; an array of several numbers stays one."""
+    """A label or a list of labels with the types of Python; an array of several numbers stays one."""
     if isinstance(label, torch.Tensor):
         label = as_numpy(label)
     if isinstance(label, (np.generic, np.ndarray)) and label.ndim == 0:
         label = label.item()
     if isinstance(label, float) and label.is_integer():
         return int(label)  # pandas makes numbers of a column with a missing one floats
-    return label.tolist() if isinstance(label, np.ndarray) and label.dtype.kind in "UO" else label
+    if isinstance(label, np.ndarray) and label.dtype.kind in "UO":
+        label = label.tolist()
+    if isinstance(label, (set, frozenset)):
+        label = sorted(label, key=str)
+    return [_plain(entry) for entry in label] if isinstance(label, (list, tuple)) else label
 
 
-def _stacked(rows: list[Any]) -> Any:
-    for row, entry in enumerate(rows):
-        if getattr(entry, "shape", None) != rows[0].shape:
-            raise InputError(
-                f"y[{row}] is {described(entry)}, but y[0] is {described(rows[0])}: the rows of a matrix "
-                "need the same length."
-            )
-    return np.stack(rows)
-
-
-def _wrong_label(entry: Any, row: int, first: Any) -> InputError:
-    if is_missing(entry):
-        return InputError(
-            f"y[{row}] is {entry}, but every sample needs a label. Leave out samples without one, or give a "
-            "list of labels for each sample, which may be empty."
-        )
-    if not isinstance(first, str) and (isinstance(first, bool) or not isinstance(first, int)):
-        return InputError(f"y[{row}] is {described(entry)}; expected {ACCEPTED}.")
-    kind = "a class name" if isinstance(first, str) else "a class index"
-    return InputError(
-        f"y[{row}] is {described(entry)}, but y[0] is {kind}: labels are all names or all indices."
+def _check_alike(entries: Sequence[Any], *, lists: bool) -> Any:
+    """Check that labels, or those in lists, are all names or all indices. Returns the first one."""
+    verb, expected = ("holds", "class names or class indices") if lists else ("is", ACCEPTED)
+    missing = (
+        ": leave missing labels out of the list, which may be empty."
+        if lists
+        else ", but every sample needs a label. Leave out samples without one, or give a list of labels for "
+        "each sample, which may be empty."
     )
-
-
-def _numbered(last: int) -> tuple[str, ...]:
-    return tuple(str(number) for number in range(last + 1))
-
-
-def _from_array(array: Any, classes: tuple[str, ...], unlisted: Unlisted, source: str) -> Labels:
-    """Labels in an array of indices or in a matrix, by the rules for .npz files."""
-    observed, note = read_labels(array, classes, unlisted, source)
-    return Labels(classes or _numbered(observed.num_classes - 1), True, observed, (note,))
-
-
-def _checked_lists(entries: list[Any]) -> list[list[Any]]:
-    """Lists of labels, all of names or all of indices.
-
-    Raises:
-        InputError: An entry is not a list of them.
-    """
     first: Any = None
-    rows: list[list[Any]] = []
     for row, entry in enumerate(entries):
-        if not isinstance(entry, _LISTS):
+        if lists and not isinstance(entry, list):
             raise InputError(
                 f"y[{row}] is {described(entry)}, but y[0] is a list: give a list of labels for each sample."
             )
-        labels = [_plain(label) for label in entry]
-        for label in labels:
+        for label in entry if lists else (entry,):
             if is_missing(label):
-                raise InputError(
-                    f"y[{row}] holds {label}: leave missing labels out of the list, which may be empty."
-                )
-            first = label if first is None else first
-            if not isinstance(label, (str, int)) or isinstance(label, bool):
-                raise InputError(f"y[{row}] holds {described(label)}; expected class names or class indices.")
-            if isinstance(label, str) != isinstance(first, str):
-                raise InputError(
-                    f"y[{row}] holds {described(label)}, but others hold {described(first)}: labels are "
-                    "all names or all indices."
-                )
-        rows.append(sorted(labels) if isinstance(entry, (set, frozenset)) else labels)
+                raise InputError(f"y[{row}] {verb} {label}{missing}")
+            is_label = isinstance(label, (str, int)) and not isinstance(label, bool)
+            first = label if first is None and is_label else first
+            if is_label and isinstance(label, str) == isinstance(first, str):
+                continue
+            if not is_label and (lists or first is None):
+                raise InputError(f"y[{row}] {verb} {described(label)}; expected {expected}.")
+            kind = "name" if isinstance(first, str) else "index"
+            others = f"others hold {described(first)}" if lists else f"y[0] is a class {kind}"
+            raise InputError(
+                f"y[{row}] {verb} {described(label)}, but {others}: labels are all names or all indices."
+            )
     if first is None:
         raise InputError("y: no sample has a label. At least some must have one.")
-    return rows
+    return first
+
+
+def _from_array(array: Any, classes: tuple[str, ...], unlisted: Unlisted) -> Labels:
+    """Labels in an array of indices or in a matrix, by the rules for .npz files."""
+    observed, note = read_labels(array, classes, unlisted, MEMORY)
+    return Labels(classes or _numbered(observed.num_classes), True, observed, (note,))
 
 
 def _from_index_lists(rows: list[list[int]], classes: tuple[str, ...], unlisted: Unlisted) -> Labels:
-    """Labels in lists of indices of classes."""
-    classes = classes or _numbered(max(label for row in rows for label in row))
-    _check_not_a_matrix(rows, len(classes))
-    names = [[_name_of(label, classes, row) for label in labels] for row, labels in enumerate(rows)]
+    """Labels in lists of indices of classes; refuses lists that look like the rows of a matrix."""
+    classes = classes or _numbered(max(label for row in rows for label in row) + 1)
+    repeats = next((row for row, labels in enumerate(rows) if len({*labels}) < len(labels)), None)
+    if repeats is not None or {len(labels) for labels in rows} == {len(classes)}:
+        what = "every list has an index of each class"
+        raise InputError(
+            f"y: {what if repeats is None else f'y[{repeats}] repeats a class index'}, as if it were the row "
+            "of a matrix: lists hold the indices of the labels of a sample. Pass a matrix as an array: "
+            "numpy.array(y)."
+        )
+    for row, labels in enumerate(rows):
+        for index in labels:
+            if not 0 <= index < len(classes):
+                raise InputError(f"y[{row}]: class index {index} is outside 0 ... {len(classes) - 1}.")
+    names = ([classes[index] for index in labels] for labels in rows)
     observed = ObservedLabels.from_names(names, classes, unlisted=unlisted)
     return Labels(classes, True, observed, ("y holds lists of class indices.",))
 
@@ -257,25 +234,3 @@ def _from_names(
         [found.names[code] for code in found.codes], classes, unlisted=unlisted
     )
     return Labels(classes, bool(stated), observed, ("y holds class names.", *found.notes))
-
-
-def _name_of(index: int, classes: tuple[str, ...], row: int) -> str:
-    if not 0 <= index < len(classes):
-        raise InputError(f"y[{row}]: class index {index} is outside 0 ... {len(classes) - 1}.")
-    return classes[index]
-
-
-def _check_not_a_matrix(rows: list[list[int]], classes: int) -> None:
-    """Refuse lists that look like rows of a matrix.
-
-    Raises:
-        InputError: An index is repeated, or every list names all classes.
-    """
-    row = next((row for row, labels in enumerate(rows) if len({*labels}) < len(labels)), None)
-    if row is None and {len(labels) for labels in rows} != {classes}:
-        return
-    what = "every list has an index of each class" if row is None else f"y[{row}] repeats a class index"
-    raise InputError(
-        f"y: {what}, as if it were the row of a matrix: lists hold the indices of the labels of a sample. "
-        "Pass a matrix as an array: numpy.array(y)."
-    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,6 +22,7 @@ from ..names import RowNames
 from ..phrases import first_few
 from ..readers.features import feature_matrix
 from ..readers.places import images_folder
+from ..records import MEMORY
 from ..safe import quote
 from .frames import column_names, is_frame, is_series, numbers, row_names
 
@@ -39,12 +40,7 @@ _FEATURES_ONLY = (
 
 
 class Content(NamedTuple):
-    """Samples without labels.
-
-    Attributes:
-        ids: Names of the samples.
-        inputs: Features, or the sources of images.
-    """
+    """Samples without labels: their names, and features or the sources of images."""
 
     ids: Sequence[str]
     inputs: FeatureMatrix | tuple[ImageSource, ...]
@@ -54,46 +50,58 @@ def is_dataset(samples: object) -> bool:
     """Whether the samples are a data set of PyTorch.
 
     Raises:
-        InputError: It is one that can only be gone through in its own order.
+        InputError: It is one that can only be gone through in its own order, or does not say its length.
     """
     if isinstance(samples, IterableDataset):
         raise InputError(
             f"X is {described(samples)}, an IterableDataset, whose samples have only one order: give a "
             "Dataset with __len__ and __getitem__."
         )
+    if isinstance(samples, TorchDataset) and not hasattr(samples, "__len__"):
+        raise InputError(f"X is {described(samples)} without a length: give its class a method __len__.")
     return isinstance(samples, TorchDataset)
 
 
-def read_samples(samples: Any, config: DataConfig, source: str) -> Content:
+def read_samples(samples: Any, config: DataConfig) -> Content:
     """Understand samples by their type, their shape and the type of the first one.
 
     Args:
         samples: What the user passed as X.
         config: Settings of the data, of which `images` and `missing` are used.
-        source: Name of the data, for messages.
 
     Raises:
         InputError: They are of another type or shape than those in `ACCEPTED`, or a file is missing.
     """
     if is_frame(samples):
         matrix = numbers(samples, "X", _FEATURES_ONLY)
-        return Content(row_names(samples), feature_matrix(matrix, source, column_names(samples)))
+        return Content(row_names(samples), feature_matrix(matrix, MEMORY, column_names(samples)))
     if is_dataset(samples):
-        return _content([_DatasetItem(samples, row) for row in range(length_of(samples))], config, source)
+        return _content(lambda row: _without_label(item_of(samples, row)), len(samples), config, samples)
     if hasattr(samples, "tocsr"):
         matrix = samples.tocsr()
         if not matrix.has_canonical_format:
             matrix = matrix.copy()  # it belongs to the user
             matrix.sum_duplicates()
-        return _rows(feature_matrix(matrix, source))
-    if isinstance(samples, torch.Tensor):
-        return _array(as_numpy(samples), (1, 3), config, source)
+        return _features(matrix)
     if is_series(samples):
         samples = samples.to_list() if hasattr(samples, "to_list") else list(samples)
+    channels = 1 if isinstance(samples, torch.Tensor) else 3  # axis of images that holds them
+    if isinstance(samples, torch.Tensor):
+        samples = as_numpy(samples)
     if isinstance(samples, np.ndarray):
-        return _array(samples, (3, 3), config, source)
+        if samples.ndim == 2 and samples.dtype.kind in "biuf":
+            return _features(samples)
+        if samples.ndim == 4 and samples.dtype == np.uint8 and samples.shape[channels] == 3:
+            samples = list(np.moveaxis(samples, channels, 3))
+        elif samples.ndim == 1 and samples.dtype.kind in "UO":
+            samples = samples.tolist()
+        else:
+            raise InputError(
+                f"X has the shape {samples.shape} and the type {samples.dtype}. Features are numbers of the "
+                f"shape (N, D); {_IMAGE}."
+            )
     if isinstance(samples, (list, tuple)):
-        return _content(samples, config, source)
+        return _content(samples.__getitem__, len(samples), config)
     raise InputError(f"X is {described(samples)}; expected {ACCEPTED}.")
 
 
@@ -126,120 +134,69 @@ def item_of(dataset: Any, row: int) -> Any:
         ) from error
 
 
-class _DatasetItem(NamedTuple):
-    """Sample of a data set of PyTorch, loaded when it is needed."""
-
-    dataset: Any
-    row: int
-
-
-def length_of(dataset: Any) -> int:
-    """Number of samples of a data set of PyTorch.
-
-    Raises:
-        InputError: It does not say.
-    """
-    try:
-        return len(dataset)
-    except TypeError as error:
-        raise InputError(
-            f"X is {described(dataset)} without a length: give its class a method __len__."
-        ) from error
-
-
-def _rows(features: FeatureMatrix) -> Content:
+def _features(matrix: Any) -> Content:
+    features = feature_matrix(matrix, MEMORY)
     return Content(RowNames(len(features)), features)
 
 
-def _array(array: npt.NDArray[Any], channels: tuple[int, int], config: DataConfig, source: str) -> Content:
-    """Understand an array; `channels` are the axis and the length of the channels of images."""
-    if array.ndim == 1 and array.dtype.kind in "UO":
-        return _content(array.tolist(), config, source)
-    if array.ndim == 2 and array.dtype.kind in "biuf":
-        return _rows(feature_matrix(array, source))
-    axis, count = channels
-    if array.ndim == 4 and array.dtype == np.uint8 and array.shape[axis] == count:
-        if axis == 1:
-            array = array.transpose(0, 2, 3, 1)
-        return _content(list(array), config, source)
-    raise InputError(
-        f"X has the shape {array.shape} and the type {array.dtype}. Features are numbers of the shape (N, "
-        f"D); {_IMAGE}."
-    )
-
-
-def _content(items: Sequence[Any], config: DataConfig, source: str) -> Content:
-    """Understand a list by its first entry."""
-    if not len(items):
+def _content(load: Callable[[int], Any], count: int, config: DataConfig, dataset: Any = None) -> Content:
+    """Understand samples that `load` gives by the first one; `dataset` is the data set that they are in."""
+    if not count:
         raise InputError(f"X is empty; expected {ACCEPTED}.")
-    first = _loaded(items[0])
+    first = load(0)
     if isinstance(first, (str, Path)):
-        return _paths([_loaded(item) for item in items], config)
+        return _paths([load(row) for row in range(count)], config)
     if isinstance(first, Image.Image) or getattr(first, "ndim", 0) == 3:
-        return Content(RowNames(len(items)), tuple(_images(items)))
-    if isinstance(first, (list, tuple)) or getattr(first, "ndim", 0) == 1:
-        return _rows(feature_matrix(_stacked(items), source))
-    raise InputError(f"X[0] is {described(first)}; expected {ACCEPTED}.")
-
-
-def _images(items: Sequence[Any]) -> Iterator[MemoryImage]:
-    if isinstance(items[0], _DatasetItem):
-        for item in items[:_PEEK]:
-            first, second = (np.asarray(_image(_loaded(item), item.row)) for _ in range(2))
-            if not np.array_equal(first, second):
-                raise InputError(
-                    "X: the data set gives another image each time. Remove its random transforms: images are "
-                    "mirrored in training as data.flip says."
-                )
-    for row, item in enumerate(items):
-        if isinstance(item, _DatasetItem):
-            yield MemoryImage(f"X[{row}]", partial(_loaded_image, item))
+        if dataset is None:
+            images = [partial(_image, _checked_image(load(row), row), row) for row in range(count)]
         else:
-            _check_image(item, row)
-            yield MemoryImage(f"X[{row}]", partial(_image, item, row))
-
-
-def _loaded(item: Any) -> Any:
-    return _without_label(item_of(*item)) if isinstance(item, _DatasetItem) else item
-
-
-def _loaded_image(item: _DatasetItem) -> Image.Image:
-    return _image(_without_label(item.dataset[item.row]), item.row)
-
-
-def _without_label(item: Any) -> Any:
-    return item[0] if isinstance(item, (tuple, list)) else item
-
-
-def _stacked(items: Sequence[Any]) -> npt.NDArray[Any]:
-    rows = [_loaded(item) for item in items]
+            _check_constant(load, min(count, _PEEK))
+            images = [partial(_image_in, dataset, row) for row in range(count)]
+        sources = (MemoryImage(f"X[{row}]", image) for row, image in enumerate(images))
+        return Content(RowNames(count), tuple(sources))
+    if not isinstance(first, (list, tuple)) and getattr(first, "ndim", 0) != 1:
+        raise InputError(f"X[0] is {described(first)}; expected {ACCEPTED}.")
+    rows = [load(row) for row in range(count)]
     rows = [as_numpy(row) if isinstance(row, torch.Tensor) else row for row in rows]
     try:
-        return np.asarray(rows)
+        matrix = np.asarray(rows)
     except ValueError as error:
         lengths = [len(row) if hasattr(row, "__len__") else 0 for row in rows]
         wrong = next((row for row, length in enumerate(lengths) if length != lengths[0]), 0)
         raise InputError(
             f"X[{wrong}] has {lengths[wrong]} features, but X[0] has {lengths[0]}: every row needs the same."
         ) from error
+    return _features(matrix)
 
 
-def _check_image(item: Any, row: int) -> None:
-    """Refuse what is not an image, without decoding one.
+def _without_label(item: Any) -> Any:
+    return item[0] if isinstance(item, (tuple, list)) else item
 
-    Raises:
-        InputError: It has another type, shape or type of numbers.
-    """
-    if isinstance(item, Image.Image):
-        return
+
+def _check_constant(load: Callable[[int], Any], count: int) -> None:
+    """Load images twice, to refuse a data set that changes them at random."""
+    for row in range(count):
+        first, second = (np.asarray(_image(load(row), row)) for _ in range(2))
+        if not np.array_equal(first, second):
+            raise InputError(
+                "X: the data set gives another image each time. Remove its random transforms: images are "
+                "mirrored in training as data.flip says."
+            )
+
+
+def _checked_image(item: Any, row: int) -> Any:
+    """The same item, unless its type, shape or type of numbers is none of an image; decodes nothing."""
     axis, dtype = (0, torch.uint8) if isinstance(item, torch.Tensor) else (2, np.uint8)
-    if getattr(item, "ndim", 0) != 3 or item.dtype != dtype or item.shape[axis] != 3 or 0 in item.shape:
+    if not isinstance(item, Image.Image) and (
+        getattr(item, "ndim", 0) != 3 or item.dtype != dtype or item.shape[axis] != 3 or 0 in item.shape
+    ):
         raise InputError(f"X[{row}] is {described(item)}; {_IMAGE}.")
+    return item
 
 
 def _image(item: Any, row: int) -> Image.Image:
     """A PIL image of what the user passed as an image."""
-    _check_image(item, row)
+    _checked_image(item, row)
     if isinstance(item, Image.Image):
         return item
     if isinstance(item, torch.Tensor):
@@ -247,10 +204,15 @@ def _image(item: Any, row: int) -> Image.Image:
     return Image.fromarray(np.ascontiguousarray(item))
 
 
+def _image_in(dataset: Any, row: int) -> Image.Image:
+    # An exception here concerns this image alone, which is left out as one that can't be read.
+    return _image(_without_label(dataset[row]), row)
+
+
 def _paths(items: Sequence[Any], config: DataConfig) -> Content:
     root = images_folder(config) or Path()
     first: dict[str, int] = {}
-    files: list[ImageSource] = []
+    files: list[Path] = []
     for row, item in enumerate(items):
         if not isinstance(item, (str, Path)):
             raise InputError(f"X[{row}] is {described(item)}, but X[0] is a path: give one kind of samples.")
@@ -260,14 +222,14 @@ def _paths(items: Sequence[Any], config: DataConfig) -> Content:
                 f"X[{row}] and X[{first[name]}] are both {quote(name)}: name an image once, with all labels."
             )
         files.append(root / name)
-    missing = [row for row, file in enumerate(files) if not Path(str(file)).is_file()]
+    missing = [row for row, file in enumerate(files) if not file.is_file()]
     if missing and (config.missing == "stop" or len(missing) == len(files)):
-        others = first_few([quote(str(items[row])) for row in missing], 3)
-        count = (
-            f" ({len(missing):,} of {len(files):,} files are missing: {others})" if len(missing) > 1 else ""
-        )
+        others = ""
+        if len(missing) > 1:
+            names = first_few([quote(str(items[row])) for row in missing], 3)
+            others = f" ({len(missing):,} of {len(files):,} files are missing: {names})"
         raise InputError(
-            f"X[{missing[0]}]: there is no file {quote(str(files[missing[0]]))}{count}. Add it, leave it "
+            f"X[{missing[0]}]: there is no file {quote(str(files[missing[0]]))}{others}. Add it, leave it "
             "out, or name the folder of the images: data={'images': FOLDER}."
         )
     return Content(tuple(Path(item).as_posix() for item in items), tuple(files))

@@ -12,10 +12,9 @@ from pathlib import Path
 from ...config import DataConfig
 from ...errors import InputError, nearest
 from ..records import MEMORY, Records
-from ..rename import rename_classes
+from ..rename import read_as_stated
 from ..safe import CONTROL, check_readable, is_special, quote
 from ..subset import select
-from ..unlisted import read_as_stated
 from .digits import make_digits
 from .not_read import not_read
 from .places import find_files
@@ -35,7 +34,7 @@ def read(config: DataConfig) -> Records:
             mistake.
     """
     if config.path == "digits":
-        return select(read_as_stated(partial(rename_classes, make_digits()), config), config)
+        return select(read_as_stated(lambda _: make_digits(), config), config)
     if config.path == MEMORY:
         raise InputError(
             f"{MEMORY}: it was passed to spml.train in Python and is in no file. Name a file or folder that "
@@ -53,11 +52,7 @@ def read(config: DataConfig) -> Records:
             f"{source.path}: --data.unlisted {config.unlisted} names a column of a table, but this is "
             f"{reader.title}. Use unknown, negative or negative:CLASS,CLASS."
         )
-
-    def read_renamed(config: DataConfig) -> Records:
-        return rename_classes(reader.read(source.path, config), config)
-
-    records = read_as_stated(read_renamed, config)
+    records = read_as_stated(partial(reader.read, source.path), config)
     note = f"{source.path.name or source.path} was read as {reader.title}."
     return select(replace(records, notes=(note, *records.notes)), config)
 

@@ -14,10 +14,9 @@ from ...parsing import parse_yaml, read_yaml_text
 from ..join import Part, join_records, relative_names
 from ..phrases import counted
 from ..records import Records
-from ..rename import UNUSED
+from ..rename import NEGATIVE, UNUSED, named_classes, with_negatives
 from ..safe import inside, quote
 from ..splits import SPELLINGS, split_name
-from ..unlisted import NEGATIVE, named_classes, with_negatives
 
 SUFFIXES = (".yaml", ".yml")
 SETTINGS = (

@@ -16,8 +16,7 @@ from spml.config import DataConfig, read_yaml
 from spml.data import open_dataset
 from spml.data.assemble import to_dataset
 from spml.data.dataset import Samples
-from spml.data.hiding import additions, hide, rules, weights
-from spml.data.hiding.from_config import USES
+from spml.data.hiding import USES, hide, rules
 from spml.data.records import Objects, Records
 from spml.errors import InputError
 from spml.labels import ObservedLabels
@@ -86,22 +85,22 @@ ONE = "One positive label per sample is observed, with probability proportional 
         ),
         (
             {"observe": "frequency", "observe_power": -2.0},
-            rules.biased_positive(LABELS, weights.by_frequency(LABELS, -2.0), 3),
+            rules.biased_positive(LABELS, rules.log_weights(LABELS, "frequency", -2.0), 3),
             ONE + "(frequency of its class)^-2, drawn with seed 3.",
         ),
         (
             {"observe": "salience", "observe_power": 0.5},
-            rules.biased_positive(LABELS, weights.by_salience(LABELS, 0.5, 3), 3),
+            rules.biased_positive(LABELS, rules.log_weights(LABELS, "salience", 0.5, 3), 3),
             ONE + "a random salience of its class (log-normal, sigma 0.5), drawn with seed 3.",
         ),
         (
             {"observe": "size", "observe_power": 2.0},
-            rules.biased_positive(LABELS, weights.by_size(LABELS, boxes(), 2.0), 3),
+            rules.biased_positive(LABELS, rules.log_weights(LABELS, "size", 2.0, objects=boxes()), 3),
             ONE + "(area of its largest box)^2, drawn with seed 3.",
         ),
         (
             {"observe": "position"},
-            rules.biased_positive(LABELS, weights.by_position(LABELS, boxes(), 1.0), 3),
+            rules.biased_positive(LABELS, rules.log_weights(LABELS, "position", 1.0, objects=boxes()), 3),
             ONE + "(closeness of its box to the centre)^1, drawn with seed 3.",
         ),
         (
@@ -172,7 +171,7 @@ def test_wrong_positives_on_top_of_a_rule(rule):
     config = DataConfig(observe=rule, observe_noise=0.4, observe_seed=3)
     clean_seed = 0 if rule == "protocol" else 3
     clean, note = hide(source, replace(config, observe_noise=0.0, observe_seed=clean_seed))
-    expected, wrong = additions.with_wrong_positives(clean, LABELS, 0.4, 3)
+    expected, wrong = rules.with_wrong_positives(clean, LABELS, 0.4, 3)
     noisy, longer_note = hide(source, config)
     assert noisy == expected
     known = int((LABELS.positives_per_sample() > 0).sum())
