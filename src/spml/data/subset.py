@@ -58,6 +58,24 @@ def take_rows(records: Records, rows: Integers) -> Records:
     )
 
 
+def take_classes(records: Records, columns: Sequence[int]) -> Records:
+    """All samples over the classes `columns`, ascending."""
+    objects = records.objects
+    if objects is not None:
+        position = np.full(len(records.classes), -1, np.int64)
+        position[columns] = np.arange(len(columns))
+        objects = take_objects(
+            objects._replace(column=position[objects.column]), position[objects.column] >= 0
+        )
+    return replace(
+        records,
+        classes=tuple(records.classes[column] for column in columns),
+        labels=records.labels.take_classes(columns),
+        objects=objects,
+        protocol=None if records.protocol is None else records.protocol.take_classes(columns),
+    )
+
+
 def take_objects(objects: Objects, keep: npt.NDArray[np.bool_]) -> Objects:
     """The boxes where `keep`, bool (M,), is true."""
     return Objects(objects.row[keep], objects.column[keep], objects.area[keep], objects.distance[keep])
@@ -116,22 +134,11 @@ def _draw_classes(records: Records, number: int, seed: int) -> Records:
     columns = np.sort(occur[permutation(len(occur), "sample", "classes", seed)[:number]])
     if not len(columns):
         raise InputError(f"{records.source}: no sample has a known positive label, so no class can be drawn.")
-    objects = records.objects
-    if objects is not None:
-        position = np.full(total, -1, np.int64)
-        position[columns] = np.arange(len(columns))
-        objects = take_objects(
-            objects._replace(column=position[objects.column]), position[objects.column] >= 0
-        )
-    labels = records.labels.take_classes(columns)
-    emptied = (labels.positives_per_sample() == 0) & (records.labels.positives_per_sample() > 0)
+    kept = take_classes(records, columns.tolist())
+    emptied = (kept.labels.positives_per_sample() == 0) & (records.labels.positives_per_sample() > 0)
     kept = replace(
-        records,
-        classes=tuple(records.classes[column] for column in columns.tolist()),
+        kept,
         classes_given=True,
-        labels=labels,
-        objects=objects,
-        protocol=None if records.protocol is None else records.protocol.take_classes(columns),
         notes=(
             *records.notes,
             f"{len(columns):,} of {counted(total, 'class', 'classes')} drawn (seed {seed}), without "

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import math
 import sys
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from itertools import accumulate
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from msgspec import Struct
 
 from ...config import DataConfig
 from ...errors import InputError
+from ..join import Part, join_records, relative_names
 from ..phrases import counted, first_few
 from ..records import Objects, Records
 from ..safe import quote
 from ..splits import split_name
+from ..subset import take_classes
 from .documents import class_name, load_json
-from .entries import Entries, in_both, joined, label_entries, objects_of, without_box
+from .entries import Entries, in_both, label_entries, objects_of, without_box
 from .places import find_files, find_folder, folder_above, images_folder
 from .registry import Source, register_reader
 
@@ -68,34 +70,20 @@ class Document(Struct):
     categories: list[Category]
 
 
-@dataclass(frozen=True)
-class _Part:
+class _Part(NamedTuple):
     """Content of one file.
 
     Attributes:
-        path: JSON file.
-        files: Image files, in the order of the JSON file.
+        records: Records in which every category is a class; their notes are about the categories.
         root: Folder that holds the images.
-        classes: Distinct names of the categories, in the order of the JSON file.
-        groups: Those of them that are the supercategory of others, and that no image has or lacks.
-        annotated: Sample and class of each annotation.
-        negative, vague: Entries of `neg_category_ids` and `not_exhaustive_category_ids`.
-        objects: Measures of the boxes, if there are any.
-        unboxed: Number of annotations without a usable box; 0 if none states a box.
-        notes: Remarks on the categories.
+        groups: Classes that are the supercategory of others, and that no image has or lacks.
+        counts: Numbers for the notes.
     """
 
-    path: Path
-    files: tuple[Path, ...]
+    records: Records
     root: Path
-    classes: tuple[str, ...]
     groups: frozenset[str]
-    annotated: Entries
-    negative: Entries
-    vague: Entries
-    objects: Objects | None
-    unboxed: int
-    notes: tuple[str, ...]
+    counts: Counter[str]
 
 
 def is_coco(source: Source) -> bool:
@@ -127,8 +115,7 @@ def read_coco(path: Path, config: DataConfig) -> Records:
         InputError: The file does not follow COCO's format, or an image is missing; names the field.
     """
     part = _read_part(path, config)
-    ids = [file.relative_to(part.root).as_posix() for file in part.files]
-    return _records(str(path), path.stem.removeprefix(PREFIX), [part], ids, None, config)
+    return _without_groups(part.records, [part])
 
 
 @register_reader("coco_folder", "a folder with COCO annotations", recognises=is_coco_folder)
@@ -140,92 +127,59 @@ def read_coco_folder(path: Path, config: DataConfig) -> Records:
             differ from the first file's; or an image is in several files.
     """
     files = sorted(path.glob(PATTERN))
-    splits = {file: _split(file) for file in files}
-    unnamed = next((file for file, split in splits.items() if split is None), None)
-    if unnamed and len(files) > 1:
+    splits = [_split(file) for file in files]
+    if None in splits and len(files) > 1:
+        unnamed = files[splits.index(None)]
         raise InputError(
             f"{path}: {unnamed.name} is not named after a split. With several files, call each of them "
             f"{PREFIX}train.json, {PREFIX}val.json or {PREFIX}test.json, optionally with a year; or pass one "
             f"of them as the data: {unnamed}."
         )
     parts = [_read_part(file, config) for file in files]
-    for part in parts[1:]:
-        if part.classes != parts[0].classes:
-            differing = sorted({*part.classes} ^ {*parts[0].classes})
+    classes = parts[0].records.classes
+    for file, part in zip(files, parts, strict=True):
+        if part.records.classes != classes:
+            differing = sorted({*part.records.classes} ^ {*classes})
             wrong = f"only one of them has {quote(differing[0])}" if differing else "the order differs"
             raise InputError(
-                f"{part.path}: its categories are not those of {parts[0].path.name}: {wrong}. All splits "
-                "must have the same categories in the same order."
+                f"{file}: its categories are not those of {files[0].name}: {wrong}. All splits must have the "
+                "same categories in the same order."
             )
     base = images_folder(config) or path
-    ids = [file.relative_to(base).as_posix() for part in parts for file in part.files]
-    if len(first := dict(zip(reversed(ids), reversed(range(len(ids))), strict=True))) < len(ids):
-        repeated = next(name for row, name in enumerate(ids) if first[name] != row)
-        raise InputError(
-            f"{path}: {quote(repeated)} is in several of the files. An image must be in one split."
-        )
-    split = [splits[part.path] or "" for part in parts for _ in part.files] if unnamed is None else None
-    return _records(str(path), path.resolve().name, parts, ids, split, config)
+    named = [replace(part.records, ids=relative_names(part.records, base)) for part in parts]
+    name, times = Counter(name for records in named for name in records.ids).most_common(1)[0]
+    if times > 1:
+        raise InputError(f"{path}: {quote(name)} is in several of the files. An image must be in one split.")
+    joined = join_records(list(map(Part, named, splits)), str(path), path.resolve().name)
+    return _without_groups(joined, parts)
 
 
-def _records(
-    source: str,
-    name: str,
-    parts: Sequence[_Part],
-    ids: Sequence[str],
-    split: Sequence[str] | None,
-    config: DataConfig,
-) -> Records:
-    starts = [0, *accumulate(len(part.files) for part in parts)]
-    count = starts.pop()
+def _without_groups(records: Records, parts: Sequence[_Part]) -> Records:
+    """Records of all parts without the categories that only group others, and with notes."""
     groups = frozenset.intersection(*(part.groups for part in parts))
-    if len(groups) == len(parts[0].classes):
+    if len(groups) == len(records.classes):
         groups = frozenset()
-    classes = tuple(name for name in parts[0].classes if name not in groups)
-    column = np.cumsum([name not in groups for name in parts[0].classes]) - 1
-    positive, negative, vague = (
-        Entries(entries.rows, column[entries.columns])
-        for key in ("annotated", "negative", "vague")
-        for entries in [joined([getattr(part, key) for part in parts], starts)]
-    )
-    objects = _joined_objects([part.objects for part in parts], starts)
-    folders = sorted({str(part.root) for part in parts})
+    kept = take_classes(records, [c for c, name in enumerate(records.classes) if name not in groups])
+    counts = sum((part.counts for part in parts), Counter[str]())
     notes = [
-        f"{counted(count, 'image')} in {' and '.join(folders)}, "
-        f"{counted(len(positive.rows), 'annotation')}, {counted(len(classes), 'category', 'categories')}.",
-        *dict.fromkeys(note for part in parts for note in part.notes),
+        f"{counted(len(kept.ids), 'image')} in {' and '.join(sorted({str(part.root) for part in parts}))}, "
+        f"{counted(counts['annotations'], 'annotation')}, "
+        f"{counted(len(kept.classes), 'category', 'categories')}.",
+        *records.notes,
     ]
     if groups:
         names = first_few([quote(name) for name in sorted(groups)], 12)
         what = "is a supercategory" if len(groups) == 1 else "are supercategories"
         notes.append(f"{names} {what} of others without annotations: left out.")
-    if unboxed := sum(part.unboxed for part in parts):
+    if unboxed := counts["unboxed"]:
         notes.append(without_box(unboxed, "annotation"))
-    if bare := count - len(np.unique(positive.rows)):
-        notes.append(f"{counted(bare, 'image')} {'has' if bare == 1 else 'have'} no annotation.")
-    if len(negative.rows):
+    if bare := counts["bare"]:
+        notes.append(f"{counted(bare, 'image has', 'images have')} no annotation.")
+    if counts["negative"]:
         notes.append("neg_category_ids are known negatives.")
-    if len(vague.rows):
+    if counts["vague"]:
         notes.append("not_exhaustive_category_ids without an annotation stay unknown.")
-    return Records(
-        source=source,
-        name=name,
-        ids=tuple(ids),
-        inputs=tuple(file for part in parts for file in part.files),
-        classes=classes,
-        classes_given=True,
-        labels=label_entries(
-            positive, (count, len(classes)), config.default_label, negative=negative, unknown=vague
-        ),
-        split=tuple(split) if split is not None else None,
-        notes=tuple(notes),
-        objects=objects._replace(column=column[objects.column]) if objects else None,
-    )
-
-
-def _joined_objects(parts: Sequence[Objects | None], starts: Sequence[int]) -> Objects | None:
-    shifted = [part._replace(row=part.row + start) for part, start in zip(parts, starts, strict=True) if part]
-    return Objects(*(np.concatenate(columns) for columns in zip(*shifted, strict=True))) if shifted else None
+    return replace(kept, notes=tuple(notes))
 
 
 def _read_part(path: Path, config: DataConfig) -> _Part:
@@ -249,18 +203,34 @@ def _read_part(path: Path, config: DataConfig) -> _Part:
                 f"{where}[{row}]: {quote(classes[column])} is in neg_category_ids, which says that it is "
                 f"absent, but it also {reason}. Remove one of the two."
             )
-    used = {
-        classes[column] for entries in (annotated, negative, vague) for column in np.unique(entries.columns)
-    }
+    used = {classes[c] for each in (annotated, negative, vague) for c in np.unique(each.columns)}
     groups = {
         each.supercategory
         for each in document.categories
         if type(each.supercategory) is str and each.supercategory != each.name
     }
-    unused = frozenset(name for name in classes if name in groups and name not in used)
-    return _Part(
-        path, tuple(files), root, classes, unused, annotated, negative, vague, objects, unboxed, notes
+    records = Records(
+        source=str(path),
+        name=_part_name(path),
+        ids=tuple(file.relative_to(root).as_posix() for file in files),
+        inputs=tuple(files),
+        classes=classes,
+        classes_given=True,
+        labels=label_entries(
+            annotated, (len(files), len(classes)), config.default_label, negative=negative, unknown=vague
+        ),
+        split=None,
+        notes=notes,
+        objects=objects,
     )
+    counts = Counter(
+        annotations=len(annotated.rows),
+        unboxed=unboxed,
+        bare=len(files) - len(np.unique(annotated.rows)),
+        negative=len(negative.rows),
+        vague=len(vague.rows),
+    )
+    return _Part(records, root, frozenset(groups & {*classes} - used), counts)
 
 
 def _classes(
@@ -341,17 +311,19 @@ def _annotations(
         if (positions < 0).any():
             first = int(np.argmax(positions < 0))
             raise _no_such(key, getattr(annotations[first], key), f"{path}: annotations[{first}].{key}")
-    boxed = np.flatnonzero([_is_box(annotation.bbox) for annotation in annotations])
+    usable = np.array([_is_box(annotation.bbox) for annotation in annotations], np.bool_)
     stated = any(annotation.bbox is not None for annotation in annotations)
-    unboxed = count - len(boxed) if stated else 0
+    unboxed = int((~usable).sum()) if stated else 0
+    sizes = np.array([_size(image) for image in document.images], np.float64)[row]
+    boxed = np.flatnonzero(usable & np.isfinite(sizes).all(axis=1))
     boxes = np.array([annotations[position].bbox for position in boxed], np.float64).reshape(-1, 4)
-    sizes = np.array([_size(image) for image in document.images], np.float64).reshape(-1, 2)[row[boxed]]
-    known = np.isfinite(sizes).all(axis=1)
-    boxed, boxes, sizes = boxed[known], boxes[known], sizes[known]
     with np.errstate(over="ignore"):  # the corners are clipped to the image
         corners = np.hstack([boxes[:, :2], boxes[:, :2] + boxes[:, 2:]])
-    objects = objects_of(Entries(row[boxed], column[boxed]), corners, sizes)
-    return Entries(row, column), objects, unboxed
+    return (
+        Entries(row, column),
+        objects_of(Entries(row[boxed], column[boxed]), corners, sizes[boxed]),
+        unboxed,
+    )
 
 
 def _is_box(value: Any) -> bool:
