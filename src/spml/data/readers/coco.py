@@ -219,7 +219,6 @@ def _read_part(path: Path, config: DataConfig) -> _Part:
         labels=label_entries(
             annotated, (len(files), len(classes)), config.default_label, negative=negative, unknown=vague
         ),
-        split=None,
         notes=notes,
         objects=objects,
     )

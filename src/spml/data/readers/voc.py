@@ -11,9 +11,8 @@ from typing import Any, NamedTuple
 
 from ...config import DataConfig
 from ...errors import InputError
-from ...labels import ObservedLabels, Unlisted
 from ..phrases import counted
-from ..records import Objects, Records
+from ..records import Records
 from ..safe import quote
 from ..splits import SPLITS
 from .documents import class_name, parse_xml, read_text
@@ -30,24 +29,18 @@ class _Object(NamedTuple):
     """One object.
 
     Attributes:
+        row: Position of its image.
         name: Name of its class.
         difficult: Whether it is difficult; None if that is not specified.
-        has_box: Whether it states a box.
-        box: Left, top, right and bottom; None if it states no usable box.
+        box: Left, top, right and bottom; empty if they are not usable, None if it states no box.
+        size: Width and height of its image; None if they are not known.
     """
 
+    row: int
     name: str
     difficult: bool | None
-    has_box: bool
-    box: tuple[float, float, float, float] | None
-
-
-class _Annotation(NamedTuple):
-    """Content of one XML file; `size` is width and height."""
-
-    filename: str
+    box: tuple[float, ...] | None
     size: tuple[float, float] | None
-    objects: tuple[_Object, ...]
 
 
 def is_voc(source: Source) -> bool:
@@ -101,28 +94,36 @@ def read_xml_files(paths: Sequence[Path], root: Path, config: DataConfig, source
     Raises:
         InputError: An XML file is damaged or hostile, has no object, or an image is missing.
     """
-    annotations = [_read_annotation(file) for file in paths]
-    files = find_files(
-        root,
-        [_file_names(file.stem, each.filename) for file, each in zip(paths, annotations, strict=True)],
-        lambda row: str(paths[row]),
-        config.missing,
-    )
-    classes = tuple(sorted({item.name for annotation in annotations for item in annotation.objects}))
-    if not classes:
+    names: list[list[str]] = []
+    objects: list[_Object] = []
+    for row, path in enumerate(paths):
+        stated, found = _read_annotation(path, row)
+        # As in VOC's own tools, an image has the name of its XML file, whatever it says.
+        names.append([*(path.stem + suffix for suffix in IMAGE_SUFFIXES), *([stated] if stated else [])])
+        objects += found
+    files = find_files(root, names, lambda row: str(paths[row]), config.missing)
+    if not objects:
         raise InputError(f"{source}: no annotation has an object. At least some must have one.")
-    labels, objects = _labels(annotations, classes, config.default_label)
-    items = [item for annotation in annotations for item in annotation.objects]
+    classes = tuple(sorted({each.name for each in objects}))
+    column = {name: position for position, name in enumerate(classes)}
+
+    def entries(chosen: Sequence[_Object]) -> Entries:
+        return Entries.of([each.row for each in chosen], [column[each.name] for each in chosen])
+
+    hard = [each for each in objects if each.difficult]
+    easy = [each for each in objects if not each.difficult]
+    boxed = [each for each in easy if each.box and each.size]
+    boxes: list[Any] = [each.box for each in boxed]
+    sizes: list[Any] = [each.size for each in boxed]
     notes = [
-        f"{counted(len(paths), 'image')} in {root}, {counted(len(items), 'object')}, "
-        f"{sum(item.difficult is True for item in items):,} of them difficult. A class of which an image has "
-        "only difficult objects is unknown there."
+        f"{counted(len(paths), 'image')} in {root}, {counted(len(objects), 'object')}, {len(hard):,} of them "
+        "difficult. A class of which an image has only difficult objects is unknown there."
     ]
-    if unspecified := sum(item.difficult is None for item in items):
+    if unspecified := sum(each.difficult is None for each in objects):
         what = counted(unspecified, "object does", "objects do")
         notes.append(f"{what} not specify <difficult>, which is read as not difficult.")
-    unboxed = sum(item.box is None for item in items)
-    if unboxed and any(item.has_box for item in items):
+    unboxed = sum(not each.box for each in objects)
+    if unboxed and any(each.box is not None for each in objects):
         notes.append(without_box(unboxed, "object"))
     return Records(
         source=source,
@@ -131,32 +132,11 @@ def read_xml_files(paths: Sequence[Path], root: Path, config: DataConfig, source
         inputs=tuple(files),
         classes=classes,
         classes_given=False,
-        labels=labels,
-        split=None,
+        labels=label_entries(
+            entries(easy), (len(paths), len(classes)), config.default_label, unknown=entries(hard)
+        ),
         notes=tuple(notes),
-        objects=objects,
-    )
-
-
-def _labels(
-    annotations: Sequence[_Annotation], classes: Sequence[str], unlisted: Unlisted
-) -> tuple[ObservedLabels, Objects | None]:
-    """Labels of all images, and the measures of boxes that are not difficult, in images of known size."""
-    column = {name: position for position, name in enumerate(classes)}
-    objects = [(row, item) for row, annotation in enumerate(annotations) for item in annotation.objects]
-    easy = [(row, item) for row, item in objects if not item.difficult]
-    hard = [(row, item) for row, item in objects if item.difficult]
-    boxed = [(row, item) for row, item in easy if item.box and annotations[row].size]
-
-    def entries(pairs: Sequence[tuple[int, _Object]]) -> Entries:
-        return Entries.of([row for row, _ in pairs], [column[item.name] for _, item in pairs])
-
-    shape = len(annotations), len(classes)
-    boxes: list[Any] = [item.box for _, item in boxed]
-    sizes: list[Any] = [annotations[row].size for row, _ in boxed]
-    return (
-        label_entries(entries(easy), shape, unlisted, unknown=entries(hard)),
-        objects_of(entries(boxed), boxes, sizes),
+        objects=objects_of(entries(boxed), boxes, sizes),
     )
 
 
@@ -168,8 +148,7 @@ def _splits(path: Path, names: set[str]) -> dict[str, str]:
         if not file.is_file():
             continue
         for number, line in enumerate(read_text(file, MAX_LIST).splitlines(), start=1):
-            name = line.strip()
-            if not name:
+            if not (name := line.strip()):
                 continue
             if name not in names:
                 raise InputError(
@@ -184,37 +163,28 @@ def _splits(path: Path, names: set[str]) -> dict[str, str]:
     return splits
 
 
-def _file_names(name: str, filename: str) -> list[str]:
-    """Possible names of an image: that of the XML file, as in VOC's own tools, then the one in it."""
-    return [*(name + suffix for suffix in IMAGE_SUFFIXES), *([filename] if filename else [])]
-
-
-def _read_annotation(path: Path) -> _Annotation:
+def _read_annotation(path: Path, row: int) -> tuple[str, list[_Object]]:
+    """Name of the image, if it is stated, and the objects in it."""
     root = parse_xml(path, MAX_BYTES)
     if root.tag != "annotation":
         raise InputError(f"{path}: its outermost element is <{quote(root.tag)[1:-1]}>, not <annotation>.")
     width, height = (_number(root, f"size/{key}") for key in ("width", "height"))
     # Some tools write a size of 0 if they don't know it.
     size = (width, height) if min(width, height) >= 1 else None
-    items = enumerate(root.findall("object"), start=1)
-    return _Annotation(
-        _text(root, "filename"),
-        size,
-        tuple(_object(item, f"{path}: object {number}") for number, item in items),
-    )
-
-
-def _object(item: ET.Element, where: str) -> _Object:
-    text = _text(item, "difficult") or "0"
-    if text not in ("0", "1") and text.lower() != "unspecified":
-        raise InputError(f"{where}: <difficult> must be 0 or 1, but is {quote(text)}.")
-    name = class_name(_text(item, "name"), f"{where}: <name>")
-    left, top, right, bottom = (_number(item, f"bndbox/{key}") for key in _CORNERS)
-    box = None
-    if left <= right and top <= bottom:
-        box = left - 1, top - 1, right, bottom  # pixels are counted from 1, the last one included
-    difficult = {"0": False, "1": True}.get(text)
-    return _Object(name, difficult, item.find("bndbox") is not None, box)
+    objects = []
+    for number, item in enumerate(root.findall("object"), start=1):
+        where = f"{path}: object {number}"
+        text = _text(item, "difficult") or "0"
+        if text not in ("0", "1") and text.lower() != "unspecified":
+            raise InputError(f"{where}: <difficult> must be 0 or 1, but is {quote(text)}.")
+        name = class_name(_text(item, "name"), f"{where}: <name>")
+        box: tuple[float, ...] | None = None
+        if item.find("bndbox") is not None:
+            left, top, right, bottom = (_number(item, f"bndbox/{key}") for key in _CORNERS)
+            # Pixels are counted from 1, the last one included.
+            box = (left - 1, top - 1, right, bottom) if left <= right and top <= bottom else ()
+        objects.append(_Object(row, name, {"0": False, "1": True}.get(text), box, size))
+    return _text(root, "filename"), objects
 
 
 def _text(element: ET.Element, tag: str) -> str:

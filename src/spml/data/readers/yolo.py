@@ -28,8 +28,11 @@ def is_yolo(source: Source) -> bool:
     if not source.is_folder or not _names_file(source.path):
         return False
     path = source.path
-    text = (file for file in path.glob("*.txt") if file.name != "classes.txt")
-    return (path / "labels").is_dir() or any(path.glob("*/labels")) or any(map(_is_boxes, text))
+    if (path / "labels").is_dir() or any(path.glob("*/labels")):
+        return True
+    texts = (file for file in path.glob("*.txt") if file.name != "classes.txt")
+    suffixes = (".jpg", ".jpeg", ".png", ".JPG")
+    return any(is_file(file.with_suffix(suffix)) for file in texts for suffix in suffixes)
 
 
 @register_reader("yolo", "a YOLO export", recognises=is_yolo, priority=1)
@@ -113,10 +116,9 @@ def _text_name(image: str) -> str:
     """Name of the text file of an image: in `labels` in place of the last `images`, or next to it."""
     path = PurePosixPath(image).with_suffix(".txt")
     parts = list(path.parts)
-    for position in range(len(parts) - 2, -1, -1):
-        if parts[position].lower() == "images":
-            parts[position] = "labels"
-            break
+    images = [position for position, part in enumerate(parts[:-1]) if part.lower() == "images"]
+    if images:
+        parts[images[-1]] = "labels"
     return "/".join(parts)
 
 
@@ -124,14 +126,15 @@ def _read_classes(file: Path, count: int) -> list[int]:
     """Classes of the objects in a text file."""
     found = set()
     for number, line in enumerate(read_text(file, _MAX_BYTES).splitlines(), start=1):
-        word = line.split(maxsplit=1)[0] if line.strip() else "0"
+        if not line.strip():
+            continue
+        word = line.split(maxsplit=1)[0]
         if not (word.isascii() and word.isdigit() and len(word) < 10 and int(word) < count):
             raise InputError(
                 f"{file}: line {number}: begins with {quote(word)}, which is not the number of a class, 0 to "
                 f"{count - 1}."
             )
-        if line.strip():
-            found.add(int(word))
+        found.add(int(word))
     return sorted(found)
 
 
@@ -146,8 +149,3 @@ def _splits(path: Path, images: Sequence[str]) -> tuple[str, ...] | None:
             "other images do. Move it, or pass --data.path with the folder of one split."
         )
     return tuple(splits)
-
-
-def _is_boxes(file: Path) -> bool:
-    """Whether a text file lies next to an image of the same name."""
-    return any(is_file(file.with_suffix(suffix)) for suffix in (".jpg", ".jpeg", ".png", ".JPG"))
