@@ -19,7 +19,7 @@ from .names import FilesBelow, PackedNames
 from .phrases import counted
 from .records import Objects, Records
 from .safe import quote
-from .subset import take_rows
+from .subset import move_classes, take_rows
 
 
 class Part(NamedTuple):
@@ -52,11 +52,20 @@ def join_records(parts: Sequence[Part], source: str, name: str) -> Records:
         InputError: A part holds no image files, or a sample is in two splits or has contradicting labels;
             names it.
     """
-    records = [part.records for part in parts]
-    classes = tuple(dict.fromkeys(label for each in records for label in each.classes))
-    if not all(each.classes_given or each.classes == classes for each in records):
+    classes = tuple(dict.fromkeys(label for part in parts for label in part.records.classes))
+    if not all(part.records.classes_given or part.records.classes == classes for part in parts):
         classes = tuple(sorted(classes))
+    records = [_over(part, classes) for part in parts]
     starts = [0, *accumulate(len(each.ids) for each in records)]
+    boxes = [
+        each.objects._replace(row=each.objects.row + start)
+        for each, start in zip(records, starts, strict=False)
+        if each.objects
+    ]
+    splits: list[str] = []
+    for part in parts:
+        count = len(part.records.ids)
+        splits += [part.split] * count if part.split else part.records.split or ["train"] * count
     whole = Records(
         source=source,
         name=name,
@@ -64,10 +73,10 @@ def join_records(parts: Sequence[Part], source: str, name: str) -> Records:
         inputs=_joined_inputs(source, [each.inputs for each in records]),
         classes=classes,
         classes_given=any(each.classes_given for each in records),
-        labels=ObservedLabels.join([_over(part, classes) for part in parts]),
-        split=_joined_splits(parts),
+        labels=ObservedLabels.join([each.labels for each in records]),
+        split=tuple(splits) if any(part.split or part.records.split for part in parts) else None,
         notes=tuple(dict.fromkeys(note for each in records for note in each.notes)),
-        objects=_joined_objects(records, starts, classes),
+        objects=Objects(*map(np.concatenate, zip(*boxes, strict=True))) if boxes else None,
         skipped=tuple(left_out for each in records for left_out in each.skipped),
     )
     return _merge_repeated(whole)
@@ -99,55 +108,30 @@ def merge_rows(
     return ObservedLabels.from_csr(merged, unlisted=unlisted), np.stack(both.nonzero(), axis=1)
 
 
-def _over(part: Part, classes: Sequence[str]) -> ObservedLabels:
-    """Labels of a part over the classes of the whole."""
-    labels, own = part.records.labels, part.records.classes
+def _over(part: Part, classes: tuple[str, ...]) -> Records:
+    """Records of a part over the classes of the whole."""
+    records, labels = part.records, part.records.labels
     position = {name: column for column, name in enumerate(classes)}
-    columns = [position[name] for name in own]
-    if len(own) < len(classes):
-        if part.unlisted == "unknown":
-            labels = ObservedLabels.from_csr(labels.to_csr())
-        elif labels.full:
-            labels = ObservedLabels.from_csr(labels.to_csr(), unlisted="negative")
-        else:
-            ternary = np.full((len(labels), len(classes)), -1, np.int8)
-            ternary[:, columns] = labels.to_ternary()
-            return ObservedLabels.from_ternary(ternary)
-    return labels.with_classes(columns, len(classes))
+    columns = np.array([position[name] for name in records.classes], np.int64)
+    more = len(columns) < len(classes)
+    if more and (part.unlisted == "unknown" or labels.full):
+        records = replace(records, labels=ObservedLabels.from_csr(labels.to_csr(), unlisted=part.unlisted))
+    moved = move_classes(records, columns, classes)
+    if more and part.unlisted == "negative" and not labels.full:
+        ternary = moved.labels.to_ternary()
+        ternary[:, np.delete(np.arange(len(classes)), columns)] = -1
+        moved = replace(moved, labels=ObservedLabels.from_ternary(ternary))
+    return moved
 
 
 def _joined_inputs(source: str, parts: Sequence[Inputs | Sequence[ImageSource]]) -> Sequence[ImageSource]:
     files = [part for part in parts if isinstance(part, Sequence)]
     if len(files) < len(parts):
         raise InputError(f"{source}: only data of image files can be joined, not features.")
-    roots = {part.root for part in files if isinstance(part, FilesBelow)}
-    if len(roots) == 1 and all(isinstance(part, FilesBelow) for part in files):
-        names = (name for part in files if isinstance(part, FilesBelow) for name in part.names)
-        return FilesBelow(roots.pop(), PackedNames.of(names))
+    below = [part for part in files if isinstance(part, FilesBelow)]
+    if len(below) == len(parts) and len({part.root for part in below}) == 1:
+        return FilesBelow(below[0].root, PackedNames.of(name for part in below for name in part.names))
     return tuple(file for part in files for file in part)
-
-
-def _joined_splits(parts: Sequence[Part]) -> tuple[str, ...] | None:
-    splits: list[str] = []
-    for part in parts:
-        count = len(part.records.ids)
-        splits += [part.split] * count if part.split else part.records.split or ["train"] * count
-    return tuple(splits) if any(part.split or part.records.split for part in parts) else None
-
-
-def _joined_objects(
-    records: Sequence[Records], starts: Sequence[int], classes: Sequence[str]
-) -> Objects | None:
-    position = {name: column for column, name in enumerate(classes)}
-    moved = [
-        each.objects._replace(
-            row=each.objects.row + start,
-            column=np.array([position[name] for name in each.classes], np.int64)[each.objects.column],
-        )
-        for each, start in zip(records, starts, strict=False)
-        if each.objects
-    ]
-    return Objects(*(np.concatenate(columns) for columns in zip(*moved, strict=True))) if moved else None
 
 
 def _merge_repeated(records: Records) -> Records:

@@ -178,7 +178,8 @@ def _list_folder(path: Path, folder: Folder, listing: Listing) -> list[Folder]:
                 f"{path / prefix}: the name {quote(name)} holds a line break, another control character, or "
                 "a byte that is not UTF-8. Rename it."
             )
-        if _is_folder(entry):
+        # A link may lead to itself, which `is_dir` refuses to follow.
+        if os.path.isdir(entry) if entry.is_symlink() else entry.is_dir():
             if name[0] == "." or name.lower().replace(" ", "_") in SYSTEM_FOLDERS:
                 listing.system.append(prefix + name)
             else:
@@ -196,10 +197,3 @@ def _list_folder(path: Path, folder: Folder, listing: Listing) -> list[Folder]:
         else:
             folder.files.append(name)
     return links
-
-
-def _is_folder(entry: os.DirEntry[str]) -> bool:
-    try:
-        return entry.is_dir()
-    except OSError:  # such as a link to itself
-        return False

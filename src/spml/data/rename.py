@@ -16,7 +16,7 @@ from .phrases import counted, first_few
 from .readers.documents import class_name
 from .records import Records
 from .safe import check_readable, quote
-from .subset import take_objects
+from .subset import move_classes
 from .tables.delimited import DELIMITERS, read_header, read_rows
 
 NOTE = "data.rename: "
@@ -115,19 +115,8 @@ def rename_classes(records: Records, config: DataConfig) -> Records:
     if not records.classes_given and list(records.classes) == sorted(records.classes):
         classes = tuple(sorted(classes))
     position = {name: column for column, name in enumerate(classes)} | {"": -1}
-    columns = np.array([position[name] for name in wanted], np.int64)
-    objects = records.objects
-    if objects is not None:
-        moved = columns[objects.column]
-        objects = take_objects(objects._replace(column=moved), moved >= 0)
-    return replace(
-        records,
-        classes=classes,
-        labels=records.labels.merge_classes(columns, len(classes)),
-        objects=objects,
-        protocol=None if records.protocol is None else records.protocol.merge_classes(columns, len(classes)),
-        notes=(*records.notes, *_notes(records, wanted, stated)),
-    )
+    moved = move_classes(records, np.array([position[name] for name in wanted], np.int64), classes)
+    return replace(moved, notes=(*records.notes, *_notes(records, wanted, stated)))
 
 
 def _notes(records: Records, wanted: list[str], stated: Mapping[str, str]) -> list[str]:

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from ..config import DataConfig
 from ..files import sha256_file
@@ -63,16 +62,21 @@ def merge_same_content(checked: Checked, config: DataConfig) -> Checked:
     order[position[originals]] = len(of_row) + np.arange(len(originals))
     labels = type(merged).join([records.labels, merged]).take(order)
     several = merged.positives_per_sample() > records.labels.take(originals).positives_per_sample()
-    names = {int(original): records.ids[original] for original in originals}
-    equal = {original: [name] for original, name in names.items()}
+    equal = {original: [records.ids[original]] for original in originals.tolist()}
     for row in copies.tolist():
         equal[int(of_row[row])].append(records.ids[row])
-    groups = [" = ".join(equal[row]) for row in originals.tolist()]
-    notes = [
-        *_note("in several class folders", "one sample each, with all these labels", groups, several),
-        *_note("several times in a class folder", "one sample each", groups, ~several),
-    ]
-    reasons = tuple((records.ids[row], f"equal to {names[int(of_row[row])]}") for row in copies.tolist())
+    notes = []
+    for where, result, chosen in (
+        ("in several class folders", "one sample each, with all these labels", several),
+        ("several times in a class folder", "one sample each", ~several),
+    ):
+        if groups := [" = ".join(equal[row]) for row in originals[chosen].tolist()]:
+            lie = counted(len(groups), "photograph lies", "photographs lie")
+            notes.append(
+                f"{lie} {where}, byte for byte: {result}: {first_few(groups, 3, '; ')}. To keep a sample per "
+                "file: --data.same_content keep."
+            )
+    reasons = ((records.ids[row], f"equal to {equal[int(of_row[row])][0]}") for row in copies.tolist())
     records = replace(
         take_rows(records, kept),
         labels=labels,
@@ -84,18 +88,6 @@ def merge_same_content(checked: Checked, config: DataConfig) -> Checked:
         [digests[row] for row in kept.tolist()],
         {int(position[row]): reason for row, reason in skipped.items()},
     )
-
-
-def _note(where: str, result: str, groups: Sequence[str], chosen: npt.NDArray[np.bool_]) -> list[str]:
-    """Note on groups of equal files, in a list that is empty if none is chosen."""
-    names = [group for group, wanted in zip(groups, chosen.tolist(), strict=True) if wanted]
-    if not names:
-        return []
-    lie = counted(len(names), "photograph lies", "photographs lie")
-    return [
-        f"{lie} {where}, byte for byte: {result}: {first_few(names, 3, '; ')}. To keep a sample per file: "
-        "--data.same_content keep."
-    ]
 
 
 def merge_unread(records: Records, config: DataConfig) -> Records:

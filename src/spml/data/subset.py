@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -35,50 +36,52 @@ def select(records: Records, config: DataConfig) -> Records:
     if 0 < config.sample_classes < len(records.classes):
         records = _draw_classes(records, config.sample_classes, config.sample_seed)
     if 0 < config.sample_rows < len(records.ids):
-        records = _draw_rows(records, config.sample_rows, config.sample_seed)
+        order = permutation(len(records.ids), "sample", "rows", config.sample_seed)
+        note = f"{config.sample_rows:,} of {len(records.ids):,} samples drawn (seed {config.sample_seed})."
+        records = take_rows(records, np.sort(order[: config.sample_rows]))
+        # A class may have lost its training samples by the draw, which is no mistake in the data.
+        records = replace(records, classes_given=True, notes=(*records.notes, note))
     return records
 
 
 def take_rows(records: Records, rows: Integers) -> Records:
     """The samples `rows`, ascending, and what is known about them."""
-    objects = records.objects
-    if objects is not None:
-        position = np.full(len(records.ids), -1, np.int64)
-        position[rows] = np.arange(len(rows))
-        objects = take_objects(objects._replace(row=position[objects.row]), position[objects.row] >= 0)
-    inputs, split, chosen = records.inputs, records.split, rows.tolist()
+    position = np.full(len(records.ids), -1, np.int64)
+    position[rows] = np.arange(len(rows))
+    inputs, split = records.inputs, records.split
     return replace(
         records,
         ids=take(records.ids, rows),
         inputs=take(inputs, rows) if isinstance(inputs, Sequence) else inputs.take(rows),
         labels=records.labels.take(rows),
-        split=None if split is None else tuple(split[row] for row in chosen),
-        objects=objects,
+        split=None if split is None else tuple(split[row] for row in rows.tolist()),
+        objects=_moved(records.objects, "row", position),
         protocol=None if records.protocol is None else records.protocol.take(rows),
     )
 
 
-def take_classes(records: Records, columns: Sequence[int]) -> Records:
-    """All samples over the classes `columns`, ascending."""
-    objects = records.objects
-    if objects is not None:
-        position = np.full(len(records.classes), -1, np.int64)
-        position[columns] = np.arange(len(columns))
-        objects = take_objects(
-            objects._replace(column=position[objects.column]), position[objects.column] >= 0
-        )
+def move_classes(records: Records, columns: Integers, classes: tuple[str, ...]) -> Records:
+    """Records over other classes: class c becomes class `columns[c]`, or is left out where that is -1.
+
+    Classes that become the same one are merged as `ObservedLabels.merge_classes` does.
+    """
+    protocol = records.protocol
     return replace(
         records,
-        classes=tuple(records.classes[column] for column in columns),
-        labels=records.labels.take_classes(columns),
-        objects=objects,
-        protocol=None if records.protocol is None else records.protocol.take_classes(columns),
+        classes=classes,
+        labels=records.labels.merge_classes(columns, len(classes)),
+        objects=_moved(records.objects, "column", columns),
+        protocol=None if protocol is None else protocol.merge_classes(columns, len(classes)),
     )
 
 
-def take_objects(objects: Objects, keep: npt.NDArray[np.bool_]) -> Objects:
-    """The boxes where `keep`, bool (M,), is true."""
-    return Objects(objects.row[keep], objects.column[keep], objects.area[keep], objects.distance[keep])
+def _moved(objects: Objects | None, field: Literal["row", "column"], position: Integers) -> Objects | None:
+    """Boxes with other rows or columns; those whose position is -1 are left out."""
+    if objects is None:
+        return None
+    moved = objects._replace(**{field: position[getattr(objects, field)]})
+    keep = getattr(moved, field) >= 0
+    return Objects(*(values[keep] for values in moved))
 
 
 def without_unlabelled(records: Records, rows: Sequence[int], config: DataConfig) -> Records:
@@ -134,22 +137,13 @@ def _draw_classes(records: Records, number: int, seed: int) -> Records:
     columns = np.sort(occur[permutation(len(occur), "sample", "classes", seed)[:number]])
     if not len(columns):
         raise InputError(f"{records.source}: no sample has a known positive label, so no class can be drawn.")
-    kept = take_classes(records, columns.tolist())
+    position = np.full(total, -1, np.int64)
+    position[columns] = np.arange(len(columns))
+    kept = move_classes(records, position, tuple(records.classes[column] for column in columns.tolist()))
     emptied = (kept.labels.positives_per_sample() == 0) & (records.labels.positives_per_sample() > 0)
-    kept = replace(
-        kept,
-        classes_given=True,
-        notes=(
-            *records.notes,
-            f"{len(columns):,} of {counted(total, 'class', 'classes')} drawn (seed {seed}), without "
-            f"{counted(int(emptied.sum()), 'sample that has none', 'samples that have none')} of them.",
-        ),
+    note = (
+        f"{len(columns):,} of {counted(total, 'class', 'classes')} drawn (seed {seed}), without "
+        f"{counted(int(emptied.sum()), 'sample that has none', 'samples that have none')} of them."
     )
+    kept = replace(kept, classes_given=True, notes=(*records.notes, note))
     return take_rows(kept, np.flatnonzero(~emptied))
-
-
-def _draw_rows(records: Records, number: int, seed: int) -> Records:
-    rows = np.sort(permutation(len(records.ids), "sample", "rows", seed)[:number])
-    note = f"{number:,} of {len(records.ids):,} samples drawn (seed {seed})."
-    # A class may have lost its training samples by the draw, which is no mistake in the data.
-    return replace(take_rows(records, rows), classes_given=True, notes=(*records.notes, note))

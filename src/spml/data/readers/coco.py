@@ -5,26 +5,28 @@ from __future__ import annotations
 import math
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 from msgspec import Struct
 
 from ...config import DataConfig
 from ...errors import InputError
+from ...labels import IntArray
 from ..join import Part, join_records, relative_names
 from ..phrases import counted, first_few
 from ..records import Objects, Records
 from ..safe import quote
 from ..splits import split_name
-from ..subset import take_classes
+from ..subset import move_classes
 from .documents import class_name, load_json
 from .entries import Entries, in_both, label_entries, objects_of, without_box
 from .places import find_files, find_folder, folder_above, images_folder
-from .registry import Source, register_reader
+from .registry import register_reader
 
 KEYS = ("images", "annotations", "categories")
 PREFIX = "instances_"
@@ -86,19 +88,13 @@ class _Part(NamedTuple):
     counts: Counter[str]
 
 
-def is_coco(source: Source) -> bool:
-    """Whether a source is a JSON file with the three lists of COCO."""
-    return (
+@register_reader(
+    "coco",
+    "COCO JSON",
+    recognises=lambda source: (
         source.suffix == ".json" and source.outline.kind == "an object" and {*KEYS} <= {*source.outline.keys}
-    )
-
-
-def is_coco_folder(source: Source) -> bool:
-    """Whether a source is a folder with annotations/instances_*.json."""
-    return source.is_folder and any(source.path.glob(PATTERN))
-
-
-@register_reader("coco", "COCO JSON", recognises=is_coco)
+    ),
+)
 def read_coco(path: Path, config: DataConfig) -> Records:
     """Read one file; images are looked up next to it and in the usual folders (see `_folders`).
 
@@ -118,7 +114,11 @@ def read_coco(path: Path, config: DataConfig) -> Records:
     return _without_groups(part.records, [part])
 
 
-@register_reader("coco_folder", "a folder with COCO annotations", recognises=is_coco_folder)
+@register_reader(
+    "coco_folder",
+    "a folder with COCO annotations",
+    recognises=lambda source: source.is_folder and any(source.path.glob(PATTERN)),
+)
 def read_coco_folder(path: Path, config: DataConfig) -> Records:
     """Read all annotations/instances_NAME.json of a folder; NAME is the split, such as train2017.
 
@@ -159,27 +159,29 @@ def _without_groups(records: Records, parts: Sequence[_Part]) -> Records:
     groups = frozenset.intersection(*(part.groups for part in parts))
     if len(groups) == len(records.classes):
         groups = frozenset()
-    kept = take_classes(records, [c for c, name in enumerate(records.classes) if name not in groups])
+    classes = tuple(name for name in records.classes if name not in groups)
+    used = np.array([name not in groups for name in records.classes])
+    moved = move_classes(records, np.where(used, np.cumsum(used) - 1, -1), classes)
     counts = sum((part.counts for part in parts), Counter[str]())
+    folders = " and ".join(sorted({str(part.root) for part in parts}))
     notes = [
-        f"{counted(len(kept.ids), 'image')} in {' and '.join(sorted({str(part.root) for part in parts}))}, "
-        f"{counted(counts['annotations'], 'annotation')}, "
-        f"{counted(len(kept.classes), 'category', 'categories')}.",
+        f"{counted(len(records.ids), 'image')} in {folders}, {counted(counts['annotations'], 'annotation')}, "
+        f"{counted(len(classes), 'category', 'categories')}.",
         *records.notes,
     ]
     if groups:
         names = first_few([quote(name) for name in sorted(groups)], 12)
         what = "is a supercategory" if len(groups) == 1 else "are supercategories"
         notes.append(f"{names} {what} of others without annotations: left out.")
-    if unboxed := counts["unboxed"]:
-        notes.append(without_box(unboxed, "annotation"))
-    if bare := counts["bare"]:
+    if counts["unboxed"]:
+        notes.append(without_box(counts["unboxed"], "annotation"))
+    if bare := int((records.labels.positives_per_sample() == 0).sum()):
         notes.append(f"{counted(bare, 'image has', 'images have')} no annotation.")
     if counts["negative"]:
         notes.append("neg_category_ids are known negatives.")
     if counts["vague"]:
         notes.append("not_exhaustive_category_ids without an annotation stay unknown.")
-    return replace(kept, notes=tuple(notes))
+    return replace(moved, notes=tuple(notes))
 
 
 def _read_part(path: Path, config: DataConfig) -> _Part:
@@ -188,27 +190,35 @@ def _read_part(path: Path, config: DataConfig) -> _Part:
         if not getattr(document, key):
             raise InputError(f"{path}: {key} is empty; at least one entry is needed.")
     classes, columns, notes = _classes(document.categories, f"{path}: categories")
-    where = f"{path}: images"
-    rows = _positions([image.id for image in document.images], where)
-    options = [(_file_name(image, f"{where}[{row}]"),) for row, image in enumerate(document.images)]
+    images, where = document.images, f"{path}: images"
+    rows = _positions([image.id for image in images], where)
+    options = [(_file_name(image, f"{where}[{row}]"),) for row, image in enumerate(images)]
     root = find_folder(_folders(path, config), options, f"{where}[0]")
     files = find_files(root, options, lambda row: f"{where}[{row}]", config.missing)
-    annotated, objects, unboxed = _annotations(path, document, rows, columns)
-    negative = _listed(document.images, "neg_category_ids", columns, where)
-    vague = _listed(document.images, "not_exhaustive_category_ids", columns, where)
-    for other, reason in ((annotated, "has an annotation"), (vague, "is in not_exhaustive_category_ids")):
+    annotations, at = document.annotations, f"{path}: annotations"
+    positive = Entries(
+        _look_up("image", rows, [each.image_id for each in annotations], lambda k: f"{at}[{k}].image_id"),
+        _look_up(
+            "category",
+            columns,
+            [each.category_id for each in annotations],
+            lambda k: f"{at}[{k}].category_id",
+        ),
+    )
+    negative = _listed(images, "neg_category_ids", columns, where)
+    vague = _listed(images, "not_exhaustive_category_ids", columns, where)
+    for other, reason in ((positive, "has an annotation"), (vague, "is in not_exhaustive_category_ids")):
         if both := in_both(negative, other):
             row, column = both
             raise InputError(
                 f"{where}[{row}]: {quote(classes[column])} is in neg_category_ids, which says that it is "
                 f"absent, but it also {reason}. Remove one of the two."
             )
-    used = {classes[c] for each in (annotated, negative, vague) for c in np.unique(each.columns)}
-    groups = {
-        each.supercategory
-        for each in document.categories
-        if type(each.supercategory) is str and each.supercategory != each.name
-    }
+    used = {classes[c] for each in (positive, negative, vague) for c in np.unique(each.columns)}
+    stated = [(each.supercategory, each.name) for each in document.categories]
+    groups = frozenset(above for above, name in stated if isinstance(above, str) and above != name)
+    usable = np.array([_is_box(each.bbox) for each in annotations], np.bool_)
+    any_stated = any(each.bbox is not None for each in annotations)
     records = Records(
         source=str(path),
         name=_part_name(path),
@@ -217,19 +227,18 @@ def _read_part(path: Path, config: DataConfig) -> _Part:
         classes=classes,
         classes_given=True,
         labels=label_entries(
-            annotated, (len(files), len(classes)), config.default_label, negative=negative, unknown=vague
+            positive, (len(files), len(classes)), config.default_label, negative=negative, unknown=vague
         ),
         notes=notes,
-        objects=objects,
+        objects=_objects(document, positive, usable),
     )
     counts = Counter(
-        annotations=len(annotated.rows),
-        unboxed=unboxed,
-        bare=len(files) - len(np.unique(annotated.rows)),
+        annotations=len(annotations),
+        unboxed=int((~usable).sum()) if any_stated else 0,
         negative=len(negative.rows),
         vague=len(vague.rows),
     )
-    return _Part(records, root, frozenset(groups & {*classes} - used), counts)
+    return _Part(records, root, groups & {*classes} - used, counts)
 
 
 def _classes(
@@ -296,33 +305,37 @@ def _file_name(image: Image, where: str) -> str:
     raise InputError(f"{where}: there is no field `file_name` (or `coco_url`, as in LVIS).")
 
 
-def _annotations(
-    path: Path, document: Document, rows: Mapping[Id, int], columns: Mapping[Id, int]
-) -> tuple[Entries, Objects | None, int]:
-    """Sample and class of each annotation, the usable boxes, and the number of annotations without one."""
-    annotations = document.annotations
-    count = len(annotations)
-    row = np.fromiter((rows.get(annotation.image_id, -1) for annotation in annotations), np.int64, count)
-    column = np.fromiter(
-        (columns.get(annotation.category_id, -1) for annotation in annotations), np.int64, count
+def _look_up(
+    what: str, positions: Mapping[Id, int], ids: Sequence[Id], where: Callable[[int], str]
+) -> IntArray:
+    """Position of each id; `where` says where one is stated."""
+    found = np.fromiter((positions.get(each, -1) for each in ids), np.int64, len(ids))
+    if (found < 0).any():
+        at = int(np.argmax(found < 0))
+        no = f"there is no {what} with the id {quote(ids[at])}"
+        raise InputError(f"{where(at)}: {no}. Correct or remove the entry.")
+    return found
+
+
+def _listed(images: Sequence[Image], key: str, columns: Mapping[Id, int], where: str) -> Entries:
+    """Sample and class of each category that the images list under a key."""
+    lists: list[Sequence[Id]] = [getattr(image, key) or () for image in images]
+    rows = [row for row, listed in enumerate(lists) for _ in listed]
+    ids = [category for listed in lists for category in listed]
+    listed = _look_up(
+        "category", columns, ids, lambda k: f"{where}[{rows[k]}].{key}[{k - rows.index(rows[k])}]"
     )
-    for key, positions in (("image_id", row), ("category_id", column)):
-        if (positions < 0).any():
-            first = int(np.argmax(positions < 0))
-            raise _no_such(key, getattr(annotations[first], key), f"{path}: annotations[{first}].{key}")
-    usable = np.array([_is_box(annotation.bbox) for annotation in annotations], np.bool_)
-    stated = any(annotation.bbox is not None for annotation in annotations)
-    unboxed = int((~usable).sum()) if stated else 0
-    sizes = np.array([_size(image) for image in document.images], np.float64)[row]
+    return Entries(np.asarray(rows, np.int64), listed)
+
+
+def _objects(document: Document, positive: Entries, usable: npt.NDArray[np.bool_]) -> Objects | None:
+    """Measures of the usable boxes in images of a known size."""
+    sizes = np.array([_size(image) for image in document.images], np.float64)[positive.rows]
     boxed = np.flatnonzero(usable & np.isfinite(sizes).all(axis=1))
-    boxes = np.array([annotations[position].bbox for position in boxed], np.float64).reshape(-1, 4)
+    boxes = np.array([document.annotations[k].bbox for k in boxed], np.float64).reshape(-1, 4)
     with np.errstate(over="ignore"):  # the corners are clipped to the image
         corners = np.hstack([boxes[:, :2], boxes[:, :2] + boxes[:, 2:]])
-    return (
-        Entries(row, column),
-        objects_of(Entries(row[boxed], column[boxed]), corners, sizes[boxed]),
-        unboxed,
-    )
+    return objects_of(Entries(positive.rows[boxed], positive.columns[boxed]), corners, sizes[boxed])
 
 
 def _is_box(value: Any) -> bool:
@@ -341,20 +354,3 @@ def _size(image: Image) -> tuple[float, float]:
     size = image.width, image.height
     known = all(type(side) in (int, float) and 1 <= side <= _MAX for side in size)
     return size if known else (math.nan, math.nan)
-
-
-def _no_such(key: str, value: Id, where: str) -> InputError:
-    what = "image" if key == "image_id" else "category"
-    return InputError(f"{where}: there is no {what} with the id {quote(value)}. Correct or remove the entry.")
-
-
-def _listed(images: Sequence[Image], key: str, columns: Mapping[Id, int], where: str) -> Entries:
-    """Sample and class of each category that the images list under a key."""
-    rows, listed = [], []
-    for row, image in enumerate(images):
-        for position, category in enumerate(getattr(image, key) or ()):
-            if category not in columns:
-                raise _no_such("category_id", category, f"{where}[{row}].{key}[{position}]")
-            rows.append(row)
-            listed.append(columns[category])
-    return Entries.of(rows, listed)

@@ -18,7 +18,7 @@ from ..splits import SPLITS
 from .documents import class_name, parse_xml, read_text
 from .entries import Entries, label_entries, objects_of, without_box
 from .places import IMAGE_SUFFIXES, find_files, images_folder
-from .registry import Source, register_reader
+from .registry import register_reader
 
 MAX_BYTES = 1 << 22  # of one XML file; those of VOC have a few thousand
 MAX_LIST = 1 << 28
@@ -43,12 +43,12 @@ class _Object(NamedTuple):
     size: tuple[float, float] | None
 
 
-def is_voc(source: Source) -> bool:
-    """Whether a source is a folder with a folder Annotations of XML files."""
-    return source.is_folder and any((source.path / "Annotations").glob("[!.]*.xml"))
-
-
-@register_reader("voc", "a PASCAL VOC folder", recognises=is_voc, priority=1)
+@register_reader(
+    "voc",
+    "a PASCAL VOC folder",
+    recognises=lambda source: source.is_folder and any((source.path / "Annotations").glob("[!.]*.xml")),
+    priority=1,
+)
 def read_voc(path: Path, config: DataConfig) -> Records:
     """Read a folder such as VOCdevkit/VOC2012.
 
