@@ -21,7 +21,7 @@ NO_NUMBERS = {
     "__init__.py", "bench/features.py", "bench/plan.py", "bench/rows.py", "bench/space.py",
     "bench/spec.py", "config.py", "data/__init__.py", "data/cache.py", "data/dataset.py",
     "data/feature_store.py", "data/open.py", "data/phrases.py", "data/safe.py",
-    "data/join.py", "data/listing.py", "data/names.py", "data/rename.py", "data/same_content.py",
+    "data/join.py", "data/listing.py", "data/names.py", "data/rename.py",
     "data/shards.py", "data/subset.py", "data/unlisted.py", "errors.py", "files.py", "locks.py", "parsing.py",
     "plugins.py", "runs/__init__.py",
     "runs/api.py", "runs/choose_cut.py", "runs/common_classes.py", "runs/compare.py", "runs/console.py",

@@ -178,12 +178,12 @@ def _list_folder(path: Path, folder: Folder, listing: Listing) -> list[Folder]:
                 f"{path / prefix}: the name {quote(name)} holds a line break, another control character, or "
                 "a byte that is not UTF-8. Rename it."
             )
-        # A link may lead to itself, which `is_dir` refuses to follow.
-        if os.path.isdir(entry) if entry.is_symlink() else entry.is_dir():
+        is_link = entry.is_symlink()  # perhaps to itself, which `entry.is_dir` refuses to follow
+        if os.path.isdir(entry) if is_link else entry.is_dir():
             if name[0] == "." or name.lower().replace(" ", "_") in SYSTEM_FOLDERS:
                 listing.system.append(prefix + name)
             else:
-                (links if entry.is_symlink() else folder.folders).append(Folder(f"{prefix}{name}/"))
+                (links if is_link else folder.folders).append(Folder(f"{prefix}{name}/"))
             continue
         plain = entry.is_file(follow_symlinks=False)
         image = name[name.rfind(".") :].lower() in SUFFIXES

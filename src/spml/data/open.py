@@ -22,6 +22,7 @@ from .dataset import Dataset, Inputs, Kind, sample_width
 from .hiding import check_observe
 from .images import SUFFIXES, ImageFiles, ImageSource, check_images, note_twelve_bits
 from .inspection.remarks import remarks
+from .join import Checked, merge_same_content, merge_unread
 from .listing import list_images
 from .memory import read_unlabelled
 from .names import FilesBelow, PackedNames
@@ -29,7 +30,6 @@ from .phrases import counted
 from .readers import Source, existing, features, read, shards
 from .readers.shards import is_shards
 from .records import Records
-from .same_content import Checked, merge_same_content, merge_unread
 from .subset import select
 from .tables.opening import SUFFIXES as TABLES
 from .tables.read import read_file_list

@@ -196,14 +196,10 @@ def _read_part(path: Path, config: DataConfig) -> _Part:
     root = find_folder(_folders(path, config), options, f"{where}[0]")
     files = find_files(root, options, lambda row: f"{where}[{row}]", config.missing)
     annotations, at = document.annotations, f"{path}: annotations"
+    row_ids, column_ids = [each.image_id for each in annotations], [each.category_id for each in annotations]
     positive = Entries(
-        _look_up("image", rows, [each.image_id for each in annotations], lambda k: f"{at}[{k}].image_id"),
-        _look_up(
-            "category",
-            columns,
-            [each.category_id for each in annotations],
-            lambda k: f"{at}[{k}].category_id",
-        ),
+        _look_up("image", rows, row_ids, lambda k: f"{at}[{k}].image_id"),
+        _look_up("category", columns, column_ids, lambda k: f"{at}[{k}].category_id"),
     )
     negative = _listed(images, "neg_category_ids", columns, where)
     vague = _listed(images, "not_exhaustive_category_ids", columns, where)
@@ -342,9 +338,7 @@ def _is_box(value: Any) -> bool:
     """Whether a value is left, top, width and height, the latter two not negative."""
     try:
         left, top, width, height = value
-        return bool(
-            -_MAX <= left <= _MAX and -_MAX <= top <= _MAX and 0 <= width <= _MAX and 0 <= height <= _MAX
-        )
+        return bool(abs(left) <= _MAX and abs(top) <= _MAX and 0 <= width <= _MAX and 0 <= height <= _MAX)
     except (TypeError, ValueError):  # no four values, or no numbers
         return False
 

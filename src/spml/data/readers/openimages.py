@@ -22,7 +22,7 @@ from ..tables.table import text
 from .documents import class_name
 from .entries import Entries, in_both, label_entries
 from .places import images_folder
-from .registry import Source, register_reader
+from .registry import register_reader
 
 COLUMNS = ("imageid", "labelname", "confidence")
 DESCRIPTIONS = "class-descriptions.csv"
@@ -30,18 +30,13 @@ _PARTS = ("train", "validation", "test")
 _CONFIDENCES = {"1": 1.0, "0": 0.0, "1.0": 1.0, "0.0": 0.0}
 
 
-def is_openimages(source: Source) -> bool:
-    """Whether a CSV file has the columns ImageID, LabelName and Confidence.
-
-    Raises:
-        InputError: The first line can't be read.
-    """
-    if source.suffix not in (".csv", ".tsv"):
-        return False
-    return {*COLUMNS} <= {*map(str.lower, read_header(source.path))}
-
-
-@register_reader("openimages", "an OpenImages label file", recognises=is_openimages)
+@register_reader(
+    "openimages",
+    "an OpenImages label file",
+    recognises=lambda source: (
+        source.suffix in (".csv", ".tsv") and {*COLUMNS} <= {*map(str.lower, read_header(source.path))}
+    ),
+)
 def read_openimages(path: Path, config: DataConfig) -> Records:
     """Read a label file; the image of an ImageID is ImageID.jpg.
 

@@ -68,7 +68,25 @@ def read_voc(path: Path, config: DataConfig) -> Records:
             "--data.images with the folder that holds all of them."
         )
     names = sorted(file.stem for file in (path / "Annotations").glob("[!.]*.xml"))
-    splits = _splits(path, set(names))
+    known = {*names}
+    splits: dict[str, str] = {}
+    for split in SPLITS:
+        file = path / "ImageSets" / "Main" / f"{split}.txt"
+        if not file.is_file():
+            continue
+        for number, line in enumerate(read_text(file, MAX_LIST).splitlines(), start=1):
+            if not (name := line.strip()):
+                continue
+            if name not in known:
+                raise InputError(
+                    f"{file}: line {number}: there is no Annotations/{quote(name)[1:-1]}.xml. Expected one "
+                    "name per line, such as 2008_000002."
+                )
+            if splits.setdefault(name, split) != split:
+                raise InputError(
+                    f"{file}: line {number}: {quote(name)} is also in {splits[name]}.txt. An image must be "
+                    "in one split."
+                )
     left_out = len(names) - len(splits) if splits else 0
     names = [name for name in names if not splits or name in splits]
     paths = [path / "Annotations" / f"{name}.xml" for name in names]
@@ -98,7 +116,7 @@ def read_xml_files(paths: Sequence[Path], root: Path, config: DataConfig, source
     objects: list[_Object] = []
     for row, path in enumerate(paths):
         stated, found = _read_annotation(path, row)
-        # As in VOC's own tools, an image has the name of its XML file, whatever it says.
+        # As in VOC's own tools, an image is called as its XML file; else as that says.
         names.append([*(path.stem + suffix for suffix in IMAGE_SUFFIXES), *([stated] if stated else [])])
         objects += found
     files = find_files(root, names, lambda row: str(paths[row]), config.missing)
@@ -138,29 +156,6 @@ def read_xml_files(paths: Sequence[Path], root: Path, config: DataConfig, source
         notes=tuple(notes),
         objects=objects_of(entries(boxed), boxes, sizes),
     )
-
-
-def _splits(path: Path, names: set[str]) -> dict[str, str]:
-    """Split of each image that a list names; empty if there are no lists."""
-    splits: dict[str, str] = {}
-    for split in SPLITS:
-        file = path / "ImageSets" / "Main" / f"{split}.txt"
-        if not file.is_file():
-            continue
-        for number, line in enumerate(read_text(file, MAX_LIST).splitlines(), start=1):
-            if not (name := line.strip()):
-                continue
-            if name not in names:
-                raise InputError(
-                    f"{file}: line {number}: there is no Annotations/{quote(name)[1:-1]}.xml. Expected one "
-                    "name per line, such as 2008_000002."
-                )
-            if splits.setdefault(name, split) != split:
-                raise InputError(
-                    f"{file}: line {number}: {quote(name)} is also in {splits[name]}.txt. An image must be "
-                    "in one split."
-                )
-    return splits
 
 
 def _read_annotation(path: Path, row: int) -> tuple[str, list[_Object]]:

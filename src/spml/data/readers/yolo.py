@@ -19,15 +19,15 @@ from .entries import Entries, label_entries
 from .registry import Source, register_reader
 
 _YAML = ("data.yaml", "data.yml", "dataset.yaml", "dataset.yml")
-_TEXT = ("classes.txt", "obj.names", "labels/classes.txt")
+_NAMES = (*_YAML, "classes.txt", "obj.names", "labels/classes.txt")
 _MAX_BYTES = 1 << 24  # of one text file; a thousand polygons have fewer
 
 
 def is_yolo(source: Source) -> bool:
     """Whether a source is a folder with the names of classes and with `labels`, or text files of boxes."""
-    if not source.is_folder or not _names_file(source.path):
-        return False
     path = source.path
+    if not source.is_folder or not any(is_file(path / name) for name in _NAMES):
+        return False
     if (path / "labels").is_dir() or any(path.glob("*/labels")):
         return True
     texts = (file for file in path.glob("*.txt") if file.name != "classes.txt")
@@ -48,10 +48,10 @@ def read_yolo(path: Path, config: DataConfig) -> Records:
         InputError: There is no image or no names, a line does not begin with the number of a class, or some
             images only are in split folders; names file and line.
     """
-    classes = _read_names(path)
+    used = [name for name in _NAMES if is_file(path / name)]
+    classes = _read_names(path / used[0])
     listing = list_images(path)
     rows, columns, bare = [], [], []
-    used = [name for name in (*_YAML, *_TEXT) if is_file(path / name)]
     for row, image in enumerate(listing.images):
         name = _text_name(image)
         file = inside(path, name, str(path))
@@ -70,8 +70,8 @@ def read_yolo(path: Path, config: DataConfig) -> Records:
     ids = PackedNames.of(listing.images)
     notes = [f"{counted(len(rows), 'object')} of {counted(len(classes), 'class', 'classes')}."]
     if bare:
-        has = "image has" if len(bare) == 1 else "images have"
-        notes.append(f"{len(bare):,} {has} no text file, so no known label: {first_few(bare, 3)}.")
+        some = counted(len(bare), "image has", "images have")
+        notes.append(f"{some} no text file, so no known label: {first_few(bare, 3)}.")
     return Records(
         source=str(path),
         name=path.resolve().name,
@@ -85,14 +85,9 @@ def read_yolo(path: Path, config: DataConfig) -> Records:
     )
 
 
-def _names_file(path: Path) -> Path | None:
-    return next((path / name for name in (*_YAML, *_TEXT) if is_file(path / name)), None)
-
-
-def _read_names(path: Path) -> tuple[str, ...]:
-    file = _names_file(path)
-    assert file
-    if file.suffix in (".yaml", ".yml"):
+def _read_names(file: Path) -> tuple[str, ...]:
+    """Names of the classes."""
+    if file.name in _YAML:
         document = parse_yaml(read_yaml_text(file), str(file))
         names = document.get("names") if isinstance(document, dict) else None
         if isinstance(names, dict) and sorted(map(str, names)) == sorted(map(str, range(len(names)))):
