@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -65,29 +66,18 @@ def annotations_in(path: Path, folder: Folder) -> list[Annotation]:
                 continue
             refuse_leaving_link(file, [path], str(path))
             if reader := find_reader(Source(file)):
-                found.append(
-                    Annotation(file, place.prefix + name, reader.title, reader.read, (place.prefix + name,))
-                )
-        xml = [name for name in place.files if name.lower().endswith(".xml")]
+                name = place.prefix + name
+                found.append(Annotation(file, name, reader.title, reader.read, (name,)))
+        names = [place.prefix + name for name in place.files if name.lower().endswith(".xml")]
         images = place if place.images else next(iter(folder.full), None)
-        if xml and images and images.images:
-            found.append(_xml_files(path, place, images, xml))
+        if names and images and images.images:
+            files = [path / name for name in names]
+            for file in filter(Path.is_symlink, files):
+                refuse_leaving_link(file, [path], str(path))
+            read = partial(read_xml_files, files, path / images.prefix)
+            name, title = f"{place.prefix}*.xml", "PASCAL VOC's XML files"
+            found.append(Annotation(path / place.prefix, name, title, read, names))
     return found
-
-
-def _xml_files(path: Path, place: Folder, images: Folder, names: Sequence[str]) -> Annotation:
-    """All XML files in a folder as one annotation."""
-    files = [path / place.prefix / name for name in names]
-    for file in files:
-        if file.is_symlink():
-            refuse_leaving_link(file, [path], str(path))
-
-    def read(folder: Path, config: DataConfig) -> Records:
-        return read_xml_files(files, path / images.prefix, config, str(folder))
-
-    name = f"{place.prefix}*.xml"
-    used = [place.prefix + each for each in names]
-    return Annotation(path / place.prefix, name, "PASCAL VOC's XML files", read, used)
 
 
 def read_annotated(

@@ -268,16 +268,11 @@ def _folders(path: Path, config: DataConfig) -> list[Path]:
     own = ["", _part_name(path), _split(path) or ""]
     if stated := images_folder(config):
         return [stated / part for part in own]
-    parent = path.parent
-    above = folder_above(parent)
+    parent, above = path.parent, folder_above(path.parent)
     # The whole folder above belongs to the data only if the file is in its sub-folder `annotations`.
     within = parent.resolve().name.lower() == "annotations"
-    return [
-        parent,
-        parent / "images",
-        *(above / "images" / part for part in own),
-        *(above / part for part in own if part or within),
-    ]
+    folders = [parent, parent / "images", *(above / "images" / part for part in own)]
+    return folders + [above / part for part in own if part or within]
 
 
 def _positions(ids: Sequence[Id], where: str) -> dict[Id, int]:

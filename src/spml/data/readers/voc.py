@@ -7,7 +7,7 @@ import xml.etree.ElementTree as ET
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ...config import DataConfig
 from ...errors import InputError
@@ -87,27 +87,27 @@ def read_voc(path: Path, config: DataConfig) -> Records:
                     f"{file}: line {number}: {quote(name)} is also in {splits[name]}.txt. An image must be "
                     "in one split."
                 )
-    left_out = len(names) - len(splits) if splits else 0
-    names = [name for name in names if not splits or name in splits]
-    paths = [path / "Annotations" / f"{name}.xml" for name in names]
-    records = read_xml_files(paths, root, config, str(path))
-    unlisted = f"{counted(left_out, 'annotated image')} in no list of ImageSets/Main: left out."
+    listed = [name for name in names if name in splits] if splits else names
+    paths = [path / "Annotations" / f"{name}.xml" for name in listed]
+    records = read_xml_files(paths, root, path, config)
+    left_out = counted(len(names) - len(listed), "annotated image")
+    notes = [f"{left_out} in no list of ImageSets/Main: left out."] if len(listed) < len(names) else []
     return replace(
         records,
         name=path.resolve().name,
-        split=tuple(splits[name] for name in names) if splits else None,
-        notes=(*records.notes, unlisted) if left_out else records.notes,
+        split=tuple(splits[name] for name in listed) if splits else None,
+        notes=(*records.notes, *notes),
     )
 
 
-def read_xml_files(paths: Sequence[Path], root: Path, config: DataConfig, source: str) -> Records:
+def read_xml_files(paths: Sequence[Path], root: Path, source: Path, config: DataConfig) -> Records:
     """Read XML files, one per image, without a split.
 
     Args:
         paths: The XML files.
         root: Folder that holds the images.
-        config: Settings, of which `missing` and `unlisted` are used.
         source: Path of the data, for messages.
+        config: Settings, of which `missing` and `unlisted` are used.
 
     Raises:
         InputError: An XML file is damaged or hostile, has no object, or an image is missing.
@@ -131,8 +131,7 @@ def read_xml_files(paths: Sequence[Path], root: Path, config: DataConfig, source
     hard = [each for each in objects if each.difficult]
     easy = [each for each in objects if not each.difficult]
     boxed = [each for each in easy if each.box and each.size]
-    boxes: list[Any] = [each.box for each in boxed]
-    sizes: list[Any] = [each.size for each in boxed]
+    boxes, sizes = [each.box or () for each in boxed], [each.size or () for each in boxed]
     notes = [
         f"{counted(len(paths), 'image')} in {root}, {counted(len(objects), 'object')}, {len(hard):,} of them "
         "difficult. A class of which an image has only difficult objects is unknown there."
@@ -144,7 +143,7 @@ def read_xml_files(paths: Sequence[Path], root: Path, config: DataConfig, source
     if unboxed and any(each.box is not None for each in objects):
         notes.append(without_box(unboxed, "object"))
     return Records(
-        source=source,
+        source=str(source),
         name=root.resolve().name,
         ids=tuple(file.relative_to(root).as_posix() for file in files),
         inputs=tuple(files),
