@@ -25,6 +25,9 @@ from .voc import read_xml_files
 NO_CLASS = re.compile(r"(images?|imgs?|jpegimages|labels?|annotations?)[ _-]?\d*", re.IGNORECASE)
 """Names of folders that hold the parts of a data set, never a class."""
 
+Splits = Mapping[Folder, str]
+"""Split of each folder; empty if there is none."""
+
 _SUFFIXES = (".json", ".jsonl", ".csv", ".tsv", ".parquet")
 
 
@@ -81,11 +84,7 @@ def annotations_in(path: Path, folder: Folder) -> list[Annotation]:
 
 
 def read_annotated(
-    path: Path,
-    config: DataConfig,
-    listing: Listing,
-    levels: Sequence[Folder],
-    parts: Mapping[Folder, str],
+    path: Path, config: DataConfig, listing: Listing, levels: Sequence[Folder], parts: Splits
 ) -> Records | None:
     """Read the annotation files of a folder without class folders.
 
@@ -136,7 +135,7 @@ def read_annotated(
 
 
 def _choose(
-    path: Path, levels: Sequence[Folder], parts: Mapping[Folder, str]
+    path: Path, levels: Sequence[Folder], parts: Splits
 ) -> list[tuple[Annotation, str, Sequence[Folder]]]:
     """The annotations that count, the split of each, and folders in which its images may be."""
     found = {part: annotations_in(path, part) for part in parts}

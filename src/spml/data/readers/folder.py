@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
@@ -20,7 +20,7 @@ from ..phrases import counted, first_few
 from ..records import Records
 from ..safe import quote, refuse_leaving_link
 from ..splits import compound_split_name
-from .annotated import NO_CLASS, Annotation, annotations_in, read_annotated, read_annotation
+from .annotated import NO_CLASS, Annotation, Splits, annotations_in, read_annotated, read_annotation
 from .entries import Entries, label_entries
 from .registry import register_reader
 
@@ -81,7 +81,7 @@ def read_folder(path: Path, config: DataConfig) -> Records:
 
 
 def _records(
-    path: Path, images: Sequence[str], folders: Mapping[Folder, str], notes: Sequence[str], config: DataConfig
+    path: Path, images: Sequence[str], folders: Splits, notes: Sequence[str], config: DataConfig
 ) -> Records:
     """Records of the images below class folders, each of which has a split; an empty one is none."""
     classes = tuple(sorted({folder.name for folder in folders}))
@@ -159,7 +159,7 @@ def _split_folders(path: Path, root: Folder) -> dict[Folder, str]:
     return splits
 
 
-def _check_class_folders(path: Path, listing: Listing, homes: Mapping[Folder, str]) -> None:
+def _check_class_folders(path: Path, listing: Listing, homes: Splits) -> None:
     """Check that every class folder may be one and holds images."""
     for home, split in homes.items():
         for folder in home.folders:
@@ -226,11 +226,7 @@ def _no_classes(path: Path, listing: Listing, place: Folder, names: Sequence[str
 
 
 def _notes(
-    path: Path,
-    listing: Listing,
-    levels: Sequence[Folder],
-    parts: Mapping[Folder, str],
-    classes: Mapping[Folder, str],
+    path: Path, listing: Listing, levels: Sequence[Folder], parts: Splits, classes: Splits
 ) -> list[str]:
     """Notes on how the folders were understood, and on images that are in no class folder."""
     notes = []

@@ -63,12 +63,14 @@ def read_openimages(path: Path, config: DataConfig) -> Records:
     if unverified:
         rows = counted(unverified, "row was", "rows were")
         notes.append(f"{rows} ignored, because no person has verified the label.")
-    of_all_images = label_entries(
-        Entries(positive.rows, columns[positive.columns]),
-        (len(images), len(classes)),
-        config.default_label,
-        negative=Entries(negative.rows, columns[negative.columns]),
-    )
+    row = np.full(len(images), -1)
+    row[present] = np.arange(len(ids))
+
+    def usable(entries: Entries) -> Entries:
+        keep = row[entries.rows] >= 0
+        return Entries(row[entries.rows[keep]], columns[entries.columns[keep]])
+
+    shape = len(ids), len(classes)
     return Records(
         source=str(path),
         name=path.stem,
@@ -76,7 +78,7 @@ def read_openimages(path: Path, config: DataConfig) -> Records:
         inputs=tuple(root / name for name in ids),
         classes=classes,
         classes_given=False,
-        labels=of_all_images.take(present),
+        labels=label_entries(usable(positive), shape, config.default_label, negative=usable(negative)),
         notes=tuple(notes),
         skipped=tuple((f"{images[row]}.jpg", MISSING) for row in missing),
     )

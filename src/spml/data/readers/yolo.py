@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
@@ -101,8 +102,8 @@ def _read_names(file: Path) -> tuple[str, ...]:
             "...; write a name such as yes or 1.0 in quotes."
         )
     classes = tuple(class_name(str(name), f"{file}: class {number}") for number, name in enumerate(names))
-    if len({*classes}) < len(classes):
-        repeated = next(name for number, name in enumerate(classes) if name in classes[:number])
+    repeated, times = Counter(classes).most_common(1)[0]
+    if times > 1:
         raise InputError(f"{file}: {quote(repeated)} is the name of several classes. Each must have its own.")
     return classes
 
