@@ -87,7 +87,6 @@ def read_yolo(path: Path, config: DataConfig) -> Records:
 
 
 def _read_names(file: Path) -> tuple[str, ...]:
-    """Names of the classes."""
     if file.name in _YAML:
         document = parse_yaml(read_yaml_text(file), str(file))
         names = document.get("names") if isinstance(document, dict) else None
@@ -119,7 +118,6 @@ def _text_name(image: str) -> str:
 
 
 def _read_classes(file: Path, count: int) -> list[int]:
-    """Classes of the objects in a text file."""
     found = set()
     for number, line in enumerate(read_text(file, _MAX_BYTES).splitlines(), start=1):
         if not line.strip():
