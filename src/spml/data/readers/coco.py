@@ -160,8 +160,8 @@ def _without_groups(records: Records, parts: Sequence[_Part]) -> Records:
     if len(groups) == len(records.classes):
         groups = frozenset()
     classes = tuple(name for name in records.classes if name not in groups)
-    used = np.array([name not in groups for name in records.classes])
-    moved = move_classes(records, np.where(used, np.cumsum(used) - 1, -1), classes)
+    is_class = np.array([name not in groups for name in records.classes])
+    moved = move_classes(records, np.where(is_class, np.cumsum(is_class) - 1, -1), classes)
     counts = sum((part.counts for part in parts), Counter[str]())
     folders = " and ".join(sorted({str(part.root) for part in parts}))
     notes = [

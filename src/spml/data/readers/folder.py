@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from itertools import chain
@@ -139,10 +139,8 @@ def _split_folders(path: Path, root: Folder) -> dict[Folder, str]:
         InputError: There are both folders of splits and of classes.
     """
     named = {folder: found for folder in root.full if (found := compound_split_name(folder.name))}
-    splits_of = defaultdict(set)
-    for split, rest in named.values():
-        splits_of[rest].add(split)
-    splits = {f: split for f, (split, rest) in named.items() if not rest or len(splits_of[rest]) > 1}
+    splits_with = Counter(rest for _, rest in {*named.values()})
+    splits = {f: split for f, (split, rest) in named.items() if not rest or splits_with[rest] > 1}
     others = [folder for folder in root.full if folder not in splits]
     if not others:
         return splits

@@ -64,7 +64,8 @@ def read_sources(path: Path, config: DataConfig, read: Callable[[DataConfig], Re
             named |= dict.fromkeys(named_classes(own.unlisted), where)
         if isinstance(records.inputs, Sequence):  # otherwise it can't be joined, which `join_records` says
             below = relative_names(records, path.parent)
-            ids = [name or f"{records.name}/{id}" for name, id in zip(below, records.ids, strict=True)]
+            both = zip(below, records.ids, strict=True)
+            ids = [name or f"{records.name}/{sample}" for name, sample in both]
             records = replace(records, ids=ids)
         parts.append(Part(records, split if "part" in entry else None, own.default_label))
     joined = join_records(parts, str(path), path.stem)

@@ -116,7 +116,7 @@ def read_xml_files(paths: Sequence[Path], root: Path, source: Path, config: Data
     objects: list[_Object] = []
     for row, path in enumerate(paths):
         stated, found = _read_annotation(path, row)
-        # As in VOC's own tools, an image is called as its XML file; else as that says.
+        # The name of the XML file comes first, as in VOC's own tools, then the one that it states.
         names.append([*(path.stem + suffix for suffix in IMAGE_SUFFIXES), *([stated] if stated else [])])
         objects += found
     files = find_files(root, names, lambda row: str(paths[row]), config.missing)
