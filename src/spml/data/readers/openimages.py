@@ -5,7 +5,6 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -27,7 +26,6 @@ from .registry import register_reader
 COLUMNS = ("imageid", "labelname", "confidence")
 DESCRIPTIONS = "class-descriptions.csv"
 _PARTS = ("train", "validation", "test")
-_CONFIDENCES = {"1": 1.0, "0": 0.0, "1.0": 1.0, "0.0": 0.0}
 
 
 @register_reader(
@@ -123,15 +121,15 @@ def _rows(path: Path) -> Iterator[tuple[int, str, str, int]]:
     columns = [header.index(name) for name in (*COLUMNS, "source") if name in header]
     for number, cells in table.rows(columns):
         image, label, confidence, *source = map(text, cells)
-        value = _CONFIDENCES.get(confidence)
-        if value is None:
-            with suppress(ValueError):
-                value = float(confidence)
-            if value is None or not 0 <= value <= 1:
-                raise InputError(
-                    f"{path}: row {number}: Confidence must be 1 (the label is present), 0 (it is absent), "
-                    f"or a number in between if no person has verified it, but is {quote(confidence)}."
-                )
+        try:
+            value = float(confidence)
+        except ValueError:
+            value = -1
+        if not 0 <= value <= 1:
+            raise InputError(
+                f"{path}: row {number}: Confidence must be 1 (the label is present), 0 (it is absent), or a "
+                f"number in between if no person has verified it, but is {quote(confidence)}."
+            )
         verified = value in (0, 1) and not (source and source[0].lower() == "machine")
         yield number, image, label, (1 if value else -1) if verified else 0
 
