@@ -17,9 +17,9 @@ FOLDER = Path(__file__).resolve().parents[1] / "examples"
 @pytest.fixture
 def run(monkeypatch, capsys):
     """Runs `main` of an example; gives its result and what it printed. What it registers is removed again."""
-    known = method_registry.methods(), reader_registry.readers()  # a registry fills itself once only
-    for module, registered in zip((method_registry, reader_registry), known, strict=True):
-        monkeypatch.setattr(module, "_REGISTRY", registered)
+    monkeypatch.setattr(method_registry, "_REGISTRY", method_registry.methods())
+    reader_registry.readers()  # a registry fills itself once only
+    monkeypatch.setattr(reader_registry._REGISTRY, "entries", dict(reader_registry._REGISTRY.entries))
 
     def run_example(name):
         spec = importlib.util.spec_from_file_location(f"example_{name}", FOLDER / f"{name}.py")

@@ -1,12 +1,17 @@
-"""Fill a registry: import the modules of its own package, and those that installed packages name."""
+"""Registries: entries by name, added by the modules of a package and of installed packages."""
 
 from __future__ import annotations
 
 import importlib
 import pkgutil
 import warnings
+from collections.abc import Callable
 from functools import cache
 from importlib.metadata import entry_points
+from typing import Any, Generic, TypeVar
+
+Entry = TypeVar("Entry")
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 @cache
@@ -27,3 +32,41 @@ def import_plugins(package: str, group: str) -> None:
             point.load()
         except Exception as error:  # a broken package must not stop the program
             warnings.warn(f"{group}: {point.value} can't be imported ({error})", stacklevel=3)
+
+
+class Registry(Generic[Entry]):
+    """Entries by name that decorated functions add when their modules are imported.
+
+    Args:
+        kind: What an entry is, for messages, such as "reader".
+        package: Name of the package whose modules add entries.
+        group: Group of entry points in which other packages name their modules.
+
+    Attributes:
+        entries: Module and entry by name.
+    """
+
+    def __init__(self, kind: str, package: str, group: str) -> None:
+        self.kind, self.package, self.group = kind, package, group
+        self.entries: dict[str, tuple[str, Entry]] = {}
+
+    def add(self, name: str, make: Callable[[Function], Entry]) -> Callable[[Function], Function]:
+        """Decorator that adds what `make` makes of the function.
+
+        Raises:
+            ValueError: Another module has added an entry of this name; the same one may be imported again.
+        """
+
+        def decorate(function: Function) -> Function:
+            module = function.__module__
+            if (known := self.entries.get(name, (module,))[0]) != module:
+                raise ValueError(f"{self.kind} {name!r} is already registered by {known}")
+            self.entries[name] = module, make(function)
+            return function
+
+        return decorate
+
+    def all(self) -> dict[str, Entry]:
+        """All entries by name, those of installed packages included, as they were added."""
+        import_plugins(self.package, self.group)
+        return {name: entry for name, (_, entry) in self.entries.items()}

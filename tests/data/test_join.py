@@ -78,6 +78,14 @@ def test_what_a_class_means_that_a_part_does_not_have(ternary, unlisted, expecte
     assert labels == {"1": expected, "2": [0, 0, 1]}
 
 
+def test_a_class_that_a_part_does_not_have_is_unknown_whatever_else_is_negative():
+    stored = csr_matrix((np.array([1, 0], np.int8), ([0, 0], [0, 1])), shape=(1, 3))
+    first = records(["1"], "abc", [[1, 0, -1]])
+    first = Records(**{**vars(first), "labels": ObservedLabels.from_csr(stored, unlisted="negative")})
+    _, labels = joined(Part(first), Part(records(["2"], "d", [[1]])))
+    assert labels["1"] == [1, 0, -1, 0]
+
+
 def test_samples_that_several_parts_name():
     first, second = records(["1", "2"], "ab", [[1, 0], [0, 1]]), records(["2", "3"], "ab", [[-1, 0], [1, 0]])
     whole, labels = joined(Part(first), Part(second))

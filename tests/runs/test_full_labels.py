@@ -39,8 +39,8 @@ def values(result):
 def test_blocks_give_the_values_of_the_whole(decision, limit, monkeypatch):
     monkeypatch.setattr(top_scores, "MOST_SCORES", limit)
     # So that metrics of many classes are among them.
-    few = {name: metric._replace(fewest_classes=1) for name, metric in registry.metrics().items()}
-    monkeypatch.setattr(registry, "_REGISTRY", few)
+    few = {name: ("", metric._replace(fewest_classes=1)) for name, metric in registry.metrics().items()}
+    monkeypatch.setattr(registry._REGISTRY, "entries", few)
     rng = np.random.default_rng(5)
     logits = rng.normal(size=(40, 8)).astype(np.float32).round(1)  # with ties
     full = (rng.random((40, 6)) < 0.25).astype(np.int8)
@@ -70,7 +70,7 @@ def test_blocks_give_the_values_of_the_whole(decision, limit, monkeypatch):
 
 
 def test_a_metric_that_needs_all_scores_is_named(monkeypatch):
-    monkeypatch.setattr(registry, "_REGISTRY", dict(registry.metrics()))
+    monkeypatch.setattr(registry._REGISTRY, "entries", dict(registry._REGISTRY.entries))
     register_metric("spread", "Spread of the scores")(lambda data: float(np.ptp(data.scores)))
     truth = ObservedLabels.from_multi_hot([[1, 0], [0, 1]], unlisted="negative")
     run = Measured(lambda: in_blocks(np.eye(2, dtype=np.float32), 1), Decision(0.5), [0, 1])

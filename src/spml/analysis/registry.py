@@ -6,10 +6,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from ..errors import InputError, nearest
-from ..plugins import import_plugins
+from ..plugins import Registry
 from .result import Analysis
-
-ENTRY_POINTS = "spml.figures"
 
 Draw = Callable[..., Analysis]
 
@@ -31,7 +29,7 @@ class FigureKind(NamedTuple):
     draw: Draw
 
 
-_REGISTRY: dict[str, FigureKind] = {}
+_REGISTRY: Registry[FigureKind] = Registry("figure", "spml.analysis", "spml.figures")
 
 
 def register_figure(name: str, title: str, needs: str) -> Callable[[Draw], Draw]:
@@ -49,21 +47,12 @@ def register_figure(name: str, title: str, needs: str) -> Callable[[Draw], Draw]
     Raises:
         ValueError: Another figure has this name.
     """
-
-    def add(draw: Draw) -> Draw:
-        known = _REGISTRY.get(name)
-        if known is not None and known.draw.__module__ != draw.__module__:
-            raise ValueError(f"figure {name!r} is already registered by {known.draw.__module__}")
-        _REGISTRY[name] = FigureKind(name, title, needs, draw)
-        return draw
-
-    return add
+    return _REGISTRY.add(name, lambda draw: FigureKind(name, title, needs, draw))
 
 
 def figures() -> dict[str, FigureKind]:
     """All registered figures by name, in alphabetical order."""
-    import_plugins("spml.analysis", ENTRY_POINTS)
-    return dict(sorted(_REGISTRY.items()))
+    return dict(sorted(_REGISTRY.all().items()))
 
 
 def draw_figure(name: str, sources: list[Any], **options: Any) -> Analysis:

@@ -18,11 +18,11 @@ import msgspec
 
 from ..config import DataConfig, from_dict
 from ..data.hiding import check_observe, hide
+from ..data.join import merge_unread
 from ..data.phrases import shorten
 from ..data.readers import read
 from ..data.records import Records
 from ..data.safe import quote
-from ..data.same_content import merge_unread
 from ..data.tables.delimited import read_lines
 from ..errors import InputError
 from ..files import make_folder, write_json, write_rows

@@ -175,9 +175,9 @@ def _prepare(arguments: Namespace) -> None:
 
 def _convert(arguments: Namespace) -> None:
     from ..data.hiding import check_observe, hide
+    from ..data.join import merge_unread
     from ..data.phrases import counted
     from ..data.readers import read
-    from ..data.same_content import merge_unread
     from ..data.writers import check_place, find_writer, named_from, write
     from ..runs.console import Console
 

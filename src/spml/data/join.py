@@ -1,8 +1,11 @@
-"""Several `Records` as one: the parts of an export, or several tables."""
+"""Several `Records` as one (the parts of an export, several tables), and several equal image files as one."""
 
 from __future__ import annotations
 
+import os
+from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
@@ -11,15 +14,17 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ..config import DataConfig
 from ..errors import InputError
+from ..files import sha256_file
 from ..labels import ObservedLabels, Unlisted
 from .dataset import Inputs
 from .images import ImageSource
 from .names import FilesBelow, PackedNames
-from .phrases import counted
+from .phrases import counted, first_few
 from .records import Objects, Records
 from .safe import quote
-from .subset import take_rows
+from .subset import move_classes, take_rows
 
 
 class Part(NamedTuple):
@@ -52,11 +57,20 @@ def join_records(parts: Sequence[Part], source: str, name: str) -> Records:
         InputError: A part holds no image files, or a sample is in two splits or has contradicting labels;
             names it.
     """
-    records = [part.records for part in parts]
-    classes = tuple(dict.fromkeys(label for each in records for label in each.classes))
-    if not all(each.classes_given or each.classes == classes for each in records):
+    classes = tuple(dict.fromkeys(label for part in parts for label in part.records.classes))
+    if not all(part.records.classes_given or part.records.classes == classes for part in parts):
         classes = tuple(sorted(classes))
+    records = [_over(part, classes) for part in parts]
     starts = [0, *accumulate(len(each.ids) for each in records)]
+    boxes = [
+        each.objects._replace(row=each.objects.row + start)
+        for each, start in zip(records, starts, strict=False)
+        if each.objects
+    ]
+    splits: list[str] = []
+    for part in parts:
+        count = len(part.records.ids)
+        splits += [part.split] * count if part.split else part.records.split or ["train"] * count
     whole = Records(
         source=source,
         name=name,
@@ -64,10 +78,10 @@ def join_records(parts: Sequence[Part], source: str, name: str) -> Records:
         inputs=_joined_inputs(source, [each.inputs for each in records]),
         classes=classes,
         classes_given=any(each.classes_given for each in records),
-        labels=ObservedLabels.join([_over(part, classes) for part in parts]),
-        split=_joined_splits(parts),
+        labels=ObservedLabels.join([each.labels for each in records]),
+        split=tuple(splits) if any(part.split or part.records.split for part in parts) else None,
         notes=tuple(dict.fromkeys(note for each in records for note in each.notes)),
-        objects=_joined_objects(records, starts, classes),
+        objects=Objects(*map(np.concatenate, zip(*boxes, strict=True))) if boxes else None,
         skipped=tuple(left_out for each in records for left_out in each.skipped),
     )
     return _merge_repeated(whole)
@@ -99,55 +113,30 @@ def merge_rows(
     return ObservedLabels.from_csr(merged, unlisted=unlisted), np.stack(both.nonzero(), axis=1)
 
 
-def _over(part: Part, classes: Sequence[str]) -> ObservedLabels:
-    """Labels of a part over the classes of the whole."""
-    labels, own = part.records.labels, part.records.classes
+def _over(part: Part, classes: tuple[str, ...]) -> Records:
+    """Records of a part over the classes of the whole."""
+    records, labels = part.records, part.records.labels
     position = {name: column for column, name in enumerate(classes)}
-    columns = [position[name] for name in own]
-    if len(own) < len(classes):
-        if part.unlisted == "unknown":
-            labels = ObservedLabels.from_csr(labels.to_csr())
-        elif labels.full:
-            labels = ObservedLabels.from_csr(labels.to_csr(), unlisted="negative")
-        else:
-            ternary = np.full((len(labels), len(classes)), -1, np.int8)
-            ternary[:, columns] = labels.to_ternary()
-            return ObservedLabels.from_ternary(ternary)
-    return labels.with_classes(columns, len(classes))
+    columns = np.array([position[name] for name in records.classes], np.int64)
+    more = len(columns) < len(classes)
+    if more and (part.unlisted == "unknown" or labels.full):
+        records = replace(records, labels=ObservedLabels.from_csr(labels.to_csr(), unlisted=part.unlisted))
+    moved = move_classes(records, columns, classes)
+    if more and part.unlisted == "negative" and not labels.full:
+        ternary = moved.labels.to_ternary()
+        ternary[:, np.delete(np.arange(len(classes)), columns)] = -1
+        moved = replace(moved, labels=ObservedLabels.from_ternary(ternary))
+    return moved
 
 
 def _joined_inputs(source: str, parts: Sequence[Inputs | Sequence[ImageSource]]) -> Sequence[ImageSource]:
     files = [part for part in parts if isinstance(part, Sequence)]
     if len(files) < len(parts):
         raise InputError(f"{source}: only data of image files can be joined, not features.")
-    roots = {part.root for part in files if isinstance(part, FilesBelow)}
-    if len(roots) == 1 and all(isinstance(part, FilesBelow) for part in files):
-        names = (name for part in files if isinstance(part, FilesBelow) for name in part.names)
-        return FilesBelow(roots.pop(), PackedNames.of(names))
+    below = [part for part in files if isinstance(part, FilesBelow)]
+    if len(below) == len(parts) and len({part.root for part in below}) == 1:
+        return FilesBelow(below[0].root, PackedNames.of(name for part in below for name in part.names))
     return tuple(file for part in files for file in part)
-
-
-def _joined_splits(parts: Sequence[Part]) -> tuple[str, ...] | None:
-    splits: list[str] = []
-    for part in parts:
-        count = len(part.records.ids)
-        splits += [part.split] * count if part.split else part.records.split or ["train"] * count
-    return tuple(splits) if any(part.split or part.records.split for part in parts) else None
-
-
-def _joined_objects(
-    records: Sequence[Records], starts: Sequence[int], classes: Sequence[str]
-) -> Objects | None:
-    position = {name: column for column, name in enumerate(classes)}
-    moved = [
-        each.objects._replace(
-            row=each.objects.row + start,
-            column=np.array([position[name] for name in each.classes], np.int64)[each.objects.column],
-        )
-        for each, start in zip(records, starts, strict=False)
-        if each.objects
-    ]
-    return Objects(*(np.concatenate(columns) for columns in zip(*moved, strict=True))) if moved else None
 
 
 def _merge_repeated(records: Records) -> Records:
@@ -191,3 +180,89 @@ def relative_names(records: Records, path: Path) -> Sequence[str]:
         file.relative_to(path).as_posix() if isinstance(file, Path) and file.is_relative_to(path) else ""
         for file in inputs
     ]
+
+
+class Checked(NamedTuple):
+    """Records of image files that have been read.
+
+    Attributes:
+        records: The records.
+        digests: SHA-256 of the content of each file; empty for one that can't be used.
+        skipped: Reason for each row that can't be used.
+    """
+
+    records: Records
+    digests: list[str]
+    skipped: dict[int, str]
+
+
+def merge_same_content(checked: Checked, config: DataConfig) -> Checked:
+    """Make one sample of the files of one split that are equal byte for byte, as the first of them.
+
+    People put a photograph into the folder of every label that it has. Files in several splits stay apart,
+    since a split belongs to the data. Nothing is merged if `config.same_content` is `keep`, or if labels do
+    not come from class folders: a table says of each file what it means.
+    """
+    records, digests, skipped = checked
+    if config.same_content == "keep" or not records.class_folders:
+        return checked
+    first: dict[tuple[str, str], int] = {}
+    of_row = np.arange(len(digests))
+    for row, digest in enumerate(digests):
+        if digest:
+            of_row[row] = first.setdefault((digest, records.split[row] if records.split else ""), row)
+    copies = np.flatnonzero(of_row != np.arange(len(of_row)))
+    if not len(copies):
+        return checked
+    kept = np.flatnonzero(of_row == np.arange(len(of_row)))
+    position = np.searchsorted(kept, of_row)
+    # Few samples have copies, and merging takes memory for all that it is given.
+    rows = np.unique(np.append(of_row[copies], copies))
+    originals, group = np.unique(of_row[rows], return_inverse=True)
+    merged, _ = merge_rows(records.labels.take(rows), group.astype(np.int64))
+    order = kept.copy()
+    order[position[originals]] = len(of_row) + np.arange(len(originals))
+    labels = type(merged).join([records.labels, merged]).take(order)
+    several = merged.positives_per_sample() > records.labels.take(originals).positives_per_sample()
+    equal = {original: [records.ids[original]] for original in originals.tolist()}
+    for row in copies.tolist():
+        equal[int(of_row[row])].append(records.ids[row])
+    notes = []
+    for where, result, chosen in (
+        ("in several class folders", "one sample each, with all these labels", several),
+        ("several times in a class folder", "one sample each", ~several),
+    ):
+        if groups := [" = ".join(equal[row]) for row in originals[chosen].tolist()]:
+            lie = counted(len(groups), "photograph lies", "photographs lie")
+            notes.append(
+                f"{lie} {where}, byte for byte: {result}: {first_few(groups, 3, '; ')}. To keep a sample per "
+                "file: --data.same_content keep."
+            )
+    reasons = ((records.ids[row], f"equal to {equal[int(of_row[row])][0]}") for row in copies.tolist())
+    records = replace(
+        take_rows(records, kept),
+        labels=labels,
+        notes=(*records.notes, *notes),
+        skipped=(*records.skipped, *reasons),
+    )
+    return Checked(
+        records,
+        [digests[row] for row in kept.tolist()],
+        {int(position[row]): reason for row, reason in skipped.items()},
+    )
+
+
+def merge_unread(records: Records, config: DataConfig) -> Records:
+    """Merge as `merge_same_content`, where images are not decoded: only files of the same size are read."""
+    if config.same_content == "keep" or not records.class_folders:
+        return records
+    assert isinstance(records.inputs, Sequence)
+    files = [file for file in records.inputs if isinstance(file, Path)]
+    sizes = [os.path.getsize(file) if os.path.isfile(file) else -1 for file in files]
+    often = Counter(sizes)
+    digests = [""] * len(files)
+    for row, (file, size) in enumerate(zip(files, sizes, strict=True)):
+        if size > 0 and often[size] > 1:
+            with suppress(OSError):
+                digests[row] = sha256_file(file)
+    return merge_same_content(Checked(records, digests, {}), config).records

@@ -178,11 +178,12 @@ def _list_folder(path: Path, folder: Folder, listing: Listing) -> list[Folder]:
                 f"{path / prefix}: the name {quote(name)} holds a line break, another control character, or "
                 "a byte that is not UTF-8. Rename it."
             )
-        if _is_folder(entry):
+        is_link = entry.is_symlink()  # perhaps to itself, which `entry.is_dir` refuses to follow
+        if os.path.isdir(entry) if is_link else entry.is_dir():
             if name[0] == "." or name.lower().replace(" ", "_") in SYSTEM_FOLDERS:
                 listing.system.append(prefix + name)
             else:
-                (links if entry.is_symlink() else folder.folders).append(Folder(f"{prefix}{name}/"))
+                (links if is_link else folder.folders).append(Folder(f"{prefix}{name}/"))
             continue
         plain = entry.is_file(follow_symlinks=False)
         image = name[name.rfind(".") :].lower() in SUFFIXES
@@ -196,10 +197,3 @@ def _list_folder(path: Path, folder: Folder, listing: Listing) -> list[Folder]:
         else:
             folder.files.append(name)
     return links
-
-
-def _is_folder(entry: os.DirEntry[str]) -> bool:
-    try:
-        return entry.is_dir()
-    except OSError:  # such as a link to itself
-        return False

@@ -22,6 +22,7 @@ from .dataset import Dataset, Inputs, Kind, sample_width
 from .hiding import check_observe
 from .images import SUFFIXES, ImageFiles, ImageSource, check_images, note_twelve_bits
 from .inspection.remarks import remarks
+from .join import Checked, merge_same_content, merge_unread
 from .listing import list_images
 from .matrix import check_finite
 from .memory.frames import has_files
@@ -31,7 +32,6 @@ from .phrases import counted
 from .readers import Source, existing, features, read, shards
 from .readers.shards import is_shards
 from .records import MEMORY, Records
-from .same_content import Checked, merge_same_content, merge_unread
 from .subset import select
 from .tables.read import SUFFIXES as TABLES
 from .tables.read import read_file_list

@@ -64,7 +64,7 @@ class Records:
     classes: tuple[str, ...]
     classes_given: bool
     labels: ObservedLabels
-    split: tuple[str, ...] | None
+    split: tuple[str, ...] | None = None
     notes: tuple[str, ...] = ()
     objects: Objects | None = None
     protocol: ObservedLabels | None = None

@@ -10,12 +10,10 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from ..plugins import import_plugins
+from ..plugins import Registry
 from .arrays import BoolArray, Empty, FloatArray, IntArray, Scores, as_scores, as_truth
 from .highest import highest
 from .ranks import Ranks, rank_positives
-
-ENTRY_POINTS = "spml.metrics"
 
 
 class Labelled(Protocol):
@@ -179,7 +177,7 @@ class Metric(NamedTuple):
     fewest_classes: int = 1
 
 
-_REGISTRY: dict[str, Metric] = {}
+_REGISTRY: Registry[Metric] = Registry("metric", "spml.metrics", "spml.metrics")
 
 
 def register_metric(
@@ -206,18 +204,9 @@ def register_metric(
         def hamming_loss(data: LabelledScores) -> float:
             return float((data.predicted != (data.truth == 1)).mean())
     """
-
-    def add(measure: _Measure) -> _Measure:
-        known = _REGISTRY.get(name)
-        if known is not None and known.measure.__module__ != measure.__module__:
-            raise ValueError(f"metric {name!r} is already registered by {known.measure.__module__}")
-        _REGISTRY[name] = Metric(name, title, measure, blocks, fewest_classes)
-        return measure
-
-    return add
+    return _REGISTRY.add(name, lambda measure: Metric(name, title, measure, blocks, fewest_classes))
 
 
 def metrics() -> dict[str, Metric]:
     """All registered metrics by name, including those of installed packages, which come last."""
-    import_plugins("spml.metrics", ENTRY_POINTS)
-    return dict(_REGISTRY)
+    return _REGISTRY.all()

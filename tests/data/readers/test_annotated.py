@@ -121,6 +121,23 @@ def test_notes_name_the_files_and_the_images_that_none_of_them_names(folder_of):
     assert "1 file is not read: 1 .svg (picture: convert it to PNG)." in notes
 
 
+def test_images_elsewhere_keep_their_names(folder_of, picture, tmp_path_factory):
+    path = folder_of("1.png", {"a.csv": TABLE})
+    images = tmp_path_factory.mktemp("images")
+    for name in ("1.png", "2.png"):
+        (images / name).write_bytes((path / "1.png").read_bytes())
+    records = read(DataConfig(path=str(path), images=str(images)))
+    assert records.ids == ("1.png", "2.png")
+    assert list(records.inputs) == [images / "1.png", images / "2.png"]
+
+
+def test_folders_are_the_split_only_if_they_hold_all_images(folder_of):
+    table = "file,label\ntrain/1.png,cat\nval/2.png,dog\n3.png,dog\n"
+    samples, records = content(folder_of("train/1.png val/2.png 3.png", {"all.csv": table}))
+    assert samples == {"train/1.png": ("cat", ""), "val/2.png": ("dog", ""), "3.png": ("dog", "")}
+    assert "The split is" not in " ".join(records.notes)
+
+
 def test_unlisted_holds_for_classes_that_a_part_does_not_have(folder_of):
     path = folder_of(
         "train/1.png train/2.png val/3.png",
@@ -196,4 +213,8 @@ def test_links_out_of_the_folder_are_refused(folder_of, tmp_path_factory):
     path = folder_of("1.png 2.png", {})
     (path / "a.csv").symlink_to(outside)
     with pytest.raises(InputError, match=r"is a link to .*secret\.csv', outside the folder"):
+        read(DataConfig(path=str(path)))
+    (path / "a.csv").unlink()
+    (path / "1.xml").symlink_to(outside)
+    with pytest.raises(InputError, match=r"1\.xml' is a link to .*secret\.csv', outside the folder"):
         read(DataConfig(path=str(path)))

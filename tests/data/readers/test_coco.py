@@ -193,6 +193,13 @@ def test_a_group_that_one_split_uses_is_a_class(write, tmp_path):
     assert records.labels.to_ternary().tolist() == [[0, 1, 0], [0, 1, 0]]
 
 
+@pytest.mark.parametrize("odd", [["animals"], {}, 5])
+def test_a_supercategory_that_is_no_name_groups_nothing(write, odd):
+    content = document()
+    content["categories"][0]["supercategory"] = odd
+    assert opened(write(content)).classes == ("dog", "cat", "bird")
+
+
 def test_categories_that_group_one_another_are_classes(write):
     categories = [{"id": 1, "name": "x", "supercategory": "y"}, {"id": 2, "name": "y", "supercategory": "x"}]
     assert opened(write(document(categories=categories, annotations=[]))).classes == ("x", "y")
@@ -434,6 +441,21 @@ def test_a_label_can_not_be_both(write):
         InputError, match=r"images\[2\]: 'dog' is in neg_category_ids.*not_exhaustive_category_ids"
     ):
         opened(write(content))
+
+
+def test_a_category_that_is_not_there_is_named_with_its_place_in_the_list(write):
+    content = document()
+    content["images"][0]["neg_category_ids"] = [4, 2]
+    content["images"][2]["neg_category_ids"] = [4, 8]
+    with pytest.raises(InputError, match=r"images\[2\]\.neg_category_ids\[1\]: there is no category .* 8\."):
+        opened(write(content))
+
+
+def test_annotations_of_which_none_states_a_box(write):
+    content = document()
+    for annotation in content["annotations"]:
+        del annotation["bbox"]
+    assert not any("usable" in note for note in opened(write(content)).notes)
 
 
 def test_a_link_that_leaves(write, tmp_path, picture):

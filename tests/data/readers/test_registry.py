@@ -33,8 +33,7 @@ def tags(tmp_path, picture):
 def registered(monkeypatch):
     """Undo registrations after the test."""
     readers()  # so that all modules register before the copy is made
-    monkeypatch.setattr(registry, "_REGISTRY", dict(registry._REGISTRY))
-    return registry._REGISTRY
+    monkeypatch.setattr(registry._REGISTRY, "entries", dict(registry._REGISTRY.entries))
 
 
 def install(folder, module, code):
@@ -43,7 +42,7 @@ def install(folder, module, code):
     info = folder / f"{module}-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {module}\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text(f"[{registry.ENTRY_POINTS}]\n{module} = {module}\n")
+    (info / "entry_points.txt").write_text(f"[{registry._REGISTRY.group}]\n{module} = {module}\n")
 
 
 def example():
@@ -82,7 +81,7 @@ def test_a_reader_of_another_package_is_found_by_its_entry_point(tmp_path, tags)
 
 def test_a_reader_of_a_script(registered, tags):
     exec(compile(example(), "example", "exec"), {"__name__": "example"})
-    assert registered["tags"].title == "a tags file"
+    assert readers()["tags"].title == "a tags file"
     data = open_dataset(DataConfig(path=str(tags), unlisted="negative"), size=8)
     assert data.classes == ("beach", "dog", "sea")
     rows = {

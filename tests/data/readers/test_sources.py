@@ -57,6 +57,7 @@ def test_each_source_has_its_own_rule(sources):
         "old.csv was read as a table.",
     )
     assert [file.is_file() for file in records.inputs] == [True] * 4
+    assert records.split is None
 
 
 def test_names_are_changed_in_all_sources(sources):

@@ -110,6 +110,12 @@ def test_labels_of_objects_without_usable_box_are_used(devkit, box):
     assert records.notes[-1] == "1 object has no usable box; its label is used."
 
 
+def test_objects_of_which_none_states_a_box(devkit):
+    records = opened(devkit({"a": annotation(thing("cat", box=None), thing("dog", box=None))}))
+    assert records.objects is None
+    assert not any("usable" in note for note in records.notes)
+
+
 def test_difficult_that_is_not_specified(devkit):
     things = thing("cat", difficult="Unspecified"), thing("dog", difficult=""), thing("cow", difficult="1")
     records = opened(devkit({"a": annotation(*things)}), unlisted="negative")

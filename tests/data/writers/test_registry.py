@@ -11,7 +11,7 @@ from spml.errors import InputError
 
 @pytest.fixture
 def empty_registry(monkeypatch):
-    monkeypatch.setattr(registry, "_REGISTRY", {})
+    monkeypatch.setattr(registry._REGISTRY, "entries", {})
 
 
 def test_writers_are_listed_by_name():
@@ -29,10 +29,10 @@ def test_two_modules_can_not_register_the_same_name(empty_registry):
     def write(records, inferred, output):
         return {}, ()
 
+    write.__module__ = "elsewhere"
     register_writer("x", "X")(write)
     register_writer("x", "X")(write)  # a module that is imported again
-    write.__module__ = "elsewhere"
-    with pytest.raises(ValueError, match="writer 'x' is already registered by "):
+    with pytest.raises(ValueError, match="writer 'x' is already registered by elsewhere"):
         register_writer("x", "X")(lambda records, inferred, output: ({}, ()))
 
 

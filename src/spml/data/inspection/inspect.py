@@ -18,11 +18,11 @@ from ..assemble import check_share_skipped, to_dataset
 from ..dataset import Inputs
 from ..hiding import check_observe
 from ..images import ImageFiles, note_twelve_bits
+from ..join import Checked, merge_same_content
 from ..matrix import CHUNK
 from ..phrases import counted
 from ..readers import read
 from ..records import Records
-from ..same_content import Checked, merge_same_content
 from ..splits import SPLITS
 from .class_names import suspicious_names
 from .contents import Features, ImageSizes, scan_files, scan_inputs

@@ -68,19 +68,19 @@ def existing(text: str) -> Path:
         raise InputError("No data given. Pass --data.path with a folder, a .csv or .npz file, or `digits`.")
     path = Path(text)
     try:
-        if is_special(path):
-            raise InputError(f"{text}: is a device or a pipe, but must be a file or a folder.")
-        if path.exists():
-            if CONTROL.search(text):
-                raise InputError(f"{quote(text)}: the name holds a control character. Rename it.")
-            return path
-        siblings = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
-    except InputError:
-        raise
+        special, exists = is_special(path), path.exists()
+        above = path.parent
+        siblings = [] if exists or not above.is_dir() else [entry.name for entry in above.iterdir()]
     except (OSError, ValueError) as error:
         raise InputError(
             f"{quote(text)}: can't be opened: {getattr(error, 'strerror', '') or error}."
         ) from error
+    if special:
+        raise InputError(f"{text}: is a device or a pipe, but must be a file or a folder.")
+    if exists and CONTROL.search(text):
+        raise InputError(f"{quote(text)}: the name holds a control character. Rename it.")
+    if exists:
+        return path
     hint = nearest(path.name, siblings) if siblings else f"There is no folder {path.parent} either."
     raise InputError(f"{text}: no such file or folder. {hint}")
 

@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,6 +24,9 @@ from .voc import read_xml_files
 
 NO_CLASS = re.compile(r"(images?|imgs?|jpegimages|labels?|annotations?)[ _-]?\d*", re.IGNORECASE)
 """Names of folders that hold the parts of a data set, never a class."""
+
+Splits = Mapping[Folder, str]
+"""Split of each folder; empty if there is none."""
 
 _SUFFIXES = (".json", ".jsonl", ".csv", ".tsv", ".parquet")
 
@@ -65,37 +69,22 @@ def annotations_in(path: Path, folder: Folder) -> list[Annotation]:
                 continue
             refuse_leaving_link(file, [path], str(path))
             if reader := find_reader(Source(file)):
-                found.append(
-                    Annotation(file, place.prefix + name, reader.title, reader.read, (place.prefix + name,))
-                )
-        xml = [name for name in place.files if name.lower().endswith(".xml")]
+                name = place.prefix + name
+                found.append(Annotation(file, name, reader.title, reader.read, (name,)))
+        names = [place.prefix + name for name in place.files if name.lower().endswith(".xml")]
         images = place if place.images else next(iter(folder.full), None)
-        if xml and images and images.images:
-            found.append(_xml_files(path, place, images, xml))
+        if names and images and images.images:
+            files = [path / name for name in names]
+            for file in filter(Path.is_symlink, files):
+                refuse_leaving_link(file, [path], str(path))
+            read = partial(read_xml_files, files, path / images.prefix)
+            name, title = f"{place.prefix}*.xml", "PASCAL VOC's XML files"
+            found.append(Annotation(path / place.prefix, name, title, read, names))
     return found
 
 
-def _xml_files(path: Path, place: Folder, images: Folder, names: Sequence[str]) -> Annotation:
-    """All XML files in a folder as one annotation."""
-    files = [path / place.prefix / name for name in names]
-    for file in files:
-        if file.is_symlink():
-            refuse_leaving_link(file, [path], str(path))
-
-    def read(folder: Path, config: DataConfig) -> Records:
-        return read_xml_files(files, path / images.prefix, config, str(folder))
-
-    name = f"{place.prefix}*.xml"
-    used = [place.prefix + each for each in names]
-    return Annotation(path / place.prefix, name, "PASCAL VOC's XML files", read, used)
-
-
 def read_annotated(
-    path: Path,
-    config: DataConfig,
-    listing: Listing,
-    levels: Sequence[Folder],
-    parts: Mapping[Folder, str],
+    path: Path, config: DataConfig, listing: Listing, levels: Sequence[Folder], parts: Splits
 ) -> Records | None:
     """Read the annotation files of a folder without class folders.
 
@@ -116,66 +105,60 @@ def read_annotated(
         InputError: Annotations can't be read, a split folder has none, or it is not clear which count; names
             them.
     """
-    found = {part: annotations_in(path, part) for part in parts}
-    if any(found.values()):
-        chosen = [(_only(path, part, found[part]), split) for part, split in parts.items()]
-        read = [each.read(each.path, config) for each, _ in chosen]
-    else:
-        annotations = next(filter(None, (annotations_in(path, level) for level in reversed(levels))), [])
-        if not annotations:
-            return None
-        splits = [_split_of(each) if len(annotations) > 1 else "" for each in annotations]
-        if None in splits or len({*splits}) < len(splits):
-            raise _several(path, annotations)
-        chosen = [(each, split or "") for each, split in zip(annotations, splits, strict=True)]
-        own = {split: [part for part in parts if parts[part] == split] for split in parts.values()}
-        folders = [levels[-1], *levels[-1].full]
-        read = [read_annotation(path, each, config, own.get(split, folders)) for each, split in chosen]
-    parts_read = [
-        Part(_named_below(path, records), split or None, config.default_label)
-        for records, (_, split) in zip(read, chosen, strict=True)
-    ]
-    whole = join_records(parts_read, str(path), path.resolve().name)
-    notes = [f"{each.name} was read as {each.title}." for each, _ in chosen]
-    notes += [
-        f"The split in {each.name} is not used: its name says {split}."
-        for (each, split), records in zip(chosen, read, strict=True)
-        if split and records.split
-    ]
+    chosen = _choose(path, levels, parts)
+    if not chosen:
+        return None
+    notes = [f"{each.name} was read as {each.title}." for each, _, _ in chosen]
+    read = []
+    for each, split, folders in chosen:
+        records = read_annotation(path, each, config, folders)
+        if split and records.split:
+            notes.append(f"The split in {each.name} is not used: its name says {split}.")
+        names = relative_names(records, path)
+        if all(names):
+            records = replace(records, ids=names)
+        read.append(Part(records, split or None, config.default_label))
+    whole = join_records(read, str(path), path.resolve().name)
     names = relative_names(whole, path)
-    if whole.split is None and parts and (split := _split_by_folder(names, parts)):
-        whole = replace(whole, split=split)
-        notes.append(f"The split is that of the folders {first_few([part.name for part in parts], 5)}.")
+    if whole.split is None and parts:
+        prefixes = {part.prefix: split for part, split in parts.items()}
+        splits = [next((prefixes[each] for each in prefixes if name.startswith(each)), "") for name in names]
+        if all(splits):
+            whole = replace(whole, split=tuple(splits))
+            notes.append(f"The split is that of the folders {first_few([part.name for part in parts], 5)}.")
     used = {*names}
     if left_out := [name for name in listing.images if name not in used]:
         total = counted(len(left_out), "image is", "images are")
         notes.append(f"{total} in no annotation file and left out: {first_few(left_out, 3)}.")
-    notes += listing.notes(name for each, _ in chosen for name in each.files)
+    notes += listing.notes(name for each, _, _ in chosen for name in each.files)
     return replace(whole, notes=(*notes, *whole.notes))
 
 
-def _split_by_folder(names: Sequence[str], parts: Mapping[Folder, str]) -> tuple[str, ...] | None:
-    """Split of each image by the folder that it lies in; None if some lie elsewhere."""
-    splits = {part.prefix: split for part, split in parts.items()}
-    found = [next((splits[prefix] for prefix in splits if name.startswith(prefix)), "") for name in names]
-    return None if "" in found else tuple(found)
-
-
-def _split_of(annotation: Annotation) -> str | None:
-    """Split that a file is named after."""
-    found = compound_split_name(annotation.path.stem)
-    return found[0] if found else None
-
-
-def _only(path: Path, part: Folder, annotations: Sequence[Annotation]) -> Annotation:
-    if not annotations:
-        raise InputError(
-            f"{path / part.prefix}: holds {counted(len(part.below), 'image')}, but no annotation file, while "
-            "other folders of the data have one. Add it, or move the folder elsewhere."
-        )
+def _choose(
+    path: Path, levels: Sequence[Folder], parts: Splits
+) -> list[tuple[Annotation, str, Sequence[Folder]]]:
+    """The annotations that count, the split of each, and folders in which its images may be."""
+    found = {part: annotations_in(path, part) for part in parts}
+    if any(found.values()):
+        for part, annotations in found.items():
+            if not annotations:
+                raise InputError(
+                    f"{path / part.prefix}: holds {counted(len(part.below), 'image')}, but no annotation "
+                    "file, while other folders of the data have one. Add it, or move the folder elsewhere."
+                )
+            if len(annotations) > 1:
+                raise _several(path / part.prefix, annotations)
+        return [(annotations[0], parts[part], ()) for part, annotations in found.items()]
+    annotations = next(filter(None, (annotations_in(path, level) for level in reversed(levels))), [])
+    splits = [""]
     if len(annotations) > 1:
-        raise _several(path / part.prefix, annotations)
-    return annotations[0]
+        named = [compound_split_name(each.path.stem) for each in annotations]
+        splits = [words[0] for words in named if words]
+        if len({*splits}) < len(annotations):
+            raise _several(path, annotations)
+    own = {split: [part for part in parts if parts[part] == split] for split in parts.values()}
+    folders = [levels[-1], *levels[-1].full]
+    return [(each, split, own.get(split, folders)) for each, split in zip(annotations, splits, strict=False)]
 
 
 def _several(path: Path, annotations: Sequence[Annotation]) -> InputError:
@@ -184,12 +167,6 @@ def _several(path: Path, annotations: Sequence[Annotation]) -> InputError:
         f"{path}: holds {counted(len(annotations), 'annotation file')}, and which one has the labels is not "
         f"clear. Pass it: {commands}"
     )
-
-
-def _named_below(path: Path, records: Records) -> Records:
-    """The records with samples named by their paths relative to the folder, if they all lie in it."""
-    names = relative_names(records, path)
-    return replace(records, ids=names) if all(names) else records
 
 
 def read_annotation(

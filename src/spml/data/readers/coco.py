@@ -4,25 +4,29 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from itertools import accumulate
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 from msgspec import Struct
 
 from ...config import DataConfig
 from ...errors import InputError
+from ...labels import IntArray
+from ..join import Part, join_records, relative_names
 from ..phrases import counted, first_few
 from ..records import Objects, Records
 from ..safe import quote
 from ..splits import split_name
+from ..subset import move_classes
 from .documents import class_name, load_json
-from .entries import Entries, in_both, joined, label_entries, objects_of, without_box
+from .entries import Entries, in_both, label_entries, objects_of, without_box
 from .places import find_files, find_folder, folder_above, images_folder
-from .registry import Source, register_reader
+from .registry import register_reader
 
 KEYS = ("images", "annotations", "categories")
 PREFIX = "instances_"
@@ -68,49 +72,29 @@ class Document(Struct):
     categories: list[Category]
 
 
-@dataclass(frozen=True)
-class _Part:
+class _Part(NamedTuple):
     """Content of one file.
 
     Attributes:
-        path: JSON file.
-        files: Image files, in the order of the JSON file.
+        records: Records in which every category is a class; their notes are about the categories.
         root: Folder that holds the images.
-        classes: Distinct names of the categories, in the order of the JSON file.
-        groups: Those of them that are the supercategory of others, and that no image has or lacks.
-        annotated: Sample and class of each annotation.
-        negative, vague: Entries of `neg_category_ids` and `not_exhaustive_category_ids`.
-        objects: Measures of the boxes, if there are any.
-        unboxed: Number of annotations without a usable box; 0 if none states a box.
-        notes: Remarks on the categories.
+        groups: Classes that are the supercategory of others, and that no image has or lacks.
+        counts: Numbers for the notes.
     """
 
-    path: Path
-    files: tuple[Path, ...]
+    records: Records
     root: Path
-    classes: tuple[str, ...]
     groups: frozenset[str]
-    annotated: Entries
-    negative: Entries
-    vague: Entries
-    objects: Objects | None
-    unboxed: int
-    notes: tuple[str, ...]
+    counts: Counter[str]
 
 
-def is_coco(source: Source) -> bool:
-    """Whether a source is a JSON file with the three lists of COCO."""
-    return (
+@register_reader(
+    "coco",
+    "COCO JSON",
+    recognises=lambda source: (
         source.suffix == ".json" and source.outline.kind == "an object" and {*KEYS} <= {*source.outline.keys}
-    )
-
-
-def is_coco_folder(source: Source) -> bool:
-    """Whether a source is a folder with annotations/instances_*.json."""
-    return source.is_folder and any(source.path.glob(PATTERN))
-
-
-@register_reader("coco", "COCO JSON", recognises=is_coco)
+    ),
+)
 def read_coco(path: Path, config: DataConfig) -> Records:
     """Read one file; images are looked up next to it and in the usual folders (see `_folders`).
 
@@ -127,11 +111,14 @@ def read_coco(path: Path, config: DataConfig) -> Records:
         InputError: The file does not follow COCO's format, or an image is missing; names the field.
     """
     part = _read_part(path, config)
-    ids = [file.relative_to(part.root).as_posix() for file in part.files]
-    return _records(str(path), path.stem.removeprefix(PREFIX), [part], ids, None, config)
+    return _without_groups(part.records, [part])
 
 
-@register_reader("coco_folder", "a folder with COCO annotations", recognises=is_coco_folder)
+@register_reader(
+    "coco_folder",
+    "a folder with COCO annotations",
+    recognises=lambda source: source.is_folder and any(source.path.glob(PATTERN)),
+)
 def read_coco_folder(path: Path, config: DataConfig) -> Records:
     """Read all annotations/instances_NAME.json of a folder; NAME is the split, such as train2017.
 
@@ -140,92 +127,61 @@ def read_coco_folder(path: Path, config: DataConfig) -> Records:
             differ from the first file's; or an image is in several files.
     """
     files = sorted(path.glob(PATTERN))
-    splits = {file: _split(file) for file in files}
-    unnamed = next((file for file, split in splits.items() if split is None), None)
-    if unnamed and len(files) > 1:
+    splits = [_split(file) for file in files]
+    if None in splits and len(files) > 1:
+        unnamed = files[splits.index(None)]
         raise InputError(
             f"{path}: {unnamed.name} is not named after a split. With several files, call each of them "
             f"{PREFIX}train.json, {PREFIX}val.json or {PREFIX}test.json, optionally with a year; or pass one "
             f"of them as the data: {unnamed}."
         )
     parts = [_read_part(file, config) for file in files]
-    for part in parts[1:]:
-        if part.classes != parts[0].classes:
-            differing = sorted({*part.classes} ^ {*parts[0].classes})
+    classes = parts[0].records.classes
+    for file, part in zip(files, parts, strict=True):
+        if part.records.classes != classes:
+            differing = sorted({*part.records.classes} ^ {*classes})
             wrong = f"only one of them has {quote(differing[0])}" if differing else "the order differs"
             raise InputError(
-                f"{part.path}: its categories are not those of {parts[0].path.name}: {wrong}. All splits "
-                "must have the same categories in the same order."
+                f"{file}: its categories are not those of {files[0].name}: {wrong}. All splits must have the "
+                "same categories in the same order."
             )
     base = images_folder(config) or path
-    ids = [file.relative_to(base).as_posix() for part in parts for file in part.files]
-    if len(first := dict(zip(reversed(ids), reversed(range(len(ids))), strict=True))) < len(ids):
-        repeated = next(name for row, name in enumerate(ids) if first[name] != row)
-        raise InputError(
-            f"{path}: {quote(repeated)} is in several of the files. An image must be in one split."
-        )
-    split = [splits[part.path] or "" for part in parts for _ in part.files] if unnamed is None else None
-    return _records(str(path), path.resolve().name, parts, ids, split, config)
+    named = [replace(part.records, ids=relative_names(part.records, base)) for part in parts]
+    name, times = Counter(name for records in named for name in records.ids).most_common(1)[0]
+    if times > 1:
+        raise InputError(f"{path}: {quote(name)} is in several of the files. An image must be in one split.")
+    joined = join_records(list(map(Part, named, splits)), str(path), path.resolve().name)
+    return _without_groups(joined, parts)
 
 
-def _records(
-    source: str,
-    name: str,
-    parts: Sequence[_Part],
-    ids: Sequence[str],
-    split: Sequence[str] | None,
-    config: DataConfig,
-) -> Records:
-    starts = [0, *accumulate(len(part.files) for part in parts)]
-    count = starts.pop()
+def _without_groups(records: Records, parts: Sequence[_Part]) -> Records:
+    """Records of all parts without the categories that only group others, and with notes."""
     groups = frozenset.intersection(*(part.groups for part in parts))
-    if len(groups) == len(parts[0].classes):
+    if len(groups) == len(records.classes):
         groups = frozenset()
-    classes = tuple(name for name in parts[0].classes if name not in groups)
-    column = np.cumsum([name not in groups for name in parts[0].classes]) - 1
-    positive, negative, vague = (
-        Entries(entries.rows, column[entries.columns])
-        for key in ("annotated", "negative", "vague")
-        for entries in [joined([getattr(part, key) for part in parts], starts)]
-    )
-    objects = _joined_objects([part.objects for part in parts], starts)
-    folders = sorted({str(part.root) for part in parts})
+    classes = tuple(name for name in records.classes if name not in groups)
+    is_class = np.array([name not in groups for name in records.classes])
+    moved = move_classes(records, np.where(is_class, np.cumsum(is_class) - 1, -1), classes)
+    counts = sum((part.counts for part in parts), Counter[str]())
+    folders = " and ".join(sorted({str(part.root) for part in parts}))
     notes = [
-        f"{counted(count, 'image')} in {' and '.join(folders)}, "
-        f"{counted(len(positive.rows), 'annotation')}, {counted(len(classes), 'category', 'categories')}.",
-        *dict.fromkeys(note for part in parts for note in part.notes),
+        f"{counted(len(records.ids), 'image')} in {folders}, {counted(counts['annotations'], 'annotation')}, "
+        f"{counted(len(classes), 'category', 'categories')}.",
+        *records.notes,
     ]
     if groups:
         names = first_few([quote(name) for name in sorted(groups)], 12)
         what = "is a supercategory" if len(groups) == 1 else "are supercategories"
         notes.append(f"{names} {what} of others without annotations: left out.")
-    if unboxed := sum(part.unboxed for part in parts):
-        notes.append(without_box(unboxed, "annotation"))
-    if bare := count - len(np.unique(positive.rows)):
-        notes.append(f"{counted(bare, 'image')} {'has' if bare == 1 else 'have'} no annotation.")
-    if len(negative.rows):
+    if counts["unboxed"]:
+        notes.append(without_box(counts["unboxed"], "annotation"))
+    if bare := int((records.labels.positives_per_sample() == 0).sum()):
+        notes.append(f"{counted(bare, 'image has', 'images have')} no annotation.")
+    if counts["negative"]:
         notes.append("neg_category_ids are known negatives.")
-    if len(vague.rows):
+    if counts["vague"]:
         notes.append("not_exhaustive_category_ids without an annotation stay unknown.")
-    return Records(
-        source=source,
-        name=name,
-        ids=tuple(ids),
-        inputs=tuple(file for part in parts for file in part.files),
-        classes=classes,
-        classes_given=True,
-        labels=label_entries(
-            positive, (count, len(classes)), config.default_label, negative=negative, unknown=vague
-        ),
-        split=tuple(split) if split is not None else None,
-        notes=tuple(notes),
-        objects=objects._replace(column=column[objects.column]) if objects else None,
-    )
-
-
-def _joined_objects(parts: Sequence[Objects | None], starts: Sequence[int]) -> Objects | None:
-    shifted = [part._replace(row=part.row + start) for part, start in zip(parts, starts, strict=True) if part]
-    return Objects(*(np.concatenate(columns) for columns in zip(*shifted, strict=True))) if shifted else None
+    return replace(moved, notes=tuple(notes))
 
 
 def _read_part(path: Path, config: DataConfig) -> _Part:
@@ -234,33 +190,51 @@ def _read_part(path: Path, config: DataConfig) -> _Part:
         if not getattr(document, key):
             raise InputError(f"{path}: {key} is empty; at least one entry is needed.")
     classes, columns, notes = _classes(document.categories, f"{path}: categories")
-    where = f"{path}: images"
-    rows = _positions([image.id for image in document.images], where)
-    options = [(_file_name(image, f"{where}[{row}]"),) for row, image in enumerate(document.images)]
+    images, where = document.images, f"{path}: images"
+    rows = _positions([image.id for image in images], where)
+    options = [(_file_name(image, f"{where}[{row}]"),) for row, image in enumerate(images)]
     root = find_folder(_folders(path, config), options, f"{where}[0]")
     files = find_files(root, options, lambda row: f"{where}[{row}]", config.missing)
-    annotated, objects, unboxed = _annotations(path, document, rows, columns)
-    negative = _listed(document.images, "neg_category_ids", columns, where)
-    vague = _listed(document.images, "not_exhaustive_category_ids", columns, where)
-    for other, reason in ((annotated, "has an annotation"), (vague, "is in not_exhaustive_category_ids")):
+    annotations, at = document.annotations, f"{path}: annotations"
+    row_ids, column_ids = [each.image_id for each in annotations], [each.category_id for each in annotations]
+    positive = Entries(
+        _look_up("image", rows, row_ids, lambda k: f"{at}[{k}].image_id"),
+        _look_up("category", columns, column_ids, lambda k: f"{at}[{k}].category_id"),
+    )
+    negative = _listed(images, "neg_category_ids", columns, where)
+    vague = _listed(images, "not_exhaustive_category_ids", columns, where)
+    for other, reason in ((positive, "has an annotation"), (vague, "is in not_exhaustive_category_ids")):
         if both := in_both(negative, other):
             row, column = both
             raise InputError(
                 f"{where}[{row}]: {quote(classes[column])} is in neg_category_ids, which says that it is "
                 f"absent, but it also {reason}. Remove one of the two."
             )
-    used = {
-        classes[column] for entries in (annotated, negative, vague) for column in np.unique(entries.columns)
-    }
-    groups = {
-        each.supercategory
-        for each in document.categories
-        if type(each.supercategory) is str and each.supercategory != each.name
-    }
-    unused = frozenset(name for name in classes if name in groups and name not in used)
-    return _Part(
-        path, tuple(files), root, classes, unused, annotated, negative, vague, objects, unboxed, notes
+    used = {classes[c] for each in (positive, negative, vague) for c in np.unique(each.columns)}
+    stated = [(each.supercategory, each.name) for each in document.categories]
+    groups = frozenset(above for above, name in stated if isinstance(above, str) and above != name)
+    usable = np.array([_is_box(each.bbox) for each in annotations], np.bool_)
+    any_stated = any(each.bbox is not None for each in annotations)
+    records = Records(
+        source=str(path),
+        name=_part_name(path),
+        ids=tuple(file.relative_to(root).as_posix() for file in files),
+        inputs=tuple(files),
+        classes=classes,
+        classes_given=True,
+        labels=label_entries(
+            positive, (len(files), len(classes)), config.default_label, negative=negative, unknown=vague
+        ),
+        notes=notes,
+        objects=_objects(document, positive, usable),
     )
+    counts = Counter(
+        annotations=len(annotations),
+        unboxed=int((~usable).sum()) if any_stated else 0,
+        negative=len(negative.rows),
+        vague=len(vague.rows),
+    )
+    return _Part(records, root, groups & {*classes} - used, counts)
 
 
 def _classes(
@@ -294,16 +268,11 @@ def _folders(path: Path, config: DataConfig) -> list[Path]:
     own = ["", _part_name(path), _split(path) or ""]
     if stated := images_folder(config):
         return [stated / part for part in own]
-    parent = path.parent
-    above = folder_above(parent)
+    parent, above = path.parent, folder_above(path.parent)
     # The whole folder above belongs to the data only if the file is in its sub-folder `annotations`.
     within = parent.resolve().name.lower() == "annotations"
-    return [
-        parent,
-        parent / "images",
-        *(above / "images" / part for part in own),
-        *(above / part for part in own if part or within),
-    ]
+    folders = [parent, parent / "images", *(above / "images" / part for part in own)]
+    return folders + [above / part for part in own if part or within]
 
 
 def _positions(ids: Sequence[Id], where: str) -> dict[Id, int]:
@@ -327,40 +296,44 @@ def _file_name(image: Image, where: str) -> str:
     raise InputError(f"{where}: there is no field `file_name` (or `coco_url`, as in LVIS).")
 
 
-def _annotations(
-    path: Path, document: Document, rows: Mapping[Id, int], columns: Mapping[Id, int]
-) -> tuple[Entries, Objects | None, int]:
-    """Sample and class of each annotation, the usable boxes, and the number of annotations without one."""
-    annotations = document.annotations
-    count = len(annotations)
-    row = np.fromiter((rows.get(annotation.image_id, -1) for annotation in annotations), np.int64, count)
-    column = np.fromiter(
-        (columns.get(annotation.category_id, -1) for annotation in annotations), np.int64, count
+def _look_up(
+    what: str, positions: Mapping[Id, int], ids: Sequence[Id], where: Callable[[int], str]
+) -> IntArray:
+    """Position of each id; `where` says where one is stated."""
+    found = np.fromiter((positions.get(each, -1) for each in ids), np.int64, len(ids))
+    if (found < 0).any():
+        at = int(np.argmax(found < 0))
+        no = f"there is no {what} with the id {quote(ids[at])}"
+        raise InputError(f"{where(at)}: {no}. Correct or remove the entry.")
+    return found
+
+
+def _listed(images: Sequence[Image], key: str, columns: Mapping[Id, int], where: str) -> Entries:
+    """Sample and class of each category that the images list under a key."""
+    lists: list[Sequence[Id]] = [getattr(image, key) or () for image in images]
+    rows = [row for row, listed in enumerate(lists) for _ in listed]
+    ids = [category for listed in lists for category in listed]
+    listed = _look_up(
+        "category", columns, ids, lambda k: f"{where}[{rows[k]}].{key}[{k - rows.index(rows[k])}]"
     )
-    for key, positions in (("image_id", row), ("category_id", column)):
-        if (positions < 0).any():
-            first = int(np.argmax(positions < 0))
-            raise _no_such(key, getattr(annotations[first], key), f"{path}: annotations[{first}].{key}")
-    boxed = np.flatnonzero([_is_box(annotation.bbox) for annotation in annotations])
-    stated = any(annotation.bbox is not None for annotation in annotations)
-    unboxed = count - len(boxed) if stated else 0
-    boxes = np.array([annotations[position].bbox for position in boxed], np.float64).reshape(-1, 4)
-    sizes = np.array([_size(image) for image in document.images], np.float64).reshape(-1, 2)[row[boxed]]
-    known = np.isfinite(sizes).all(axis=1)
-    boxed, boxes, sizes = boxed[known], boxes[known], sizes[known]
+    return Entries(np.asarray(rows, np.int64), listed)
+
+
+def _objects(document: Document, positive: Entries, usable: npt.NDArray[np.bool_]) -> Objects | None:
+    """Measures of the usable boxes in images of a known size."""
+    sizes = np.array([_size(image) for image in document.images], np.float64)[positive.rows]
+    boxed = np.flatnonzero(usable & np.isfinite(sizes).all(axis=1))
+    boxes = np.array([document.annotations[k].bbox for k in boxed], np.float64).reshape(-1, 4)
     with np.errstate(over="ignore"):  # the corners are clipped to the image
         corners = np.hstack([boxes[:, :2], boxes[:, :2] + boxes[:, 2:]])
-    objects = objects_of(Entries(row[boxed], column[boxed]), corners, sizes)
-    return Entries(row, column), objects, unboxed
+    return objects_of(Entries(positive.rows[boxed], positive.columns[boxed]), corners, sizes[boxed])
 
 
 def _is_box(value: Any) -> bool:
     """Whether a value is left, top, width and height, the latter two not negative."""
     try:
         left, top, width, height = value
-        return bool(
-            -_MAX <= left <= _MAX and -_MAX <= top <= _MAX and 0 <= width <= _MAX and 0 <= height <= _MAX
-        )
+        return bool(abs(left) <= _MAX and abs(top) <= _MAX and 0 <= width <= _MAX and 0 <= height <= _MAX)
     except (TypeError, ValueError):  # no four values, or no numbers
         return False
 
@@ -370,20 +343,3 @@ def _size(image: Image) -> tuple[float, float]:
     size = image.width, image.height
     known = all(type(side) in (int, float) and 1 <= side <= _MAX for side in size)
     return size if known else (math.nan, math.nan)
-
-
-def _no_such(key: str, value: Id, where: str) -> InputError:
-    what = "image" if key == "image_id" else "category"
-    return InputError(f"{where}: there is no {what} with the id {quote(value)}. Correct or remove the entry.")
-
-
-def _listed(images: Sequence[Image], key: str, columns: Mapping[Id, int], where: str) -> Entries:
-    """Sample and class of each category that the images list under a key."""
-    rows, listed = [], []
-    for row, image in enumerate(images):
-        for position, category in enumerate(getattr(image, key) or ()):
-            if category not in columns:
-                raise _no_such("category_id", category, f"{where}[{row}].{key}[{position}]")
-            rows.append(row)
-            listed.append(columns[category])
-    return Entries.of(rows, listed)

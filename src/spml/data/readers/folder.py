@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
@@ -20,21 +20,16 @@ from ..phrases import counted, first_few
 from ..records import Records
 from ..safe import quote, refuse_leaving_link
 from ..splits import compound_split_name
-from .annotated import NO_CLASS, Annotation, annotations_in, read_annotated, read_annotation
+from .annotated import NO_CLASS, Annotation, Splits, annotations_in, read_annotated, read_annotation
 from .entries import Entries, label_entries
-from .registry import Source, register_reader
+from .registry import register_reader
 
 _FOLLOWED = 4  # levels of folders in which links to folders are followed
 _LISTS = re.compile(r"\s*[,;|+&]\s*"), re.compile(r"[_ -]+(?:and[_ -]+)?")
 """Separators in a folder name that may list several labels: surely, and perhaps."""
 
 
-def is_folder(source: Source) -> bool:
-    """Whether a source is a folder."""
-    return source.is_folder
-
-
-@register_reader("folder", "an image folder", recognises=is_folder, priority=-1)
+@register_reader("folder", "an image folder", recognises=lambda source: source.is_folder, priority=-1)
 def read_folder(path: Path, config: DataConfig) -> Records:
     """Read `path/CLASS/**/image` or `path/SPLIT/CLASS/**/image`, or the annotation files in the folder.
 
@@ -76,32 +71,26 @@ def read_folder(path: Path, config: DataConfig) -> Records:
         with suppress(InputError):  # a damaged file does not matter where class folders give the labels
             annotations += annotations_in(path, folder)
     notes = [
-        *_note_levels(path, levels, parts),
-        *_note_left_out(listing, classes),
+        *_notes(path, listing, levels, parts, classes),
         *_note_names({folder.name for folder in classes}),
-        *_note_nested(path, classes),
         *_note_annotations(path, levels, annotations, config),
         *(f"{folder.prefix[:-1]} holds no image." for folder in root.folders if parts and not folder.below),
         *listing.notes(name for each in annotations for name in each.files),
     ]
-    return _records(path, listing.images, classes, bool(parts), notes, config)
+    return _records(path, listing.images, classes, notes, config)
 
 
 def _records(
-    path: Path,
-    images: Sequence[str],
-    folders: Mapping[Folder, str],
-    has_split: bool,
-    notes: Sequence[str],
-    config: DataConfig,
+    path: Path, images: Sequence[str], folders: Splits, notes: Sequence[str], config: DataConfig
 ) -> Records:
-    """Records of the images below class folders, each of which has a split."""
+    """Records of the images below class folders, each of which has a split; an empty one is none."""
     classes = tuple(sorted({folder.name for folder in folders}))
     position = {name: column for column, name in enumerate(classes)}
     counts = [len(folder.below) for folder in folders]
     columns = np.repeat([position[folder.name] for folder in folders], counts)
-    ranges = (slice(folder.below.start, folder.below.stop) for folder in folders)
-    ids = PackedNames.of(chain.from_iterable(images[each] for each in ranges))
+    below = (images[folder.below.start : folder.below.stop] for folder in folders)
+    ids = PackedNames.of(chain.from_iterable(below))
+    labels = Entries.of(np.arange(len(ids)), columns)
     return Records(
         source=str(path),
         name=path.resolve().name,
@@ -109,10 +98,8 @@ def _records(
         inputs=FilesBelow(path, ids),
         classes=classes,
         classes_given=False,
-        labels=label_entries(
-            Entries.of(np.arange(len(ids)), columns), (len(ids), len(classes)), config.default_label
-        ),
-        split=tuple(np.repeat(list(folders.values()), counts).tolist()) if has_split else None,
+        labels=label_entries(labels, (len(ids), len(classes)), config.default_label),
+        split=tuple(np.repeat([*folders.values()], counts).tolist()) if any(folders.values()) else None,
         notes=tuple(notes),
         class_folders=True,
     )
@@ -152,10 +139,8 @@ def _split_folders(path: Path, root: Folder) -> dict[Folder, str]:
         InputError: There are both folders of splits and of classes.
     """
     named = {folder: found for folder in root.full if (found := compound_split_name(folder.name))}
-    splits_of = defaultdict(set)
-    for split, rest in named.values():
-        splits_of[rest].add(split)
-    splits = {f: split for f, (split, rest) in named.items() if not rest or len(splits_of[rest]) > 1}
+    splits_with = Counter(rest for _, rest in {*named.values()})
+    splits = {f: split for f, (split, rest) in named.items() if not rest or splits_with[rest] > 1}
     others = [folder for folder in root.full if folder not in splits]
     if not others:
         return splits
@@ -172,7 +157,7 @@ def _split_folders(path: Path, root: Folder) -> dict[Folder, str]:
     return splits
 
 
-def _check_class_folders(path: Path, listing: Listing, homes: Mapping[Folder, str]) -> None:
+def _check_class_folders(path: Path, listing: Listing, homes: Splits) -> None:
     """Check that every class folder may be one and holds images."""
     for home, split in homes.items():
         for folder in home.folders:
@@ -238,52 +223,38 @@ def _no_classes(path: Path, listing: Listing, place: Folder, names: Sequence[str
     return InputError(" ".join([f"{path}: {holds} {expected}", *listing.notes()]))
 
 
-def _note_levels(path: Path, levels: Sequence[Folder], parts: Mapping[Folder, str]) -> list[str]:
-    """Note on folders that were found in a further one, or that are splits although their names say more."""
+def _notes(
+    path: Path, listing: Listing, levels: Sequence[Folder], parts: Splits, classes: Splits
+) -> list[str]:
+    """Notes on how the folders were understood, and on images that are in no class folder."""
     notes = []
     if len(levels) > 1:
         notes.append(f"The folders in {path / levels[-1].prefix} are read, since all images are in it.")
-    phrases = [
-        f"{_inner(part).prefix[:-1]} as {split}"
-        for part, split in parts.items()
-        if _inner(part) is not part or part.name.lower() != split
-    ]
-    return [*notes, *([f"Splits: {', '.join(phrases)}."] if phrases else [])]
-
-
-def _note_left_out(listing: Listing, classes: Mapping[Folder, str]) -> list[str]:
-    """Note on images that are in no class folder."""
-    outside, left = [], [listing.root]
-    while left:
-        folder = left.pop()
-        if folder not in classes:
-            outside += [folder] if folder.images else []
-            left += reversed(folder.folders)
-    if not outside:
-        return []
-    total = counted(sum(len(folder.images) for folder in outside), "image is", "images are")
-    where = [f"{len(f.images):,} in {f.prefix[:-1] or 'the folder itself'}" for f in outside]
-    first = listing.images[outside[0].images[0]]
-    return [f"{total} in no class folder and left out: {first_few(where, 5)}, such as {first}."]
-
-
-def _note_nested(path: Path, classes: Mapping[Folder, str]) -> list[str]:
-    """Note on folders in class folders, whose names are not used."""
+    inner = {part: _inner(part) for part in parts}
+    if renamed := [part for part in parts if inner[part] is not part or part.name.lower() != parts[part]]:
+        splits = [f"{inner[part].prefix[:-1]} as {parts[part]}" for part in renamed]
+        notes.append(f"Splits: {', '.join(splits)}.")
+    below = {inside for folder in classes for inside in folder.walk()}
+    if outside := [folder for folder in listing.root.walk() if folder.images and folder not in below]:
+        total = counted(sum(len(folder.images) for folder in outside), "image is", "images are")
+        where = [f"{len(f.images):,} in {f.prefix[:-1] or 'the folder itself'}" for f in outside]
+        first = listing.images[outside[0].images[0]]
+        notes.append(f"{total} in no class folder and left out: {first_few(where, 5)}, such as {first}.")
     nested = [
-        below.prefix[:-1]
+        inside.prefix[:-1]
         for folder in classes
-        for below in folder.full
-        if below.name != folder.name and not NO_CLASS.fullmatch(below.name)
+        for inside in folder.full
+        if inside.name != folder.name and not NO_CLASS.fullmatch(inside.name)
     ]
-    if not nested:
-        return []
-    parent = shlex.quote(str((path / nested[0]).parent))
-    return [
-        f"{counted(len(nested), 'folder', 'folders')} inside class folders: {first_few(nested, 5)}. Their "
-        "names are not used as classes; their images have the label of the class folder. If they are the "
-        f"classes, pass the folder that they are in (such as {parent}), move them next to each other, or "
-        "list the images in a table."
-    ]
+    if nested:
+        parent = shlex.quote(str((path / nested[0]).parent))
+        notes.append(
+            f"{counted(len(nested), 'folder')} inside class folders: {first_few(nested, 5)}. Their names are "
+            "not used as classes; their images have the label of the class folder. If they are the classes, "
+            f"pass the folder that they are in (such as {parent}), move them next to each other, or list the "
+            "images in a table."
+        )
+    return notes
 
 
 def _note_names(classes: set[str]) -> list[str]:

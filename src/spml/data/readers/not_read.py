@@ -71,10 +71,16 @@ _JSON = (
 def not_read(source: Source) -> InputError:
     """Error that says what a source is that no reader recognises, and what to do."""
     path = source.path
-    if source.suffix == ".json":
-        return InputError(f"{path}: is {_json(source)}")
     what = _SUFFIXES.get(source.suffix, "")
-    if source.suffix == ".xml":
+    if source.suffix == ".json":
+        keys = {*source.outline.keys}
+        unknown = (
+            f"not a known kind of JSON; found {source.outline}. Known are COCO (an object with the keys "
+            f"{', '.join(KEYS)}), Label Studio (a list of tasks with `data` and `annotations`), FiftyOne (an "
+            f"object with the key `samples`), and what spml data prepare writes. Write any other as {_TABLE}."
+        )
+        what = next((text for known, text in _JSON if known <= keys), unknown)
+    elif source.suffix == ".xml":
         root = re.search(rb"<(\w+)", _start(path))
         what = _XML.get(root[1] if root else b"", "")
     elif source.suffix == ".txt":
@@ -85,18 +91,6 @@ def not_read(source: Source) -> InputError:
         f"{path}: {source.suffix or 'a file without a suffix'} is not a known format. Name a folder with one "
         f"folder of images per class, {_TABLE}, COCO or Label Studio JSON, or features (.npz, .arff). All "
         "formats, with an example of each, are in docs/data.md."
-    )
-
-
-def _json(source: Source) -> str:
-    keys = {*source.outline.keys}
-    for known, what in _JSON:
-        if known <= keys:
-            return what
-    return (
-        f"not a known kind of JSON; found {source.outline}. Known are COCO (an object with the keys "
-        f"{', '.join(KEYS)}), Label Studio (a list of tasks with `data` and `annotations`), FiftyOne (an "
-        f"object with the key `samples`), and what spml data prepare writes. Write any other as {_TABLE}."
     )
 
 

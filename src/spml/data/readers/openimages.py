@@ -21,26 +21,20 @@ from ..tables.table import text
 from .documents import class_name
 from .entries import Entries, in_both, label_entries
 from .places import images_folder
-from .registry import Source, register_reader
+from .registry import register_reader
 
 COLUMNS = ("imageid", "labelname", "confidence")
 DESCRIPTIONS = "class-descriptions.csv"
 _PARTS = ("train", "validation", "test")
-_CONFIDENCES = {"1": 1.0, "0": 0.0, "1.0": 1.0, "0.0": 0.0}
 
 
-def is_openimages(source: Source) -> bool:
-    """Whether a CSV file has the columns ImageID, LabelName and Confidence.
-
-    Raises:
-        InputError: The first line can't be read.
-    """
-    if source.suffix not in (".csv", ".tsv"):
-        return False
-    return {*COLUMNS} <= {*map(str.lower, read_header(source.path))}
-
-
-@register_reader("openimages", "an OpenImages label file", recognises=is_openimages)
+@register_reader(
+    "openimages",
+    "an OpenImages label file",
+    recognises=lambda source: (
+        source.suffix in (".csv", ".tsv") and {*COLUMNS} <= {*map(str.lower, read_header(source.path))}
+    ),
+)
 def read_openimages(path: Path, config: DataConfig) -> Records:
     """Read a label file; the image of an ImageID is ImageID.jpg.
 
@@ -54,24 +48,26 @@ def read_openimages(path: Path, config: DataConfig) -> Records:
             is no image at all.
     """
     images, labels, positive, negative, unverified = _read_labels(path)
-    root, exists = _find_images(path, images, config)
+    root, present = _find_images(path, images, config)
     classes, columns, origin = _class_names(path, labels)
-    new_row = np.cumsum(exists) - 1
-
-    def usable(entries: Entries) -> Entries:
-        keep = exists[entries.rows]
-        return Entries(new_row[entries.rows[keep]], columns[entries.columns[keep]])
-
-    ids = tuple(f"{image}.jpg" for image, present in zip(images, exists.tolist(), strict=True) if present)
+    ids = tuple(f"{images[row]}.jpg" for row in present.tolist())
     notes = [
         f"{counted(len(ids), 'image')} in {root}, {counted(len(positive.rows), 'label')} verified as present "
         f"and {len(negative.rows):,} as absent, {counted(len(classes), 'class', 'classes')}{origin}."
     ]
-    if missing := len(images) - len(ids):
-        notes.append(f"{missing:,} of {len(images):,} images are not in that folder and were left out.")
+    missing = np.delete(np.arange(len(images)), present).tolist()
+    if missing:
+        notes.append(f"{len(missing):,} of {len(images):,} images are not in that folder and were left out.")
     if unverified:
         rows = counted(unverified, "row was", "rows were")
         notes.append(f"{rows} ignored, because no person has verified the label.")
+    row = np.full(len(images), -1)
+    row[present] = np.arange(len(ids))
+
+    def usable(entries: Entries) -> Entries:
+        keep = row[entries.rows] >= 0
+        return Entries(row[entries.rows[keep]], columns[entries.columns[keep]])
+
     shape = len(ids), len(classes)
     return Records(
         source=str(path),
@@ -81,9 +77,8 @@ def read_openimages(path: Path, config: DataConfig) -> Records:
         classes=classes,
         classes_given=False,
         labels=label_entries(usable(positive), shape, config.default_label, negative=usable(negative)),
-        split=None,
         notes=tuple(notes),
-        skipped=tuple((f"{images[k]}.jpg", MISSING) for k in np.flatnonzero(~exists).tolist()),
+        skipped=tuple((f"{images[row]}.jpg", MISSING) for row in missing),
     )
 
 
@@ -107,7 +102,15 @@ def _read_labels(path: Path) -> tuple[list[str], list[str], Entries, Entries, in
         )
     positive, negative = Entries.of(*verified[1]), Entries.of(*verified[-1])
     if both := in_both(positive, negative):
-        raise _contradiction(path, list(images)[both[0]], list(labels)[both[1]])
+        image, label = list(images)[both[0]], list(labels)[both[1]]
+        first: dict[int, int] = {}
+        for number, *pair, value in _rows(path):
+            if value and pair == [image, label]:
+                first.setdefault(value, number)
+        raise InputError(
+            f"{path}: row {first[1]} says that {quote(image)} has the label {quote(label)}, and row "
+            f"{first[-1]} that it has not. Remove one of them."
+        )
     return list(images), list(labels), positive, negative, unverified
 
 
@@ -118,48 +121,28 @@ def _rows(path: Path) -> Iterator[tuple[int, str, str, int]]:
     columns = [header.index(name) for name in (*COLUMNS, "source") if name in header]
     for number, cells in table.rows(columns):
         image, label, confidence, *source = map(text, cells)
-        value = _CONFIDENCES.get(confidence)
-        if value is None:
-            value = _confidence(confidence, f"{path}: row {number}")
+        try:
+            value = float(confidence)
+        except ValueError:
+            value = -1
+        if not 0 <= value <= 1:
+            raise InputError(
+                f"{path}: row {number}: Confidence must be 1 (the label is present), 0 (it is absent), or a "
+                f"number in between if no person has verified it, but is {quote(confidence)}."
+            )
         verified = value in (0, 1) and not (source and source[0].lower() == "machine")
         yield number, image, label, (1 if value else -1) if verified else 0
 
 
-def _confidence(text: str, where: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0 <= value <= 1:
-        raise InputError(
-            f"{where}: Confidence must be 1 (the label is present), 0 (it is absent), or a number in between "
-            f"if no person has verified it, but is {quote(text)}."
-        )
-    return value
-
-
-def _contradiction(path: Path, image: str, label: str) -> InputError:
-    """Error that names the rows in which a label is present and absent."""
-    first: dict[int, int] = {}
-    for number, *pair, value in _rows(path):
-        if value and pair == [image, label]:
-            first.setdefault(value, number)
-    return InputError(
-        f"{path}: row {first[1]} says that {quote(image)} has the label {quote(label)}, and row {first[-1]} "
-        "that it has not. Remove one of them."
-    )
-
-
-def _find_images(path: Path, images: Sequence[str], config: DataConfig) -> tuple[Path, npt.NDArray[np.bool_]]:
-    """First folder that has some of the images, and which ones it has."""
-    folder = path.parent
-    parts = [part for part in _PARTS if part in path.stem.lower().split("-")]
-    stated = images_folder(config)
-    folders = [stated] if stated else [folder, folder / "images", *(folder / part for part in parts)]
+def _find_images(path: Path, images: Sequence[str], config: DataConfig) -> tuple[Path, npt.NDArray[np.int64]]:
+    """First folder that has some of the images, and the positions of those."""
+    stated, folder, words = images_folder(config), path.parent, path.stem.lower().split("-")
+    parts = (folder / part for part in _PARTS if part in words)
+    folders = [stated] if stated else [folder, folder / "images", *parts]
     for folder in folders:
         exists = [is_file(inside(folder, f"{image}.jpg", f"{path}: ImageID")) for image in images]
         if any(exists):
-            return folder, np.array(exists, np.bool_)
+            return folder, np.flatnonzero(exists)
     tried = " or ".join(str(folder) for folder in folders if folder.is_dir())
     raise InputError(
         f"{path}: none of its images, such as {images[0][:100]}.jpg, is in {tried}. Pass --data.images with "
@@ -172,24 +155,18 @@ def _class_names(path: Path, labels: Sequence[str]) -> tuple[tuple[str, ...], np
     file = path.with_name(DESCRIPTIONS)
     if not file.is_file():
         file = min(path.parent.glob(f"*{DESCRIPTIONS}"), default=file)
-    names = _descriptions(file, {*labels}) if file.is_file() else {}
-    rank = {label: k for k, label in enumerate(names)}
-    order = sorted(range(len(labels)), key=lambda k: (rank.get(labels[k], len(rank)), labels[k]))
-    columns = np.empty(len(labels), np.int64)
-    columns[order] = np.arange(len(labels))
+    names: dict[str, str] = {}  # in the order of the file, the oldest of which have no header
+    occurring = {*labels}
+    for _, (label, *description) in read_rows(file) if file.is_file() else ():
+        if label.strip() in occurring and description and description[0].strip():
+            names.setdefault(label.strip(), description[0].strip())
+    order = [*names, *sorted(occurring.difference(names))]
+    column = {label: position for position, label in enumerate(order)}
     uses = Counter((*names.values(), *labels))
     classes = []
-    for label in (labels[k] for k in order):
+    for label in order:
         name = names.get(label, label)
         distinct = name if uses[name] == 1 else f"{name} ({label})"
         classes.append(class_name(distinct, f"{path}: LabelName"))
+    columns = np.array([column[label] for label in labels], np.int64)
     return tuple(classes), columns, f" (named by {file.name})" if names else ""
-
-
-def _descriptions(path: Path, labels: set[str]) -> dict[str, str]:
-    """Names of some labels, in the order of the file. The oldest of these files have no header."""
-    names: dict[str, str] = {}
-    for _, (label, *description) in read_rows(path):
-        if label.strip() in labels and description and description[0].strip():
-            names.setdefault(label.strip(), description[0].strip())
-    return names

@@ -11,11 +11,9 @@ from typing import NamedTuple
 
 from ...config import DataConfig
 from ...errors import InputError
-from ...plugins import import_plugins
+from ...plugins import Registry
 from ..records import Records
 from .documents import Outline, read_outline
-
-ENTRY_POINTS = "spml.readers"
 
 
 @dataclass(frozen=True)
@@ -69,7 +67,7 @@ class Reader(NamedTuple):
     priority: int
 
 
-_REGISTRY: dict[str, Reader] = {}
+_REGISTRY: Registry[Reader] = Registry("reader", "spml.data.readers", "spml.readers")
 
 
 def register_reader(
@@ -95,21 +93,12 @@ def register_reader(
     Raises:
         ValueError: Another module has registered a reader of this name.
     """
-
-    def add(read: Read) -> Read:
-        known = _REGISTRY.get(name)
-        if known is not None and known.read.__module__ != read.__module__:
-            raise ValueError(f"reader {name!r} is already registered by {known.read.__module__}")
-        _REGISTRY[name] = Reader(name, title, recognises, read, priority)
-        return read
-
-    return add
+    return _REGISTRY.add(name, lambda read: Reader(name, title, recognises, read, priority))
 
 
 def readers() -> dict[str, Reader]:
     """Registered readers by name, those of installed packages included, in the order of their priority."""
-    import_plugins("spml.data.readers", ENTRY_POINTS)
-    return {reader.name: reader for reader in sorted(_REGISTRY.values(), key=lambda reader: -reader.priority)}
+    return dict(sorted(_REGISTRY.all().items(), key=lambda item: -item[1].priority))
 
 
 def find_reader(source: Source) -> Reader | None:
@@ -118,14 +107,12 @@ def find_reader(source: Source) -> Reader | None:
     Raises:
         InputError: A reader recognises the source as damaged.
     """
-    return next((reader for reader in readers().values() if _recognises(reader, source)), None)
-
-
-def _recognises(reader: Reader, source: Source) -> bool:
-    try:
-        return reader.recognises(source)
-    except InputError:
-        raise
-    except Exception as error:  # a broken reader of another package must not stop the others
-        warnings.warn(f"reader {reader.name!r} is left out: it raised {error!r}", stacklevel=2)
-        return False
+    for reader in readers().values():
+        try:
+            if reader.recognises(source):
+                return reader
+        except InputError:
+            raise
+        except Exception as error:  # a broken reader of another package must not stop the others
+            warnings.warn(f"reader {reader.name!r} is left out: it raised {error!r}", stacklevel=2)
+    return None

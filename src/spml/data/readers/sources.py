@@ -8,6 +8,8 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ...config import DataConfig, from_dict
 from ...errors import InputError, nearest, quoted
 from ...parsing import parse_yaml, read_yaml_text
@@ -17,6 +19,7 @@ from ..records import Records
 from ..rename import NEGATIVE, UNUSED, named_classes, with_negatives
 from ..safe import inside, quote
 from ..splits import SPELLINGS, split_name
+from ..subset import move_classes
 
 SUFFIXES = (".yaml", ".yml")
 SETTINGS = (
@@ -46,26 +49,26 @@ def read_sources(path: Path, config: DataConfig, read: Callable[[DataConfig], Re
     Raises:
         InputError: The list or a source has a mistake, or sources contradict each other about a sample.
     """
-    entries = _entries(path)
     parts: list[Part] = []
     named: dict[str, str] = {}
-    for position, entry in enumerate(entries):
+    for position, entry in enumerate(_entries(path)):
         where = f"{path}: sources[{position}]"
-        of_source = _config(path, entry, config, where)
-        records = _read(of_source, read)
-        if of_source.unlisted.startswith(NEGATIVE):
-            named |= dict.fromkeys(named_classes(of_source.unlisted), where)
+        own = _config(path, entry, config, where)
+        split = split_name(str(entry.get("part", "train")))
+        if split is None:
+            names = ", ".join(SPELLINGS)
+            raise InputError(f"{where}: part is {quoted(entry['part'])}, but must be one of {names}.")
+        records = _read(own, read)
+        if own.unlisted.startswith(NEGATIVE):
+            named |= dict.fromkeys(named_classes(own.unlisted), where)
         if isinstance(records.inputs, Sequence):  # otherwise it can't be joined, which `join_records` says
             below = relative_names(records, path.parent)
-            ids = [name or f"{records.name}/{own}" for name, own in zip(below, records.ids, strict=True)]
+            both = zip(below, records.ids, strict=True)
+            ids = [name or f"{records.name}/{sample}" for name, sample in both]
             records = replace(records, ids=ids)
-        part = None
-        if "part" in entry and (part := split_name(str(entry["part"]))) is None:
-            raise InputError(f"{where}: part is {quoted(entry['part'])}, but must be one of {_SPLITS}.")
-        parts.append(Part(records, part, of_source.default_label))
+        parts.append(Part(records, split if "part" in entry else None, own.default_label))
     joined = join_records(parts, str(path), path.stem)
-    occur = joined.labels.positives_per_class() > 0
-    known = [name for name, positive in zip(joined.classes, occur.tolist(), strict=True) if positive]
+    known = [joined.classes[column] for column in np.flatnonzero(joined.labels.positives_per_class())]
     for name, where in named.items():
         if name not in known:
             raise InputError(
@@ -76,9 +79,6 @@ def read_sources(path: Path, config: DataConfig, read: Callable[[DataConfig], Re
         notes = tuple(note for note in notes if not note.startswith(UNUSED))  # another source has the names
     first = f"{path.name} was read as a list of {counted(len(parts), 'source')}."
     return replace(joined, notes=(first, *notes))
-
-
-_SPLITS = ", ".join(SPELLINGS)
 
 
 def _entries(path: Path) -> list[Mapping[str, Any]]:
@@ -104,25 +104,25 @@ def _entries(path: Path) -> list[Mapping[str, Any]]:
 def _config(path: Path, entry: Mapping[str, Any], config: DataConfig, where: str) -> DataConfig:
     """Settings of a source; rows and classes are drawn from the whole only."""
     settings = {key: value for key, value in entry.items() if key != "part"}
+    folder = path.parent
     for key in ("path", "images"):
-        if isinstance(text := settings.get(key), str):
+        text = settings.get(key)
+        if isinstance(text, str) and (folder / text).resolve() != folder.resolve():
             try:
-                settings[key] = str(inside(path.parent, text, where))
+                settings[key] = str(inside(folder, text, where))
             except InputError as error:
-                if (path.parent / text).resolve() == path.parent.resolve():
-                    settings[key] = str(path.parent)
-                    continue
                 raise InputError(
-                    f"{where}: {key} is {quote(text)}, which is not below {path.parent}. Move the list of "
-                    "sources to a folder that holds all of them."
+                    f"{where}: {key} is {quote(text)}, which is not below {folder}. Move the list of sources "
+                    "to a folder that holds all of them."
                 ) from error
+        elif isinstance(text, str):
+            settings[key] = str(folder)
     if Path(settings["path"]).suffix.lower() in SUFFIXES:
         raise InputError(f"{where}: is YAML, but must be a table or folder. Name its sources themselves.")
     try:
-        own = from_dict({"data": {**asdict(config), "sample_rows": 0, "sample_classes": 0, **settings}}).data
+        return from_dict({"data": {**asdict(config), "sample_rows": 0, "sample_classes": 0, **settings}}).data
     except InputError as error:
         raise InputError(f"{where}: {error}") from error
-    return own
 
 
 def _read(config: DataConfig, read: Callable[[DataConfig], Records]) -> Records:
@@ -130,15 +130,9 @@ def _read(config: DataConfig, read: Callable[[DataConfig], Records]) -> Records:
     if not config.unlisted.startswith(NEGATIVE):
         return read(config)
     names = named_classes(config.unlisted)
-    records, negative = (_with_classes(read(replace(config, unlisted=rule)), names) for rule in _RULES)
-    return with_negatives(records, negative, names)
-
-
-_RULES = ("unknown", "negative")
-
-
-def _with_classes(records: Records, names: list[str]) -> Records:
-    """Records over further classes, none of whose labels is listed."""
-    classes = tuple(dict.fromkeys((*records.classes, *names)))
-    columns = range(len(records.classes))
-    return replace(records, classes=classes, labels=records.labels.with_classes([*columns], len(classes)))
+    pair = []
+    for rule in ("unknown", "negative"):
+        records = read(replace(config, unlisted=rule))
+        classes = tuple(dict.fromkeys((*records.classes, *names)))
+        pair.append(move_classes(records, np.arange(len(records.classes)), classes))
+    return with_negatives(pair[0], pair[1], names)

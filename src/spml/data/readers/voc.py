@@ -7,19 +7,18 @@ import xml.etree.ElementTree as ET
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ...config import DataConfig
 from ...errors import InputError
-from ...labels import ObservedLabels, Unlisted
 from ..phrases import counted
-from ..records import Objects, Records
+from ..records import Records
 from ..safe import quote
 from ..splits import SPLITS
 from .documents import class_name, parse_xml, read_text
 from .entries import Entries, label_entries, objects_of, without_box
 from .places import IMAGE_SUFFIXES, find_files, images_folder
-from .registry import Source, register_reader
+from .registry import register_reader
 
 MAX_BYTES = 1 << 22  # of one XML file; those of VOC have a few thousand
 MAX_LIST = 1 << 28
@@ -30,32 +29,26 @@ class _Object(NamedTuple):
     """One object.
 
     Attributes:
+        row: Position of its image.
         name: Name of its class.
         difficult: Whether it is difficult; None if that is not specified.
-        has_box: Whether it states a box.
-        box: Left, top, right and bottom; None if it states no usable box.
+        box: Left, top, right and bottom; empty if they are not usable, None if it states no box.
+        size: Width and height of its image; None if they are not known.
     """
 
+    row: int
     name: str
     difficult: bool | None
-    has_box: bool
-    box: tuple[float, float, float, float] | None
-
-
-class _Annotation(NamedTuple):
-    """Content of one XML file; `size` is width and height."""
-
-    filename: str
+    box: tuple[float, ...] | None
     size: tuple[float, float] | None
-    objects: tuple[_Object, ...]
 
 
-def is_voc(source: Source) -> bool:
-    """Whether a source is a folder with a folder Annotations of XML files."""
-    return source.is_folder and any((source.path / "Annotations").glob("[!.]*.xml"))
-
-
-@register_reader("voc", "a PASCAL VOC folder", recognises=is_voc, priority=1)
+@register_reader(
+    "voc",
+    "a PASCAL VOC folder",
+    recognises=lambda source: source.is_folder and any((source.path / "Annotations").glob("[!.]*.xml")),
+    priority=1,
+)
 def read_voc(path: Path, config: DataConfig) -> Records:
     """Read a folder such as VOCdevkit/VOC2012.
 
@@ -75,103 +68,16 @@ def read_voc(path: Path, config: DataConfig) -> Records:
             "--data.images with the folder that holds all of them."
         )
     names = sorted(file.stem for file in (path / "Annotations").glob("[!.]*.xml"))
-    splits = _splits(path, set(names))
-    left_out = len(names) - len(splits) if splits else 0
-    names = [name for name in names if not splits or name in splits]
-    paths = [path / "Annotations" / f"{name}.xml" for name in names]
-    records = read_xml_files(paths, root, config, str(path))
-    unlisted = f"{counted(left_out, 'annotated image')} in no list of ImageSets/Main: left out."
-    return replace(
-        records,
-        name=path.resolve().name,
-        split=tuple(splits[name] for name in names) if splits else None,
-        notes=(*records.notes, unlisted) if left_out else records.notes,
-    )
-
-
-def read_xml_files(paths: Sequence[Path], root: Path, config: DataConfig, source: str) -> Records:
-    """Read XML files, one per image, without a split.
-
-    Args:
-        paths: The XML files.
-        root: Folder that holds the images.
-        config: Settings, of which `missing` and `unlisted` are used.
-        source: Path of the data, for messages.
-
-    Raises:
-        InputError: An XML file is damaged or hostile, has no object, or an image is missing.
-    """
-    annotations = [_read_annotation(file) for file in paths]
-    files = find_files(
-        root,
-        [_file_names(file.stem, each.filename) for file, each in zip(paths, annotations, strict=True)],
-        lambda row: str(paths[row]),
-        config.missing,
-    )
-    classes = tuple(sorted({item.name for annotation in annotations for item in annotation.objects}))
-    if not classes:
-        raise InputError(f"{source}: no annotation has an object. At least some must have one.")
-    labels, objects = _labels(annotations, classes, config.default_label)
-    items = [item for annotation in annotations for item in annotation.objects]
-    notes = [
-        f"{counted(len(paths), 'image')} in {root}, {counted(len(items), 'object')}, "
-        f"{sum(item.difficult is True for item in items):,} of them difficult. A class of which an image has "
-        "only difficult objects is unknown there."
-    ]
-    if unspecified := sum(item.difficult is None for item in items):
-        what = counted(unspecified, "object does", "objects do")
-        notes.append(f"{what} not specify <difficult>, which is read as not difficult.")
-    unboxed = sum(item.box is None for item in items)
-    if unboxed and any(item.has_box for item in items):
-        notes.append(without_box(unboxed, "object"))
-    return Records(
-        source=source,
-        name=root.resolve().name,
-        ids=tuple(file.relative_to(root).as_posix() for file in files),
-        inputs=tuple(files),
-        classes=classes,
-        classes_given=False,
-        labels=labels,
-        split=None,
-        notes=tuple(notes),
-        objects=objects,
-    )
-
-
-def _labels(
-    annotations: Sequence[_Annotation], classes: Sequence[str], unlisted: Unlisted
-) -> tuple[ObservedLabels, Objects | None]:
-    """Labels of all images, and the measures of boxes that are not difficult, in images of known size."""
-    column = {name: position for position, name in enumerate(classes)}
-    objects = [(row, item) for row, annotation in enumerate(annotations) for item in annotation.objects]
-    easy = [(row, item) for row, item in objects if not item.difficult]
-    hard = [(row, item) for row, item in objects if item.difficult]
-    boxed = [(row, item) for row, item in easy if item.box and annotations[row].size]
-
-    def entries(pairs: Sequence[tuple[int, _Object]]) -> Entries:
-        return Entries.of([row for row, _ in pairs], [column[item.name] for _, item in pairs])
-
-    shape = len(annotations), len(classes)
-    boxes: list[Any] = [item.box for _, item in boxed]
-    sizes: list[Any] = [annotations[row].size for row, _ in boxed]
-    return (
-        label_entries(entries(easy), shape, unlisted, unknown=entries(hard)),
-        objects_of(entries(boxed), boxes, sizes),
-    )
-
-
-def _splits(path: Path, names: set[str]) -> dict[str, str]:
-    """Split of each image that a list names; empty if there are no lists."""
+    known = {*names}
     splits: dict[str, str] = {}
     for split in SPLITS:
         file = path / "ImageSets" / "Main" / f"{split}.txt"
         if not file.is_file():
             continue
         for number, line in enumerate(read_text(file, MAX_LIST).splitlines(), start=1):
-            name = line.strip()
-            if not name:
+            if not (name := line.strip()):
                 continue
-            if name not in names:
+            if name not in known:
                 raise InputError(
                     f"{file}: line {number}: there is no Annotations/{quote(name)[1:-1]}.xml. Expected one "
                     "name per line, such as 2008_000002."
@@ -181,40 +87,98 @@ def _splits(path: Path, names: set[str]) -> dict[str, str]:
                     f"{file}: line {number}: {quote(name)} is also in {splits[name]}.txt. An image must be "
                     "in one split."
                 )
-    return splits
+    listed = [name for name in names if name in splits] if splits else names
+    paths = [path / "Annotations" / f"{name}.xml" for name in listed]
+    records = read_xml_files(paths, root, path, config)
+    left_out = counted(len(names) - len(listed), "annotated image")
+    notes = [f"{left_out} in no list of ImageSets/Main: left out."] if len(listed) < len(names) else []
+    return replace(
+        records,
+        name=path.resolve().name,
+        split=tuple(splits[name] for name in listed) if splits else None,
+        notes=(*records.notes, *notes),
+    )
 
 
-def _file_names(name: str, filename: str) -> list[str]:
-    """Possible names of an image: that of the XML file, as in VOC's own tools, then the one in it."""
-    return [*(name + suffix for suffix in IMAGE_SUFFIXES), *([filename] if filename else [])]
+def read_xml_files(paths: Sequence[Path], root: Path, source: Path, config: DataConfig) -> Records:
+    """Read XML files, one per image, without a split.
+
+    Args:
+        paths: The XML files.
+        root: Folder that holds the images.
+        source: Path of the data, for messages.
+        config: Settings, of which `missing` and `unlisted` are used.
+
+    Raises:
+        InputError: An XML file is damaged or hostile, has no object, or an image is missing.
+    """
+    names: list[list[str]] = []
+    objects: list[_Object] = []
+    for row, path in enumerate(paths):
+        stated, found = _read_annotation(path, row)
+        # The name of the XML file comes first, as in VOC's own tools, then the one that it states.
+        names.append([*(path.stem + suffix for suffix in IMAGE_SUFFIXES), *([stated] if stated else [])])
+        objects += found
+    files = find_files(root, names, lambda row: str(paths[row]), config.missing)
+    if not objects:
+        raise InputError(f"{source}: no annotation has an object. At least some must have one.")
+    classes = tuple(sorted({each.name for each in objects}))
+    column = {name: position for position, name in enumerate(classes)}
+
+    def entries(chosen: Sequence[_Object]) -> Entries:
+        return Entries.of([each.row for each in chosen], [column[each.name] for each in chosen])
+
+    hard = [each for each in objects if each.difficult]
+    easy = [each for each in objects if not each.difficult]
+    boxed = [each for each in easy if each.box and each.size]
+    boxes, sizes = [each.box or () for each in boxed], [each.size or () for each in boxed]
+    notes = [
+        f"{counted(len(paths), 'image')} in {root}, {counted(len(objects), 'object')}, {len(hard):,} of them "
+        "difficult. A class of which an image has only difficult objects is unknown there."
+    ]
+    if unspecified := sum(each.difficult is None for each in objects):
+        what = counted(unspecified, "object does", "objects do")
+        notes.append(f"{what} not specify <difficult>, which is read as not difficult.")
+    unboxed = sum(not each.box for each in objects)
+    if unboxed and any(each.box is not None for each in objects):
+        notes.append(without_box(unboxed, "object"))
+    return Records(
+        source=str(source),
+        name=root.resolve().name,
+        ids=tuple(file.relative_to(root).as_posix() for file in files),
+        inputs=tuple(files),
+        classes=classes,
+        classes_given=False,
+        labels=label_entries(
+            entries(easy), (len(paths), len(classes)), config.default_label, unknown=entries(hard)
+        ),
+        notes=tuple(notes),
+        objects=objects_of(entries(boxed), boxes, sizes),
+    )
 
 
-def _read_annotation(path: Path) -> _Annotation:
+def _read_annotation(path: Path, row: int) -> tuple[str, list[_Object]]:
+    """Name of the image, if it is stated, and the objects in it."""
     root = parse_xml(path, MAX_BYTES)
     if root.tag != "annotation":
         raise InputError(f"{path}: its outermost element is <{quote(root.tag)[1:-1]}>, not <annotation>.")
     width, height = (_number(root, f"size/{key}") for key in ("width", "height"))
     # Some tools write a size of 0 if they don't know it.
     size = (width, height) if min(width, height) >= 1 else None
-    items = enumerate(root.findall("object"), start=1)
-    return _Annotation(
-        _text(root, "filename"),
-        size,
-        tuple(_object(item, f"{path}: object {number}") for number, item in items),
-    )
-
-
-def _object(item: ET.Element, where: str) -> _Object:
-    text = _text(item, "difficult") or "0"
-    if text not in ("0", "1") and text.lower() != "unspecified":
-        raise InputError(f"{where}: <difficult> must be 0 or 1, but is {quote(text)}.")
-    name = class_name(_text(item, "name"), f"{where}: <name>")
-    left, top, right, bottom = (_number(item, f"bndbox/{key}") for key in _CORNERS)
-    box = None
-    if left <= right and top <= bottom:
-        box = left - 1, top - 1, right, bottom  # pixels are counted from 1, the last one included
-    difficult = {"0": False, "1": True}.get(text)
-    return _Object(name, difficult, item.find("bndbox") is not None, box)
+    objects = []
+    for number, item in enumerate(root.findall("object"), start=1):
+        where = f"{path}: object {number}"
+        text = _text(item, "difficult") or "0"
+        if text not in ("0", "1") and text.lower() != "unspecified":
+            raise InputError(f"{where}: <difficult> must be 0 or 1, but is {quote(text)}.")
+        name = class_name(_text(item, "name"), f"{where}: <name>")
+        box: tuple[float, ...] | None = None
+        if item.find("bndbox") is not None:
+            left, top, right, bottom = (_number(item, f"bndbox/{key}") for key in _CORNERS)
+            # Pixels are counted from 1, the last one included.
+            box = (left - 1, top - 1, right, bottom) if left <= right and top <= bottom else ()
+        objects.append(_Object(row, name, {"0": False, "1": True}.get(text), box, size))
+    return _text(root, "filename"), objects
 
 
 def _text(element: ET.Element, tag: str) -> str:

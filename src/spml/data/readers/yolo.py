@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
@@ -19,17 +20,20 @@ from .entries import Entries, label_entries
 from .registry import Source, register_reader
 
 _YAML = ("data.yaml", "data.yml", "dataset.yaml", "dataset.yml")
-_TEXT = ("classes.txt", "obj.names", "labels/classes.txt")
+_NAMES = (*_YAML, "classes.txt", "obj.names", "labels/classes.txt")
 _MAX_BYTES = 1 << 24  # of one text file; a thousand polygons have fewer
 
 
 def is_yolo(source: Source) -> bool:
     """Whether a source is a folder with the names of classes and with `labels`, or text files of boxes."""
-    if not source.is_folder or not _names_file(source.path):
-        return False
     path = source.path
-    text = (file for file in path.glob("*.txt") if file.name != "classes.txt")
-    return (path / "labels").is_dir() or any(path.glob("*/labels")) or any(map(_is_boxes, text))
+    if not source.is_folder or not any(is_file(path / name) for name in _NAMES):
+        return False
+    if (path / "labels").is_dir() or any(path.glob("*/labels")):
+        return True
+    texts = (file for file in path.glob("*.txt") if file.name != "classes.txt")
+    suffixes = (".jpg", ".jpeg", ".png", ".JPG")
+    return any(is_file(file.with_suffix(suffix)) for file in texts for suffix in suffixes)
 
 
 @register_reader("yolo", "a YOLO export", recognises=is_yolo, priority=1)
@@ -45,10 +49,10 @@ def read_yolo(path: Path, config: DataConfig) -> Records:
         InputError: There is no image or no names, a line does not begin with the number of a class, or some
             images only are in split folders; names file and line.
     """
-    classes = _read_names(path)
+    used = [name for name in _NAMES if is_file(path / name)]
+    classes = _read_names(path / used[0])
     listing = list_images(path)
     rows, columns, bare = [], [], []
-    used = [name for name in (*_YAML, *_TEXT) if is_file(path / name)]
     for row, image in enumerate(listing.images):
         name = _text_name(image)
         file = inside(path, name, str(path))
@@ -67,8 +71,8 @@ def read_yolo(path: Path, config: DataConfig) -> Records:
     ids = PackedNames.of(listing.images)
     notes = [f"{counted(len(rows), 'object')} of {counted(len(classes), 'class', 'classes')}."]
     if bare:
-        has = "image has" if len(bare) == 1 else "images have"
-        notes.append(f"{len(bare):,} {has} no text file, so no known label: {first_few(bare, 3)}.")
+        some = counted(len(bare), "image has", "images have")
+        notes.append(f"{some} no text file, so no known label: {first_few(bare, 3)}.")
     return Records(
         source=str(path),
         name=path.resolve().name,
@@ -82,14 +86,8 @@ def read_yolo(path: Path, config: DataConfig) -> Records:
     )
 
 
-def _names_file(path: Path) -> Path | None:
-    return next((path / name for name in (*_YAML, *_TEXT) if is_file(path / name)), None)
-
-
-def _read_names(path: Path) -> tuple[str, ...]:
-    file = _names_file(path)
-    assert file
-    if file.suffix in (".yaml", ".yml"):
+def _read_names(file: Path) -> tuple[str, ...]:
+    if file.name in _YAML:
         document = parse_yaml(read_yaml_text(file), str(file))
         names = document.get("names") if isinstance(document, dict) else None
         if isinstance(names, dict) and sorted(map(str, names)) == sorted(map(str, range(len(names)))):
@@ -103,8 +101,8 @@ def _read_names(path: Path) -> tuple[str, ...]:
             "...; write a name such as yes or 1.0 in quotes."
         )
     classes = tuple(class_name(str(name), f"{file}: class {number}") for number, name in enumerate(names))
-    if len({*classes}) < len(classes):
-        repeated = next(name for number, name in enumerate(classes) if name in classes[:number])
+    repeated, times = Counter(classes).most_common(1)[0]
+    if times > 1:
         raise InputError(f"{file}: {quote(repeated)} is the name of several classes. Each must have its own.")
     return classes
 
@@ -113,25 +111,24 @@ def _text_name(image: str) -> str:
     """Name of the text file of an image: in `labels` in place of the last `images`, or next to it."""
     path = PurePosixPath(image).with_suffix(".txt")
     parts = list(path.parts)
-    for position in range(len(parts) - 2, -1, -1):
-        if parts[position].lower() == "images":
-            parts[position] = "labels"
-            break
+    images = [position for position, part in enumerate(parts[:-1]) if part.lower() == "images"]
+    if images:
+        parts[images[-1]] = "labels"
     return "/".join(parts)
 
 
 def _read_classes(file: Path, count: int) -> list[int]:
-    """Classes of the objects in a text file."""
     found = set()
     for number, line in enumerate(read_text(file, _MAX_BYTES).splitlines(), start=1):
-        word = line.split(maxsplit=1)[0] if line.strip() else "0"
+        if not line.strip():
+            continue
+        word = line.split(maxsplit=1)[0]
         if not (word.isascii() and word.isdigit() and len(word) < 10 and int(word) < count):
             raise InputError(
                 f"{file}: line {number}: begins with {quote(word)}, which is not the number of a class, 0 to "
                 f"{count - 1}."
             )
-        if line.strip():
-            found.add(int(word))
+        found.add(int(word))
     return sorted(found)
 
 
@@ -146,8 +143,3 @@ def _splits(path: Path, images: Sequence[str]) -> tuple[str, ...] | None:
             "other images do. Move it, or pass --data.path with the folder of one split."
         )
     return tuple(splits)
-
-
-def _is_boxes(file: Path) -> bool:
-    """Whether a text file lies next to an image of the same name."""
-    return any(is_file(file.with_suffix(suffix)) for suffix in (".jpg", ".jpeg", ".png", ".JPG"))

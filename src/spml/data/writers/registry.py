@@ -7,11 +7,9 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from ...errors import InputError, nearest
-from ...plugins import import_plugins
+from ...plugins import Registry
 from ..records import Records
 from .inferred import Inferred
-
-ENTRY_POINTS = "spml.writers"
 
 Files = Mapping[Path, str | Callable[[BinaryIO], object]]
 """Files to be written: the text of each, or a function that writes it to a binary stream."""
@@ -38,7 +36,7 @@ class Writer(NamedTuple):
     needs_scores: bool = False
 
 
-_REGISTRY: dict[str, Writer] = {}
+_REGISTRY: Registry[Writer] = Registry("writer", "spml.data.writers", "spml.writers")
 
 
 def register_writer(
@@ -63,21 +61,12 @@ def register_writer(
     Raises:
         ValueError: Another writer has this name.
     """
-
-    def add(write: Write) -> Write:
-        registered = _REGISTRY.get(name)
-        if registered is not None and registered.write.__module__ != write.__module__:
-            raise ValueError(f"writer {name!r} is already registered by {registered.write.__module__}")
-        _REGISTRY[name] = Writer(name, title, suffix, write, needs_scores)
-        return write
-
-    return add
+    return _REGISTRY.add(name, lambda write: Writer(name, title, suffix, write, needs_scores))
 
 
 def writers() -> dict[str, Writer]:
     """All registered writers by name, those of installed packages included."""
-    import_plugins("spml.data.writers", ENTRY_POINTS)
-    return dict(sorted(_REGISTRY.items()))
+    return dict(sorted(_REGISTRY.all().items()))
 
 
 def find_writer(name: str) -> Writer:
