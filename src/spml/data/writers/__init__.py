@@ -54,7 +54,15 @@ def write(
         files, notes = writer.write(records, further, output)
         for path in files:
             _refuse_existing(path, overwrite)
-        _write_all(files)
+        for path, content in files.items():
+            try:
+                path.parent.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise SpmlError(f"{path.parent}: can't be made ({error.strerror}).") from error
+            if isinstance(content, str):
+                write_text(path, content)
+            else:
+                write_with(path, content)
     if inferred is None or writer.needs_scores:
         return notes
     left_out = len(inferred.rows) - len(further.rows)
@@ -85,18 +93,6 @@ def _refuse_existing(path: Path, overwrite: bool) -> None:
         raise InputError(f"{path}: is a folder, but a file is written; name a file.")
     if path.exists() and not overwrite:
         raise InputError(f"{path}: exists already. Name another file, or replace it with --overwrite.")
-
-
-def _write_all(files: Files) -> None:
-    for path, content in files.items():
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise SpmlError(f"{path.parent}: can't be made ({error.strerror}).") from error
-        if isinstance(content, str):
-            write_text(path, content)
-        else:
-            write_with(path, content)
 
 
 __all__ = [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...labels import ObservedLabels
+from ..records import Records
 
 
 class Inferred(NamedTuple):
@@ -42,6 +43,40 @@ class Inferred(NamedTuple):
         entries = list(zip(self.columns.tolist(), self.values.tolist(), self.scores.tolist(), strict=True))
         for start, end in pairwise(ends):
             yield entries[start:end]
+
+
+class Sample(NamedTuple):
+    """Labels of one sample, which are names of classes.
+
+    Attributes:
+        name: Name of its image file.
+        split: Its split; None if the data has none.
+        positive: Known positives.
+        negative: Known negatives.
+        inferred: Score of each inferred positive; None where it is not known.
+        inferred_negative: Score of each inferred negative, likewise.
+    """
+
+    name: str
+    split: str | None
+    positive: list[str]
+    negative: list[str]
+    inferred: dict[str, float | None]
+    inferred_negative: dict[str, float | None]
+
+
+def labelled_samples(records: Records, inferred: Inferred, names: Sequence[str]) -> Iterator[Sample]:
+    """Known and inferred labels of each sample; `names` are the names of the image files."""
+    classes = records.classes
+    splits = records.split or [None] * len(names)
+    positive, negative = (known_by_sample(records.labels, value) for value in (1, -1))
+    guesses = inferred.by_sample(len(names))
+    for name, split, present, absent, guessed in zip(names, splits, positive, negative, guesses, strict=True):
+        scores: dict[int, dict[str, float | None]] = {1: {}, -1: {}}
+        for column, value, score in guessed:
+            scores[value][classes[column]] = score if score == score else None
+        known, lacking = ([classes[column] for column in columns] for columns in (present, absent))
+        yield Sample(name, split, known, lacking, scores[1], scores[-1])
 
 
 def known_by_sample(labels: ObservedLabels, value: int) -> Iterator[list[int]]:

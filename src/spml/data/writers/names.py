@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from ...errors import InputError
 from ..names import FilesBelow
@@ -31,12 +32,11 @@ def check_class_names(records: Records) -> None:
 
 def image_files(records: Records) -> Sequence[Path] | None:
     """The files of the samples; None if not every sample has a file of its own."""
-    if isinstance(records.inputs, FilesBelow):
-        return records.inputs
-    if not isinstance(records.inputs, Sequence):
-        return None
-    files = tuple(path for path in records.inputs if isinstance(path, Path))
-    return files if len(files) == len(records.inputs) else None
+    inputs: Any = records.inputs
+    if isinstance(inputs, FilesBelow):
+        return inputs
+    are_files = isinstance(inputs, Sequence) and all(isinstance(path, Path) for path in inputs)
+    return inputs if are_files else None
 
 
 def image_names(records: Records, folder: Path) -> tuple[list[str], tuple[str, ...]]:
@@ -109,11 +109,11 @@ def _common_folder(paths: Sequence[str], ids: Sequence[str]) -> str:
     """The folder that the ids are relative to, or the innermost one that holds all files."""
     ends = [os.sep + name.replace("/", os.sep) for name in ids]
     base = paths[0].removesuffix(ends[0])
-    if base and all(path == base + end for path, end in zip(paths, ends, strict=True)):
+    if base and paths == [base + end for end in ends]:
         return base
     return _innermost(paths)
 
 
 def _innermost(paths: Sequence[str]) -> str:
     """The innermost folder that holds all files."""
-    return os.path.commonpath([os.path.dirname(path) for path in paths])
+    return os.path.commonpath([*map(os.path.dirname, paths)])
