@@ -6,7 +6,7 @@ import contextlib
 import json
 import re
 import xml.etree.ElementTree as ET
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 from xml.parsers import expat
@@ -161,6 +161,15 @@ def class_name(text: str, where: str) -> str:
         wrong = "holds control characters" if name and len(name) <= MAX_NAME else "is empty or too long"
         raise InputError(f"{where}: the class name {quote(text)} {wrong}. Correct it.")
     return name
+
+
+def class_names(names: Iterable[str], where: str) -> list[str]:
+    """Strip the class names of a list, as `class_name` does each.
+
+    Raises:
+        InputError: A name is empty, too long, or holds control characters.
+    """
+    return [class_name(name, f"{where}[{position}]") for position, name in enumerate(names)]
 
 
 def _read_bytes(path: Path, limit: int) -> bytes:

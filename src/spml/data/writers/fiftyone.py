@@ -9,23 +9,13 @@ from typing import Any
 import msgspec
 
 from ...errors import InputError
-from ..readers.fiftyone import (
-    GIVEN,
-    METADATA,
-    NEGATIVES,
-    PREDICTED_NEGATIVES,
-    PREDICTIONS,
-    SAMPLES,
-    SEVERAL,
-    SINGLE,
-)
+from ..readers.fiftyone import FIELDS, GIVEN, METADATA, SAMPLES, SEVERAL, SINGLE
 from ..records import Records
 from .inferred import Inferred, Sample, labelled_samples
 from .names import image_names
 from .registry import Files, register_writer
 
 VERSION = "1.0.0"  # of FiftyOne; later versions migrate the dataset when they read it
-_KINDS = (GIVEN, NEGATIVES, PREDICTIONS, PREDICTED_NEGATIVES)
 Entry = dict[str, Any]
 
 
@@ -46,7 +36,7 @@ def write_fiftyone(records: Records, inferred: Inferred, output: Path) -> tuple[
     if notes:
         notes = (*notes, "FiftyOne's Dataset.from_dir needs the same folder as rel_dir.")
     samples = [*map(_sample, labelled_samples(records, inferred, names))]
-    fields = [key for key in _KINDS if any(key in sample for sample in samples)]
+    fields = [key for key in FIELDS if any(key in sample for sample in samples)]
     metadata = {
         "name": records.name,
         "version": VERSION,
@@ -71,7 +61,7 @@ def _sample(sample: Sample) -> Entry:
         "_rand": 0.999 + 0.001 * int(digest[24:32], 16) / (1 << 32),  # by which FiftyOne draws samples
     }
     given, negative = dict.fromkeys(sample.positive), dict.fromkeys(sample.negative)
-    labels = zip(_KINDS, (given, negative, sample.inferred, sample.inferred_negative), strict=True)
+    labels = zip(FIELDS, (given, negative, sample.inferred, sample.inferred_negative), strict=True)
     for field, scores in labels:
         # Whoever stated what an image does not show has looked at it.
         if scores or (field == GIVEN and negative):
