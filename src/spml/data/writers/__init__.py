@@ -9,9 +9,8 @@ from ...files import check_folder, check_writable, write_text, write_with
 from ...locks import Report, only_writer
 from ..phrases import counted
 from ..records import Records
-from .inferred import Inferred, known_by_sample, leave_out_known
-from .names import check_class_names, image_names, named_from
 from .registry import Files, Writer, find_writer, register_writer, writers
+from .samples import Inferred, check_class_names, image_names, known_by_sample, leave_out_known, named_from
 
 
 def write(

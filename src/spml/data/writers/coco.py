@@ -12,9 +12,8 @@ from ...errors import InputError
 from ..readers.coco import PATTERN, PREFIX
 from ..records import Records
 from ..splits import SPLITS
-from .inferred import Inferred, Sample, labelled_samples
-from .names import image_names
 from .registry import Files, register_writer
+from .samples import Inferred, Sample, image_names, labelled_samples
 
 FOLDER = "annotations"
 

@@ -11,9 +11,8 @@ import msgspec
 from ...errors import InputError
 from ..readers.fiftyone import FIELDS, GIVEN, METADATA, SAMPLES, SEVERAL, SINGLE
 from ..records import Records
-from .inferred import Inferred, Sample, labelled_samples
-from .names import image_names
 from .registry import Files, register_writer
+from .samples import Inferred, Sample, image_names, labelled_samples
 
 VERSION = "1.0.0"  # of FiftyOne; later versions migrate the dataset when they read it
 Entry = dict[str, Any]

@@ -10,9 +10,8 @@ from urllib.parse import quote
 import msgspec
 
 from ..records import Records
-from .inferred import Inferred, Sample, labelled_samples
-from .names import image_names
 from .registry import Files, register_writer
+from .samples import Inferred, Sample, image_names, labelled_samples
 
 CONTROL, OBJECT = "choice", "image"  # names of the tags in Label Studio's template for image classification
 MODEL = "spml"

@@ -10,9 +10,8 @@ import numpy as np
 
 from ..matrix import CHUNK, FeatureMatrix
 from ..records import Records
-from .inferred import Inferred
-from .names import image_files, image_names
 from .registry import Files, register_writer
+from .samples import Inferred, image_files, image_names
 
 MAX_DENSITY = 1 / 3  # share of values that are not 0 up to which features are written as CSR
 

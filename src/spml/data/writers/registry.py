@@ -9,7 +9,7 @@ from typing import BinaryIO, NamedTuple
 from ...errors import InputError, nearest
 from ...plugins import import_plugins
 from ..records import Records
-from .inferred import Inferred
+from .samples import Inferred
 
 ENTRY_POINTS = "spml.writers"
 

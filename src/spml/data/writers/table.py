@@ -11,9 +11,8 @@ from pathlib import Path
 from ...errors import InputError
 from ..records import Records
 from ..tables.columns import INFERRED, SPLIT_FLAGS, is_named
-from .inferred import Inferred, labelled_samples
-from .names import image_names
 from .registry import Files, register_writer
+from .samples import Inferred, image_names, labelled_samples
 
 _OTHER_COLUMNS = ("file", "split", "label", "labels")
 
