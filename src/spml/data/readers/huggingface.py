@@ -311,8 +311,8 @@ def _image_parts(column: Any, whole: Any, file: Path, first: int) -> list[FilePa
 
     column.validate(full=True)
     kind = column.type
-    fields = [kind.field(index).name for index in range(kind.num_fields)] if types.is_struct(kind) else []
-    encoded = column.flatten()[fields.index("bytes")] if fields.count("bytes") == 1 else None
+    position = kind.get_field_index("bytes") if types.is_struct(kind) else -1
+    encoded = column.flatten()[position] if position >= 0 else None
     if encoded is None or not (types.is_binary(encoded.type) or types.is_large_binary(encoded.type)):
         raise InputError(f"{file}: the image column holds {str(kind)[:100]}, not encoded images.")
     if encoded.null_count:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from msgspec import Struct
 from ...config import DataConfig
 from ...errors import InputError
 from ..images import SUFFIXES
-from ..phrases import counted
+from ..phrases import counted, first_few
 from ..records import Records
 from ..safe import CONTROL, quote
 from ..splits import split_name
@@ -22,7 +23,7 @@ from .entries import NamedImage, named_records
 from .places import find_folder, images_folder
 from .registry import Source, register_reader
 
-MAX_IGNORED = 20  # types of results that are counted, so that the note stays short
+MAX_IGNORED = 20  # types of results that are named, so that the note stays short
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://|data:")
 _SERVED = re.compile(r"(?:https?://[^/]*)?/data/(local-files|upload)/(.*)", re.DOTALL)
 _UPLOADED = re.compile(r"[0-9a-f]{8}-(?=.)")  # Label Studio puts this before the name of an uploaded file
@@ -83,13 +84,13 @@ def read_label_studio(path: Path, config: DataConfig) -> Records:
     """
     tasks = load_json(path, list[Task])
     key = _image_key(tasks[0].data, f"{path}: [0].data")
-    ignored: dict[str, int] = {}
+    ignored = Counter[str]()
     images = [_image(task, key, f"{path}: [{number}]", ignored) for number, task in enumerate(tasks)]
     unseen = sum(image.positive is None for image in images)
     notes = [f"{counted(len(tasks), 'task')} with images in `{key}`, {unseen:,} of them not annotated."]
     if ignored:
-        counts = ", ".join(f"{count:,} of type {quote(name)}" for name, count in ignored.items())
-        notes.append(f"Results without labels were ignored: {counts}.")
+        counts = [f"{count:,} of type {quote(name)}" for name, count in ignored.items()]
+        notes.append(f"Results without labels were ignored: {first_few(counts, MAX_IGNORED)}.")
     stated = images_folder(config)
     folders = [stated] if stated else [path.parent, path.parent / "images"]
     root = find_folder(folders, [image.files for image in images], images[0].where)
@@ -103,7 +104,7 @@ def read_label_studio(path: Path, config: DataConfig) -> Records:
     )
 
 
-def _image(task: Task, key: str, where: str, ignored: dict[str, int]) -> NamedImage:
+def _image(task: Task, key: str, where: str, ignored: Counter[str]) -> NamedImage:
     if key not in task.data:
         raise InputError(f"{where}.data: there is no field `{key}`, which names the image in the first task.")
     image = f"{where}.data.{key}"
@@ -126,12 +127,11 @@ def _image(task: Task, key: str, where: str, ignored: dict[str, int]) -> NamedIm
     )
 
 
-def _labels(result: Result, where: str, ignored: dict[str, int]) -> Sequence[str]:
+def _labels(result: Result, where: str, ignored: Counter[str]) -> Sequence[str]:
     """Labels of one choice or region; counts other results by type."""
     kind = result.type
     if kind != "choices" and not kind.endswith("labels"):
-        if kind in ignored or len(ignored) < MAX_IGNORED:
-            ignored[kind] = ignored.get(kind, 0) + 1
+        ignored[kind] += 1
         return ()
     value = convert(result.value, dict[str, Any], f"{where}.value")
     where = f"{where}.value.{quote(kind)[1:-1]}"

@@ -102,12 +102,7 @@ def leave_out_known(inferred: Inferred, labels: ObservedLabels) -> Inferred:
     count = labels.num_classes
     known = np.concatenate([rows * count + columns for rows, columns in map(labels.entries, (1, -1))])
     unknown = ~np.isin(inferred.rows * count + inferred.columns, known)
-    return inferred._replace(
-        rows=inferred.rows[unknown],
-        columns=inferred.columns[unknown],
-        values=inferred.values[unknown],
-        scores=inferred.scores[unknown],
-    )
+    return inferred._replace(**{name: getattr(inferred, name)[unknown] for name in Inferred._fields[:4]})
 
 
 def check_class_names(records: Records) -> None:
@@ -154,12 +149,17 @@ def image_names(records: Records, folder: Path) -> tuple[list[str], tuple[str, .
             "--format nan."
         )
     paths = [os.path.abspath(path) for path in files]
-    own = os.path.abspath(folder)
-    base, reason = own, ""
+    own = base = os.path.abspath(folder)
+    reason = ""
     if records.root is not None:
         base, reason = os.path.abspath(records.root), f"File names are relative to {records.root}"
     elif _outside(paths, own):
-        base, reason = _common_folder(paths, records.ids), f"The images do not lie below {folder}"
+        # The folder that the ids are relative to, or the innermost one that holds all files.
+        ends = [os.sep + name.replace("/", os.sep) for name in records.ids]
+        base = paths[0].removesuffix(ends[0])
+        if not base or paths != [base + end for end in ends]:
+            base = _innermost(paths)
+        reason = f"The images do not lie below {folder}"
     notes = () if base == own else (f"{reason}: read it with --data.images {shlex.quote(base)}",)
     names = [os.path.relpath(path, base).replace(os.sep, "/") for path in paths]
     for name in names:
@@ -197,15 +197,6 @@ def named_from(records: Records, root: Path) -> Records:
 def _outside(paths: Sequence[str], folder: str) -> list[str]:
     """The paths that do not lie below a folder; all are absolute."""
     return [path for path in paths if not path.startswith(os.path.join(folder, ""))]
-
-
-def _common_folder(paths: Sequence[str], ids: Sequence[str]) -> str:
-    """The folder that the ids are relative to, or the innermost one that holds all files."""
-    ends = [os.sep + name.replace("/", os.sep) for name in ids]
-    base = paths[0].removesuffix(ends[0])
-    if base and paths == [base + end for end in ends]:
-        return base
-    return _innermost(paths)
 
 
 def _innermost(paths: Sequence[str]) -> str:
