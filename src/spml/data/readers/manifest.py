@@ -137,17 +137,16 @@ def _arrays(manifest: Manifest) -> tuple[ObservedLabels, npt.NDArray[np.int64], 
     split[val] = "val"
     listed, num_classes = [row for part in parts for row in part.labels], len(manifest.classes)
     columns = np.array([*chain.from_iterable(listed)], np.int64)
-    if len(columns) and not 0 <= columns.min() <= columns.max() < num_classes:
-        raise ValueError("a label is not the column of a class")
-    entries = np.repeat(np.arange(len(listed)), [*map(len, listed)]) * num_classes + columns
-    if (np.diff(entries) <= 0).any():
-        raise ValueError("the labels of each row must be ascending")
     observed = np.array([*chain.from_iterable(part.observed for part in parts)], np.int64)
-    rows = np.flatnonzero(observed >= 0)
-    if not np.isin(rows * num_classes + observed[rows], entries).all():
-        raise ValueError("an observed label is not one of the labels of its image")
+    if columns.min(initial=0) < 0 or np.append(columns, observed).max(initial=-1) >= num_classes:
+        raise ValueError("a label is not the column of a class")
     indptr = np.cumsum([0, *map(len, listed)])
+    if (np.diff(np.repeat(np.arange(len(listed)), np.diff(indptr)) * num_classes + columns) <= 0).any():
+        raise ValueError("the labels of each row must be ascending")
     labels = ObservedLabels(indptr, columns, np.ones(len(columns), np.int8), num_classes, -1)
+    rows = np.flatnonzero(observed >= 0)
+    if (labels.at(rows, observed[rows]) != 1).any():
+        raise ValueError("an observed label is not one of the labels of its image")
     return labels, observed, tuple(split.tolist())
 
 

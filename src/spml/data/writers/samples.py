@@ -99,9 +99,7 @@ def known_by_sample(labels: ObservedLabels, value: int) -> Iterator[list[int]]:
 
 def leave_out_known(inferred: Inferred, labels: ObservedLabels) -> Inferred:
     """The inferred labels whose value `labels` does not know."""
-    count = labels.num_classes
-    known = np.concatenate([rows * count + columns for rows, columns in map(labels.entries, (1, -1))])
-    unknown = ~np.isin(inferred.rows * count + inferred.columns, known)
+    unknown = labels.at(inferred.rows, inferred.columns) == 0
     return inferred._replace(**{name: getattr(inferred, name)[unknown] for name in Inferred._fields[:4]})
 
 
