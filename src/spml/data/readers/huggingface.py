@@ -302,11 +302,7 @@ def _compressed(metadata: bytes) -> bool:
 
 
 def _image_parts(column: Any, whole: Any, file: Path, first: int) -> list[FilePart]:
-    """Part of the file that holds the image of each row.
-
-    Raises:
-        InputError: The column has another type, or a row has no image, or only the name of a file.
-    """
+    """Part of the file that holds the image of each row."""
     from pyarrow import types
 
     column.validate(full=True)
@@ -337,11 +333,7 @@ def _image_parts(column: Any, whole: Any, file: Path, first: int) -> list[FilePa
 
 
 def _names(cell: Any, classes: Sequence[str], where: str) -> list[str] | None:
-    """Class names in a cell of the label column; None if its labels are unknown.
-
-    Raises:
-        InputError: A value is not a class.
-    """
+    """Class names in a cell of the label column; None if its labels are unknown."""
     values = cell if isinstance(cell, list) else [] if cell is None else [cell]
     if cell is None or (values == [-1] and classes) or cell == "":
         return None

@@ -116,11 +116,7 @@ def read_manifest(path: Path, config: DataConfig) -> Records:
 
 
 def _arrays(manifest: Manifest) -> tuple[ObservedLabels, npt.NDArray[np.int64], tuple[str, ...]]:
-    """Labels, observed column and split of each row.
-
-    Raises:
-        ValueError: The fields contradict one another.
-    """
+    """Labels, observed column and split of each row; a `ValueError` if the fields contradict one another."""
     parts = (manifest.parts.train, manifest.parts.test)
     if any(not len(part.files) == len(part.labels) == len(part.observed) for part in parts):
         raise ValueError("files, labels and observed labels differ in length")
