@@ -14,6 +14,7 @@ from xml.parsers.expat import ExpatError, ParserCreate
 import msgspec
 
 from ...errors import InputError
+from ..phrases import first_few
 from ..safe import CONTROL, is_file, quote
 
 MAX_BYTES = 1 << 32
@@ -49,8 +50,7 @@ class Outline(NamedTuple):
         """Description for messages, such as "the keys 'images', 'info'"."""
         if self.kind != "an object":
             return self.kind
-        keys = ", ".join(map(quote, self.keys[:12])) or "none"
-        return f"the keys {keys}, ..." if len(self.keys) > 12 else f"the keys {keys}"
+        return f"the keys {first_few([*map(quote, self.keys)], 12) or 'none'}"
 
 
 def read_outline(path: Path) -> Outline:
@@ -158,11 +158,7 @@ def class_name(text: str, where: str) -> str:
 
 
 def class_names(names: Iterable[str], where: str) -> list[str]:
-    """Strip the class names of a list, as `class_name` does each.
-
-    Raises:
-        InputError: A name is empty, too long, or holds control characters.
-    """
+    """Strip class names, and refuse what is none, as `class_name` does."""
     return [class_name(name, f"{where}[{position}]") for position, name in enumerate(names)]
 
 

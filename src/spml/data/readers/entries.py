@@ -145,8 +145,8 @@ def named_records(
     records = Records(
         source=str(path),
         name=name,
-        ids=tuple(file.relative_to(root).as_posix() for file in files),
-        inputs=tuple(files),
+        ids=tuple(files.names),
+        inputs=files,
         classes=classes,
         classes_given=bool(listed),
         labels=label_entries(entries(positive), shape, config.default_label, negative=entries(negative)),

@@ -16,6 +16,7 @@ from typing import Literal
 from ...config import DataConfig
 from ...errors import InputError
 from ..images import SUFFIXES
+from ..names import FilesBelow
 from ..phrases import first_few
 from ..safe import CONTROL, inside, is_file, quote, shorter_name, shown
 
@@ -83,21 +84,21 @@ def find_folder(folders: Sequence[Path], names: Sequence[Sequence[str]], where: 
 
 def find_files(
     root: Path, names: Sequence[Sequence[str]], where: Callable[[int], str], missing: Missing = "stop"
-) -> list[Path]:
+) -> FilesBelow:
     """Files below `root` of some images, as `locate_names` finds them; no two may be the same.
 
     Raises:
         InputError: As `locate_names`, or two images are the same file.
     """
-    paths = [root / name for name in locate_names(root, names, where, missing)]
-    first: dict[Path, int] = {}
-    for image, path in enumerate(paths):
-        if first.setdefault(path, image) != image:
+    found = locate_names(root, names, where, missing)
+    first: dict[str, int] = {}
+    for image, name in enumerate(found):
+        if first.setdefault(name, image) != image:
             raise InputError(
-                f"{where(image)}: names {quote(path.name)}, which {where(first[path])} names, too. An image "
-                "must occur once, with all its labels."
+                f"{where(image)}: names {quote(posixpath.basename(name))}, which {where(first[name])} names, "
+                "too. An image must occur once, with all its labels."
             )
-    return paths
+    return FilesBelow(root, found)
 
 
 def locate_names(

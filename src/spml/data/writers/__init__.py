@@ -9,8 +9,9 @@ from ...files import check_folder, check_writable, write_text, write_with
 from ...locks import Report, only_writer
 from ..phrases import counted
 from ..records import Records
+from ..safe import CONTROL, quote
 from .registry import Files, Writer, find_writer, register_writer, writers
-from .samples import Inferred, check_class_names, image_names, known_by_sample, leave_out_known, named_from
+from .samples import Inferred, image_names, known_by_sample, leave_out_known, named_from
 
 
 def write(
@@ -49,7 +50,12 @@ def write(
     with only_writer(output, report):
         if output.is_file():
             _refuse_existing(output, overwrite)
-        check_class_names(records)
+        for name in records.classes:
+            if not name or name != name.strip() or CONTROL.search(name):
+                raise InputError(
+                    f"{records.source}: the class name {quote(name)} would change when it is read back, "
+                    "since it is empty, or has spaces around it or control characters. Correct it first."
+                )
         files, notes = writer.write(records, further, output)
         for path in files:
             _refuse_existing(path, overwrite)

@@ -103,20 +103,6 @@ def leave_out_known(inferred: Inferred, labels: ObservedLabels) -> Inferred:
     return inferred._replace(**{name: getattr(inferred, name)[unknown] for name in Inferred._fields[:4]})
 
 
-def check_class_names(records: Records) -> None:
-    """Check that every reader returns the class names unchanged.
-
-    Raises:
-        InputError: A name is empty, or has spaces around it or control characters.
-    """
-    for name in records.classes:
-        if not name or name != name.strip() or CONTROL.search(name):
-            raise InputError(
-                f"{records.source}: the class name {quote(name)} would change when it is read back, since it "
-                "is empty, or has spaces around it or control characters. Correct it first."
-            )
-
-
 def image_files(records: Records) -> Sequence[Path] | None:
     """The files of the samples; None if not every sample has a file of its own."""
     inputs: Any = records.inputs
