@@ -178,11 +178,10 @@ def _decode(path: Path, text: str, kind: Any, fallback: Any) -> Any:
             raise
         except msgspec.DecodeError:
             # The standard library accepts NaN and Infinity, as Python writes them, and names line and column.
-            return msgspec.convert(json.loads(text, object_hook=_without_masks), fallback)
-
-
-def _without_masks(entry: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in entry.items() if key not in _MASKS}
+            content = json.loads(
+                text, object_hook=lambda entry: {k: entry[k] for k in entry if k not in _MASKS}
+            )
+            return msgspec.convert(content, fallback)
 
 
 @contextlib.contextmanager
