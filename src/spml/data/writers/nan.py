@@ -58,10 +58,5 @@ def _feature_arrays(features: FeatureMatrix) -> dict[str, Any]:
     if nonzero > MAX_DENSITY * count * width:
         return {"X": np.concatenate([features.dense(rows) for rows in blocks])}
     matrix = vstack([csr_matrix(features.dense(rows)) for rows in blocks], format="csr")
-    return {
-        "data": matrix.data,
-        "indices": matrix.indices,
-        "indptr": matrix.indptr,
-        "shape": np.array(matrix.shape),
-        "format": np.array("csr"),
-    }
+    arrays = {key: getattr(matrix, key) for key in ("data", "indices", "indptr")}
+    return {**arrays, "shape": np.array(matrix.shape), "format": np.array("csr")}
