@@ -11,7 +11,7 @@ import pytest
 from spml.config import DataConfig
 from spml.data import inspect, open_dataset
 from spml.data.readers import find_files, places, read
-from spml.data.readers.places import hint_at, locate_names
+from spml.data.readers.places import hint_at, images_folder, locate_names
 from spml.errors import InputError
 
 
@@ -151,6 +151,16 @@ def test_all_missing_is_never_skipped(table):
     with pytest.raises(InputError, match="2 of 2 files are missing") as caught:
         read(DataConfig(path=str(table("file,label", "x.png,cat", "y.png,dog")), missing="skip"))
     assert "--data.missing" not in str(caught.value)
+
+
+@pytest.mark.parametrize("images", ["", "none", "a.png", "a\0b"])
+def test_a_folder_of_images_that_is_none(tmp_path, monkeypatch, images):
+    (tmp_path / "a.png").write_bytes(b"x")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match=r"data\.images: '.*' is not a folder\."):
+        images_folder(DataConfig(images=images))
+    assert images_folder(DataConfig()) is None
+    assert images_folder(DataConfig(images=".")) == Path()
 
 
 def coco(folder, **options):
