@@ -106,6 +106,7 @@ def test_a_change_is_noticed(edited, change):
         put("parts", "train", "labels", value=7),
         put("parts", "train", "observed", value=[0]),
         put("parts", "train", "observed", 0, value=20),
+        put("parts", "train", "observed", 0, value=21),  # 20 classes after class 1, a label of the next row
         put("parts", "train", "observed", 0, value=-2),
         put("parts", "train", "observed", 0, value=19),
         put("parts", "train", "observed", 0, value="0"),

@@ -14,6 +14,7 @@ from PIL import Image
 from spml.config import DataConfig
 from spml.data import open_dataset
 from spml.data.images import FilePart
+from spml.data.readers import Source
 from spml.data.readers import huggingface as reader
 from spml.data.readers.huggingface import is_huggingface, read_huggingface
 from spml.errors import InputError, SpmlError
@@ -61,7 +62,7 @@ EXPECTED = [["cat"], ["dog", "cow"], [], ["cow"], ["cat", "dog"], ["dog"]]
 @pytest.mark.parametrize("files", [1, 3])
 def test_several_labels(tmp_path, rows, files):
     path = write(tmp_path / "set", INDICES, rows=rows, files=files)
-    assert is_huggingface(path)
+    assert is_huggingface(Source(path))
     records = read_huggingface(path, DataConfig())
     assert records.classes == ("cat", "dog", "cow")
     assert records.classes_given

@@ -94,6 +94,13 @@ def test_what_is_ignored(write):
     )
 
 
+def test_the_note_on_results_without_labels_stays_short(write):
+    others = [{"type": f"kind {k}", "value": {}} for k in range(30)]
+    records = opened(write([task("a.png", [choice("cat"), *others])]))
+    assert "1 of type 'kind 0', 1 of type 'kind 1', " in records.notes[-1]
+    assert records.notes[-1].endswith(", 1 of type 'kind 19', ....")
+
+
 @pytest.mark.parametrize(
     ("text", "file"),
     [

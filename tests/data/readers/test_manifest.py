@@ -11,7 +11,7 @@ import pytest
 from spml.config import DataConfig
 from spml.data import open_dataset
 from spml.data.benchmarks import prepare
-from spml.data.readers import read
+from spml.data.readers import Source, read
 from spml.data.readers.manifest import is_manifest
 from spml.errors import InputError
 from tests.data.benchmarks.layouts import LAYOUTS
@@ -66,13 +66,13 @@ def test_a_changed_image_is_an_unreadable_image(root, tmp_path):
 
 
 def test_what_is_a_manifest(root, tmp_path):
-    assert is_manifest(root / "spml-voc2012.json")
+    assert is_manifest(Source(root / "spml-voc2012.json"))
     (tmp_path / "x.json").write_text('{ "format": "spml benchmark 2"}')
-    assert is_manifest(tmp_path / "x.json")
+    assert is_manifest(Source(tmp_path / "x.json"))
     with pytest.raises(InputError, match="its format is 'spml benchmark 2', but this version of spml reads"):
         opened(tmp_path / "x.json")
     for text in ("", "{}", '{"images": []}', '[{"format": "spml benchmark 1"}]'):
         (tmp_path / "x.json").write_text(text)
-        assert not is_manifest(tmp_path / "x.json")
-    assert not is_manifest(tmp_path / "nothing.json")
-    assert not is_manifest(tmp_path)
+        assert not is_manifest(Source(tmp_path / "x.json"))
+    assert not is_manifest(Source(tmp_path / "nothing.json"))
+    assert not is_manifest(Source(tmp_path))

@@ -11,7 +11,7 @@ import pytest
 from spml.config import DataConfig
 from spml.data import inspect, open_dataset
 from spml.data.readers import find_files, places, read
-from spml.data.readers.places import hint_at, locate
+from spml.data.readers.places import hint_at, images_folder, locate_names
 from spml.errors import InputError
 
 
@@ -153,6 +153,16 @@ def test_all_missing_is_never_skipped(table):
     assert "--data.missing" not in str(caught.value)
 
 
+@pytest.mark.parametrize("images", ["", "none", "a.png", "a\0b"])
+def test_a_folder_of_images_that_is_none(tmp_path, monkeypatch, images):
+    (tmp_path / "a.png").write_bytes(b"x")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match=r"data\.images: '.*' is not a folder\."):
+        images_folder(DataConfig(images=images))
+    assert images_folder(DataConfig()) is None
+    assert images_folder(DataConfig(images=".")) == Path()
+
+
 def coco(folder, **options):
     images = [{"id": k, "file_name": f"{name}.png"} for k, name in enumerate("xab")]
     notes = [{"image_id": k, "category_id": k % 2} for k in range(3)]
@@ -221,7 +231,7 @@ def test_listing_folders_finds_what_looking_for_each_file_finds(tmp_path, name, 
     for many in (1, 100):
         monkeypatch.setattr("spml.data.readers.places.MANY", many)
         try:
-            found.append(locate(root, [[name.format(root=root)], ["a.jpg"]], "row {}".format, "skip"))
+            found.append(locate_names(root, [[name.format(root=root)], ["a.jpg"]], "row {}".format, "skip"))
         except InputError as error:
             found.append(str(error))
     assert found[0] == found[1]
@@ -235,6 +245,6 @@ def test_files_of_a_listed_folder_are_not_looked_for(tmp_path, monkeypatch):
     looked_for = []
     real = places.is_file
     monkeypatch.setattr(places, "is_file", lambda path: looked_for.append(path.name) or real(path))
-    found = locate(tmp_path, [[name] for name in names], "row {}".format, "skip")
-    assert found == [tmp_path / name for name in names]
+    found = locate_names(tmp_path, [[name] for name in names], "row {}".format, "skip")
+    assert found == names
     assert looked_for == ["99.jpg"]

@@ -21,7 +21,7 @@ from spml.data.readers import read
 from spml.data.records import Records
 from spml.data.safe import CONTROL
 from spml.data.writers import Inferred, write, writers
-from spml.data.writers.inferred import leave_out_known
+from spml.data.writers.samples import leave_out_known
 from spml.errors import InputError, SpmlError
 from spml.labels import ObservedLabels
 from tests.data.writers.samples import (

@@ -6,19 +6,20 @@ import contextlib
 import json
 import re
 import xml.etree.ElementTree as ET
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
-from xml.parsers import expat
+from xml.parsers.expat import ExpatError, ParserCreate
 
 import msgspec
 
 from ...errors import InputError
+from ..phrases import first_few
 from ..safe import CONTROL, is_file, quote
 
 MAX_BYTES = 1 << 32
 MAX_NAME = 1000  # characters of a class name
-_MASKS = ("segmentation", "keypoints")  # most of a COCO file
+_MASKS = {"segmentation", "keypoints"}  # most of a COCO file
 _KINDS = {
     "array": "a list",
     "bool": "true or false",
@@ -28,9 +29,8 @@ _KINDS = {
     "object": "an object",
     "str": "a string",
 }
-_OPENING = re.compile(r"[ \t\r\n]*(\[?)[ \t\r\n]*")
-
-_DAMAGED = (msgspec.MsgspecError, expat.ExpatError, RecursionError, ValueError, LookupError)
+_LIST = re.compile(r"[ \t\r\n]*\[[ \t\r\n]*")
+_DAMAGED = (msgspec.MsgspecError, ExpatError, RecursionError, ValueError, LookupError, OSError, MemoryError)
 
 T = TypeVar("T")
 
@@ -50,8 +50,7 @@ class Outline(NamedTuple):
         """Description for messages, such as "the keys 'images', 'info'"."""
         if self.kind != "an object":
             return self.kind
-        keys = ", ".join(map(quote, self.keys[:12])) or "none"
-        return f"the keys {keys}, ..." if len(self.keys) > 12 else f"the keys {keys}"
+        return f"the keys {first_few([*map(quote, self.keys)], 12) or 'none'}"
 
 
 def read_outline(path: Path) -> Outline:
@@ -61,12 +60,11 @@ def read_outline(path: Path) -> Outline:
         InputError: The file can't be read, is not UTF-8, is not valid JSON, or is nested too deeply.
     """
     text = read_text(path, MAX_BYTES)
-    opening = _OPENING.match(text)
-    if opening and opening[1]:
-        if text.startswith("]", opening.end()):
-            return Outline("a list", ())
-        with _input_errors(path):
-            first, _ = json.JSONDecoder().raw_decode(text, opening.end())
+    if opening := _LIST.match(text):
+        first = None
+        if not text.startswith("]", opening.end()):
+            with _input_errors(path):
+                first, _ = json.JSONDecoder().raw_decode(text, opening.end())
         return Outline("a list", tuple(first) if type(first) is dict else ())
     scalar = str | int | float | bool | None
     document: Any = _decode(path, text, dict[str, msgspec.Raw] | scalar, fallback=dict[str, Any] | scalar)
@@ -101,12 +99,8 @@ def convert(value: Any, kind: type[T], where: str) -> T:
     Raises:
         InputError: The value, or a part of it, has another type.
     """
-    try:
+    with _input_errors(where):
         return msgspec.convert(value, kind)
-    except msgspec.ValidationError as error:
-        raise InputError(_wrong_type(where, error)) from error
-    except UnicodeEncodeError as error:
-        raise InputError(f"{where}: {_half_pair(error)}") from error
 
 
 def parse_xml(path: Path, limit: int) -> ET.Element:
@@ -124,7 +118,7 @@ def parse_xml(path: Path, limit: int) -> ET.Element:
         raise InputError(f"{path}: has a document type or entities, which are not read. Remove them.")
 
     builder = ET.TreeBuilder()
-    parser = expat.ParserCreate()
+    parser = ParserCreate()
     parser.buffer_text = True
     parser.StartElementHandler = builder.start
     parser.EndElementHandler = builder.end
@@ -163,6 +157,11 @@ def class_name(text: str, where: str) -> str:
     return name
 
 
+def class_names(names: Iterable[str], where: str) -> list[str]:
+    """Strip class names, and refuse what is none, as `class_name` does."""
+    return [class_name(name, f"{where}[{position}]") for position, name in enumerate(names)]
+
+
 def _read_bytes(path: Path, limit: int) -> bytes:
     if not is_file(path):
         raise InputError(f"{path}: is not a file.")
@@ -179,62 +178,53 @@ def _decode(path: Path, text: str, kind: Any, fallback: Any) -> Any:
             raise
         except msgspec.DecodeError:
             # The standard library accepts NaN and Infinity, as Python writes them, and names line and column.
-            return msgspec.convert(json.loads(text, object_hook=_without_masks), fallback)
-
-
-def _without_masks(entry: dict[str, Any]) -> dict[str, Any]:
-    for key in _MASKS:
-        entry.pop(key, None)
-    return entry
+            content = json.loads(
+                text, object_hook=lambda entry: {k: entry[k] for k in entry if k not in _MASKS}
+            )
+            return msgspec.convert(content, fallback)
 
 
 @contextlib.contextmanager
-def _input_errors(path: Path) -> Iterator[None]:
-    """Report the errors of parsers as an `InputError` that names the file."""
+def _input_errors(where: Path | str) -> Iterator[None]:
+    """Report the errors of parsers, with the file, or with the file and the field that a text names."""
     try:
         yield
     except InputError:
         raise
-    except (*_DAMAGED, OSError, MemoryError) as error:
-        raise InputError(_reason(path, error)) from error
+    except _DAMAGED as error:
+        raise InputError(_message(where, error)) from error
 
 
-def _reason(path: Path, error: BaseException) -> str:
-    if isinstance(error, msgspec.ValidationError):
-        return _wrong_type(f"{path}: ", error)
+def _message(where: Path | str, error: Exception) -> str:
+    if isinstance(
+        error, msgspec.ValidationError
+    ):  # such as "expected a string, got a list - at `$.images[3].id`"
+        reason, _, field = str(error).partition(" - at ")
+        reason = re.sub("`([^`]*)`", _in_words, reason).replace("Object missing required", "there is no")
+        field = field.strip("`").removeprefix("$")
+        field = f"{where}: {field.removeprefix('.')}" if isinstance(where, Path) else where + field
+        return f"{field.removesuffix(': ')}: {reason[0].lower()}{reason[1:]}."
     if isinstance(error, RecursionError):
-        return f"{path}: lists or objects in it are nested too deeply."
+        return f"{where}: lists or objects in it are nested too deeply."
     if isinstance(error, MemoryError):
-        return f"{path}: does not fit into memory."
+        return f"{where}: does not fit into memory."
     if isinstance(error, UnicodeDecodeError):
         byte = error.object[error.start]
-        return f"{path}: is not UTF-8: byte 0x{byte:02x} at position {error.start}. Save it as UTF-8."
-    if isinstance(error, UnicodeEncodeError):
-        return f"{path}: {_half_pair(error)}"
+        return f"{where}: is not UTF-8: byte 0x{byte:02x} at position {error.start}. Save it as UTF-8."
+    if isinstance(error, UnicodeEncodeError):  # the standard library parses such escapes
+        half = quote(error.object[error.start])
+        return f"{where}: {half} is half of a surrogate pair and no character. Remove it."
     if isinstance(error, json.JSONDecodeError):
         position = f"line {error.lineno}, column {error.colno}"
         if error.msg == "Extra data":
             return (
-                f"{path}: holds a second JSON value at {position}. If each line is one, as in JSON Lines, "
+                f"{where}: holds a second JSON value at {position}. If each line is one, as in JSON Lines, "
                 "call the file .jsonl."
             )
-        return f"{path}: is not valid JSON: {error.msg} at {position}. Is the file complete?"
-    if isinstance(error, expat.ExpatError):
-        return f"{path}: is not valid XML: {error}."
-    return f"{path}: can't be read: {getattr(error, 'strerror', None) or error}."
-
-
-def _half_pair(error: UnicodeEncodeError) -> str:
-    """What is wrong with a string that has no UTF-8; the standard library parses such escapes."""
-    return f"{quote(error.object[error.start])} is half of a surrogate pair and no character. Remove it."
-
-
-def _wrong_type(where: str, error: msgspec.ValidationError) -> str:
-    """Message with the path of the field, such as "x.json: images[3].id: expected a string, got a list."."""
-    reason, _, field = str(error).partition(" - at ")
-    reason = re.sub("`([^`]*)`", _in_words, reason).replace("Object missing required", "there is no")
-    field = where + field.strip("`").removeprefix("$").removeprefix("." if where.endswith(" ") else "")
-    return f"{field.removesuffix(': ')}: {reason[0].lower()}{reason[1:]}."
+        return f"{where}: is not valid JSON: {error.msg} at {position}. Is the file complete?"
+    if isinstance(error, ExpatError):
+        return f"{where}: is not valid XML: {error}."
+    return f"{where}: can't be read: {getattr(error, 'strerror', None) or error}."
 
 
 def _in_words(quoted: re.Match[str]) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,6 +16,7 @@ from ...labels import ObservedLabels, Unlisted
 from ..phrases import counted
 from ..records import Objects, Records
 from ..subset import without_unlabelled
+from .places import find_files
 
 
 class Entries(NamedTuple):
@@ -79,76 +81,79 @@ def label_entries(
     return ObservedLabels.from_csr(matrix, unlisted=unlisted)
 
 
-class Named(NamedTuple):
-    """Labels of one image by name.
+class NamedImage(NamedTuple):
+    """What a file says of one image, whose labels are names.
 
     Attributes:
+        where: File and field that name the image, for messages.
+        files: Possible names of the image file.
         positive: Known positives; None if nobody labelled the image.
         negative: Known negatives, none of which is in `positive`.
+        split: Its split; empty if none is stated.
     """
 
+    where: str
+    files: Sequence[str]
     positive: Sequence[str] | None
     negative: Sequence[str]
+    split: str
 
 
 def named_records(
     path: Path,
     name: str,
-    images: tuple[Path, Sequence[Path]],
-    samples: Sequence[Named],
-    stated: tuple[str, ...],
+    root: Path,
+    images: Sequence[NamedImage],
+    stated: Iterable[str],
     config: DataConfig,
     *,
-    split: tuple[str, ...] | None,
     notes: Sequence[str],
     where: str,
 ) -> Records:
-    """Records of images whose labels are names.
+    """Find the files of images whose labels are names, and make records of them.
 
-    Where `data.unlisted` is negative, `config.unlabelled` says what becomes of images that nobody labelled.
+    The split is left out unless each image has one. Where `data.unlisted` is negative, `config.unlabelled`
+    says what becomes of images that nobody labelled.
 
     Args:
         path: File or folder that was read.
         name: Name of the data set.
-        images: Folder of the images, and the file of each.
-        samples: Labels of each image.
-        stated: Classes that the data lists; further ones are sorted.
-        config: Settings, of which `unlabelled` and `unlisted` are used.
-        split: Split of each image; None if there is none.
+        root: Folder of the images.
+        images: What is known of each.
+        stated: Classes that the data lists, which may repeat; further ones are sorted.
+        config: Settings, of which `missing`, `unlabelled` and `unlisted` are used.
         notes: Remarks on how the data was understood.
         where: What holds the labels, for messages.
 
     Raises:
-        InputError: No image has a label.
+        InputError: A file is missing or outside the folder, or no image has a label.
     """
-    root, files = images
-    if not any(sample.positive for sample in samples):
+    files = find_files(root, [image.files for image in images], lambda row: images[row].where, config.missing)
+    positive = [image.positive or () for image in images]
+    negative = [image.negative for image in images]
+    if not any(positive):
         raise InputError(f"{where}: no image has a label. At least some must have one.")
-    named = {each for sample in samples for each in (*(sample.positive or ()), *sample.negative)}
-    classes = (*stated, *sorted(named.difference(stated)))
+    listed = tuple(dict.fromkeys(stated))
+    classes = (*listed, *sorted({*chain(*positive, *negative)}.difference(listed)))
     column = {each: position for position, each in enumerate(classes)}
 
     def entries(lists: Sequence[Sequence[str]]) -> Entries:
-        rows = [row for row, names in enumerate(lists) for _ in names]
-        return Entries.of(rows, [column[each] for names in lists for each in names])
+        rows = [row for row, labels in enumerate(lists) for _ in labels]
+        return Entries.of(rows, [column[each] for each in chain(*lists)])
 
+    shape, split = (len(images), len(classes)), tuple(image.split for image in images)
     records = Records(
         source=str(path),
         name=name,
-        ids=tuple(file.relative_to(root).as_posix() for file in files),
-        inputs=tuple(files),
+        ids=tuple(files.names),
+        inputs=files,
         classes=classes,
-        classes_given=bool(stated),
-        labels=label_entries(
-            entries([sample.positive or () for sample in samples]),
-            (len(samples), len(classes)),
-            config.default_label,
-            negative=entries([sample.negative for sample in samples]),
-        ),
-        split=split,
+        classes_given=bool(listed),
+        labels=label_entries(entries(positive), shape, config.default_label, negative=entries(negative)),
+        split=split if all(split) else None,
         notes=tuple(notes),
     )
-    unseen = [row for row, sample in enumerate(samples) if sample.positive is None]
+    unseen = [row for row, image in enumerate(images) if image.positive is None]
     return without_unlabelled(records, unseen if config.default_label == "negative" else [], config)
 
 

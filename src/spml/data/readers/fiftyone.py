@@ -7,7 +7,7 @@ import posixpath
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from msgspec import Struct
 
@@ -17,18 +17,17 @@ from ..phrases import counted, first_few
 from ..records import Records
 from ..safe import CONTROL, inside, is_file, quote
 from ..splits import SPLITS, split_name
-from .documents import class_name, convert, load_json
-from .entries import Named, named_records
-from .places import find_files, images_folder
+from .documents import class_name, class_names, convert, load_json
+from .entries import NamedImage, named_records
+from .places import images_folder
 from .registry import Source, register_reader
 
 SAMPLES, METADATA = "samples.json", "metadata.json"
 GIVEN, NEGATIVES = "ground_truth", "negatives"
-PREDICTIONS, PREDICTED_NEGATIVES = "predictions", "predicted_negatives"
-SINGLE, SEVERAL = "Classification", "Classifications"
+FIELDS = (GIVEN, NEGATIVES, "predictions", "predicted_negatives")
+"""Fields of known positives, known negatives, inferred positives and inferred negatives."""
 
-_OTHERS = (NEGATIVES, PREDICTIONS, PREDICTED_NEGATIVES)
-"""Fields that do not hold given labels unless the user says so."""
+SINGLE, SEVERAL = "Classification", "Classifications"
 
 _HEAD = re.compile(rb'(\xef\xbb\xbf)?\s*\{\s*"samples"\s*:\s*\[')
 _ABSOLUTE = re.compile(r"[/\\]|[A-Za-z]:[/\\]")
@@ -38,6 +37,13 @@ class Document(Struct):
     """Content of samples.json."""
 
     samples: list[dict[str, Any]]
+
+
+class Sample(Struct):
+    """What is read of a sample, besides the fields with its labels."""
+
+    filepath: str
+    tags: list[str] | None = None
 
 
 class Metadata(Struct):
@@ -57,13 +63,6 @@ class Classifications(Struct):
     """The labels of a sample."""
 
     classifications: list[Classification]
-
-
-class _Sample(NamedTuple):
-    """Image file of one sample as it is written, and its labels."""
-
-    file: str
-    labels: Named
 
 
 def is_fiftyone(source: Source) -> bool:
@@ -101,36 +100,39 @@ def read_fiftyone(path: Path, config: DataConfig) -> Records:
     entries = load_json(file, Document).samples
     if not entries:
         raise InputError(f"{file}: samples is empty; at least one entry is needed.")
-    kinds = _label_kinds(entries)
-    field = _label_field(kinds, config.label_column, file)
-    samples = [_sample(entry, field, f"{file}: samples[{row}]") for row, entry in enumerate(entries)]
-    root = images_folder(config) or file.parent
-    names = _names_below([sample.file for sample in samples], root, config.images is not None, str(file))
-    files = find_files(
-        root, [[name] for name in names], lambda row: f"{file}: samples[{row}].filepath", config.missing
-    )
-    split, notes = _split(entries, file) if config.split == "given" else (None, [])
-    return named_records(
-        path,
-        file.resolve().parent.name,
-        (root, files),
-        [sample.labels for sample in samples],
-        _stated_classes(inside(file.parent, METADATA, str(file)), field),
-        config,
-        split=split,
-        where=f"{file}: {quote(field)}",
-        notes=(_note([sample.labels for sample in samples], field, kinds), *notes),
-    )
-
-
-def _label_kinds(entries: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """Type of each field that holds labels, such as `Classifications`, in any sample."""
-    kinds: dict[str, str] = {}
+    kinds: dict[str, str] = {}  # type of each field that holds labels, in any sample
     for entry in entries:
         for key, value in entry.items():
             if key != "metadata" and type(value) is dict and isinstance(value.get("_cls"), str):
                 kinds.setdefault(key, value["_cls"])
-    return kinds
+    field = _label_field(kinds, config.label_column, file)
+    images = [_image(entry, field, f"{file}: samples[{row}]", config) for row, entry in enumerate(entries)]
+    root = images_folder(config) or file.parent
+    names = _names_below([name for image in images for name in image.files], root, config, str(file))
+    images = [image._replace(files=[name]) for image, name in zip(images, names, strict=True)]
+
+    known = any(image.negative for image in images)
+    ignored = [quote(key) for key in kinds if key != field and not (known and key == NEGATIVES)]
+    unset = sum(image.positive is None for image in images)
+    labelled = f"{counted(len(images), 'sample')} with labels in the field {quote(field)}"
+    notes = [
+        f"{labelled}, {unset:,} of them not labelled."
+        + (f" Known negatives are in {NEGATIVES!r}." if known else "")
+        + (f" Ignored: {first_few(ignored, 12)}." if ignored else "")
+    ]
+    if 0 < (rest := sum(not image.split for image in images)) < len(images):
+        have = counted(rest, "sample has", "samples have")
+        notes.append(f"Tags are not used as the split, because {have} none of {', '.join(SPLITS)}.")
+    return named_records(
+        path,
+        file.resolve().parent.name,
+        root,
+        images,
+        _stated_classes(inside(file.parent, METADATA, str(file)), field),
+        config,
+        notes=notes,
+        where=f"{file}: {quote(field)}",
+    )
 
 
 def _label_field(kinds: Mapping[str, str], stated: str, file: Path) -> str:
@@ -144,7 +146,7 @@ def _label_field(kinds: Mapping[str, str], stated: str, file: Path) -> str:
             f"{file}: data.label_column: no sample has a field {quote(stated)} of type {SEVERAL} or "
             f"{SINGLE}. {hint}"
         )
-    candidates = [key for key in fields if key not in _OTHERS]
+    candidates = [key for key in fields if key not in FIELDS[1:]]  # unless the user says so
     if len(candidates) == 1:
         return candidates[0]
     if candidates:
@@ -160,9 +162,8 @@ def _label_field(kinds: Mapping[str, str], stated: str, file: Path) -> str:
     )
 
 
-def _sample(entry: Mapping[str, Any], field: str, where: str) -> _Sample:
-    if "filepath" not in entry:
-        raise InputError(f"{where}: there is no field `filepath`.")
+def _image(entry: Mapping[str, Any], field: str, where: str, config: DataConfig) -> NamedImage:
+    sample = convert(entry, Sample, where)
     positive = _labels(entry.get(field), f"{where}.{quote(field)[1:-1]}")
     negative = _labels(entry.get(NEGATIVES), f"{where}.{NEGATIVES}") if field != NEGATIVES else None
     if both := set(positive or ()).intersection(negative or ()):
@@ -170,7 +171,14 @@ def _sample(entry: Mapping[str, Any], field: str, where: str) -> _Sample:
             f"{where}: {quote(min(both))} is in both {quote(field)} and {NEGATIVES!r}, which says that it "
             "is absent. Remove one of the two."
         )
-    return _Sample(convert(entry["filepath"], str, f"{where}.filepath"), Named(positive, negative or []))
+    tags = (sample.tags or ()) if config.split == "given" else ()
+    splits = sorted({split for tag in tags if (split := split_name(tag))})
+    if len(splits) > 1:
+        raise InputError(
+            f"{where}.tags: names the splits {' and '.join(splits)}, but a sample may be in one only. Remove "
+            "one of the tags."
+        )
+    return NamedImage(f"{where}.filepath", [sample.filepath], positive, negative or (), "".join(splits))
 
 
 def _labels(value: Any, where: str) -> list[str] | None:
@@ -188,65 +196,20 @@ def _labels(value: Any, where: str) -> list[str] | None:
     ]
 
 
-def _split(entries: Sequence[Mapping[str, Any]], file: Path) -> tuple[tuple[str, ...] | None, list[str]]:
-    """The split, if each sample has one as a tag; and a note if only some do."""
-    found: list[str] = []
-    for row, entry in enumerate(entries):
-        where = f"{file}: samples[{row}].tags"
-        tags = convert(entry.get("tags") or [], list[str], where)
-        splits = sorted({split for tag in tags if (split := split_name(tag))})
-        if len(splits) > 1:
-            raise InputError(
-                f"{where}: names the splits {' and '.join(splits)}, but a sample may be in one "
-                "only. Remove one of the tags."
-            )
-        found += splits
-    if len(found) == len(entries):
-        return tuple(found), []
-    rest = counted(len(entries) - len(found), "sample has", "samples have")
-    note = f"Tags are not used as the split, because {rest} none of {', '.join(SPLITS)}."
-    return None, [note] if found else []
-
-
-def _stated_classes(path: Path, field: str) -> tuple[str, ...]:
+def _stated_classes(path: Path, field: str) -> list[str]:
     """Classes that metadata.json lists for the field, or for all fields."""
     if not is_file(path):
-        return ()
+        return []
     metadata = load_json(path, Metadata)
-    key, names = f"classes.{quote(field)[1:-1]}", (metadata.classes or {}).get(field)
-    if not names:
-        key, names = "default_classes", metadata.default_classes or []
-    where = f"{path}: {key}"
-    return tuple(dict.fromkeys(class_name(name, f"{where}[{k}]") for k, name in enumerate(names)))
+    if names := (metadata.classes or {}).get(field):
+        return class_names(names, f"{path}: classes.{quote(field)[1:-1]}")
+    return class_names(metadata.default_classes or (), f"{path}: default_classes")
 
 
-def _note(samples: Sequence[Named], field: str, kinds: Mapping[str, str]) -> str:
-    """How the fields were understood."""
-    unset = sum(sample.positive is None for sample in samples)
-    known = any(sample.negative for sample in samples)
-    ignored = [quote(key) for key in kinds if key != field and not (known and key == NEGATIVES)]
-    return (
-        f"{counted(len(samples), 'sample')} with labels in the field {quote(field)}, {unset:,} of them not "
-        "labelled."
-        + (f" Known negatives are in {NEGATIVES!r}." if known else "")
-        + (f" Ignored: {first_few(ignored, 12)}." if ignored else "")
-    )
+def _names_below(files: Sequence[str], root: Path, config: DataConfig, where: str) -> Sequence[str]:
+    """Names of files relative to `root`; absolute ones are those of the machine that exported the dataset.
 
-
-def _names_below(files: Sequence[str], root: Path, elsewhere: bool, where: str) -> list[str]:
-    """Names of the files for `find_files`.
-
-    Absolute ones are those of the machine that exported the dataset. Unless they lie below `root`, they are
-    relative to the innermost folder that holds all of them.
-
-    Args:
-        files: File of each sample, as it is written.
-        root: Folder of images.
-        elsewhere: Whether the user named this folder.
-        where: File that names them, for messages.
-
-    Raises:
-        InputError: Absolute ones do not lie below the folder of the export, and the user named no other.
+    Unless these lie below `root`, they are relative to the innermost folder that holds all of them.
     """
     paths = [
         posixpath.normpath("/" + file.replace("\\", "/").lstrip("/")) if _ABSOLUTE.match(file) else ""
@@ -254,11 +217,11 @@ def _names_below(files: Sequence[str], root: Path, elsewhere: bool, where: str) 
     ]
     folders = [posixpath.dirname(path) for path in paths if path]
     if not folders or any(map(CONTROL.search, folders)):
-        return list(files)
+        return files
     common = posixpath.commonpath(folders)
     if Path(os.path.realpath(common)).is_relative_to(os.path.realpath(root)):
-        return list(files)
-    if not elsewhere:
+        return files
+    if config.images is None:
         raise InputError(
             f"{where}: the images are in {quote(common)}, outside the folder of the export. Pass "
             "--data.images with this folder, or with the one that they were moved to."

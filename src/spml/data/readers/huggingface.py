@@ -7,7 +7,7 @@ it would decode or copy the images, and has no limits on compressed data.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,7 +26,7 @@ from ..splits import SPELLINGS, split_name
 from ..subset import without_unlabelled
 from ..tables.columns import LABEL_COLUMNS, find_stated
 from ..tables.parquet import cells, require_pyarrow
-from .documents import class_name, convert, load_json
+from .documents import class_name, class_names, convert, load_json
 from .registry import Source, register_reader
 
 SPLITS, INFO, STATE = "dataset_dict.json", "dataset_info.json", "state.json"
@@ -75,36 +75,25 @@ class _Column(NamedTuple):
 
     kind: str
     several: bool
-    classes: tuple[str, ...] | None = None
+    classes: tuple[str, ...] = ()
 
 
 class _Features(NamedTuple):
-    """Columns that are used.
-
-    Attributes:
-        image, label: Names of the two columns.
-        several: Whether a cell of the label column is a list.
-        classes: Class names; None if the cells are names themselves.
-        unused: Names of the other columns.
-    """
+    """Names of the columns that are used and of the others, and the type of the label column."""
 
     image: str
     label: str
-    several: bool
-    classes: tuple[str, ...] | None
     unused: tuple[str, ...]
+    labels: _Column
 
 
-def is_huggingface(path: Path) -> bool:
-    """Whether a folder was written by `Dataset.save_to_disk` or `DatasetDict.save_to_disk`."""
-    return is_file(path / SPLITS) or (is_file(path / INFO) and is_file(path / STATE))
+def is_huggingface(source: Source) -> bool:
+    """Whether a source is a folder that `Dataset.save_to_disk` or `DatasetDict.save_to_disk` wrote."""
+    path = source.path
+    return source.is_folder and (is_file(path / SPLITS) or (is_file(path / INFO) and is_file(path / STATE)))
 
 
-def _recognises(source: Source) -> bool:
-    return source.is_folder and is_huggingface(source.path)
-
-
-@register_reader("huggingface", "a Hugging Face data set", recognises=_recognises, priority=2)
+@register_reader("huggingface", "a Hugging Face data set", recognises=is_huggingface, priority=2)
 def read_huggingface(path: Path, config: DataConfig) -> Records:
     """Read a folder that holds one data set, or one per split.
 
@@ -118,15 +107,30 @@ def read_huggingface(path: Path, config: DataConfig) -> Records:
     """
     require_pyarrow(path)
     parts = _parts(path)
-    features, images, labels, counts = _read_parts(parts, config)
-    ids = [f"{name}/{row}" if name else str(row) for name, count in counts for row in range(count)]
-    split = [split_name(name) or "" for name, count in counts for _ in range(count)]
+    features: _Features | None = None
+    ids: list[str] = []
+    split: list[str] = []
+    images: list[FilePart] = []
+    labels: list[list[str] | None] = []
+    for name, folder in parts:
+        before, features = features, _features(folder, config)
+        if before not in (None, features):
+            raise InputError(
+                f"{folder / INFO}: its image and label columns or classes differ from those of "
+                f"{parts[0][1] / INFO}. Give all splits the same features."
+            )
+        for file in _files(folder):
+            _read_file(file, features, images, labels)
+        rows = range(len(images) - len(ids))
+        ids += [f"{name}/{row}" if name else str(row) for row in rows]
+        split += [split_name(name) or "" for _ in rows]
     if features is None or not images:
         raise InputError(f"{path}: has no rows.")
-    classes = features.classes or tuple(sorted({name for names in labels for name in names or ()}))
+    listed = features.labels.classes
+    classes = listed or tuple(sorted({name for names in labels for name in names or ()}))
     if not classes:
         raise InputError(f"{path}: no sample has a label in the column {features.label!r}.")
-    what = "several labels" if features.several else "one label"
+    what = "several labels" if features.labels.several else "one label"
     notes = [f"{path.name}: images are in the column {features.image!r}, {what} in {features.label!r}."]
     if features.unused:
         notes.append(f"{path.name}: unused columns: {shorten(features.unused)}.")
@@ -136,7 +140,7 @@ def read_huggingface(path: Path, config: DataConfig) -> Records:
         ids=tuple(ids),
         inputs=tuple(images),
         classes=classes,
-        classes_given=features.classes is not None,
+        classes_given=bool(listed),
         labels=ObservedLabels.from_names(
             [names or () for names in labels], classes, unlisted=config.default_label
         ),
@@ -161,30 +165,6 @@ def _parts(path: Path) -> list[tuple[str, Path]]:
                 "DatasetDict or rename it, and save again."
             )
     return [(name, inside(path, name, where)) for name in names]
-
-
-def _read_parts(
-    parts: Sequence[tuple[str, Path]], config: DataConfig
-) -> tuple[_Features | None, list[FilePart], list[list[str] | None], list[tuple[str, int]]]:
-    """Columns, images and labels of all parts, and the name and number of rows of each part."""
-    features: _Features | None = None
-    images: list[FilePart] = []
-    labels: list[list[str] | None] = []
-    counts = []
-    for name, folder in parts:
-        before, features = features, _features(folder, config)
-        if before not in (None, features):
-            raise InputError(
-                f"{folder / INFO}: its image and label columns or classes differ from those of "
-                f"{parts[0][1] / INFO}. Give all splits the same features."
-            )
-        start = len(images)
-        for file in _files(folder):
-            for batch_images, batch_labels in _batches(file, features):
-                images += batch_images
-                labels += batch_labels
-        counts.append((name, len(images) - start))
-    return features, images, labels, counts
 
 
 def _files(folder: Path) -> list[Path]:
@@ -232,10 +212,9 @@ def _features(folder: Path, config: DataConfig) -> _Features:
             f"{where}: ambiguous which column holds the labels. Expected `labels` or `label`, of the type "
             f"ClassLabel, a list of it, or names; {listing}. Pass --data.label_column with one of them."
         )
-    image = "image" if "image" in images else images[0]
-    label = labels[0]
+    image, label = "image" if "image" in images else images[0], labels[0]
     unused = tuple(name for name in columns if name not in (image, label))
-    return _Features(image, label, columns[label].several, columns[label].classes, unused)
+    return _Features(image, label, unused, columns[label])
 
 
 def _column(feature: Any, where: str) -> _Column:
@@ -247,8 +226,7 @@ def _column(feature: Any, where: str) -> _Column:
         several, feature = True, feature.get("feature")
     kind = feature.get("_type") if type(feature) is dict else None
     if kind == "ClassLabel":
-        names = convert(feature, ClassLabel, where).names
-        classes = tuple(class_name(name, f"{where}.names") for name in names)
+        classes = tuple(class_names(convert(feature, ClassLabel, where).names, f"{where}.names"))
         if not classes or len(set(classes)) < len(classes):
             raise InputError(f"{where}: expected at least one class name, and distinct ones.")
         return _Column("ClassLabel", several, classes)
@@ -257,8 +235,10 @@ def _column(feature: Any, where: str) -> _Column:
     return _Column("Image" if kind == "Image" and not several else "", several)
 
 
-def _batches(file: Path, features: _Features) -> Iterator[tuple[list[FilePart], list[list[str] | None]]]:
-    """Yield images and labels, batch by batch.
+def _read_file(
+    file: Path, features: _Features, images: list[FilePart], labels: list[list[str] | None]
+) -> None:
+    """Add the images and labels of a file, batch by batch.
 
     The file is not copied, and compressed data, which `datasets` does not write, is refused; this bounds
     memory by the size of the file.
@@ -270,8 +250,7 @@ def _batches(file: Path, features: _Features) -> Iterator[tuple[list[FilePart], 
     try:
         with pa.memory_map(str(file)) as source:
             whole = source.read_buffer()
-            reader = ipc.MessageReader.open_stream(pa.BufferReader(whole))
-            for number, message in enumerate(reader):
+            for number, message in enumerate(ipc.MessageReader.open_stream(pa.BufferReader(whole))):
                 if number and (message.type != "record batch" or _compressed(message.metadata.to_pybytes())):
                     raise InputError(
                         f"{file}: holds compressed data or dictionaries, which `datasets` never writes. Save "
@@ -285,13 +264,11 @@ def _batches(file: Path, features: _Features) -> Iterator[tuple[list[FilePart], 
                 )
             options = ipc.IpcReadOptions(included_fields=columns, use_threads=False)
             for batch in ipc.open_stream(pa.BufferReader(whole), options=options):
-                images = _image_parts(batch.column(features.image), whole, file, row)
-                labels = cells(batch.column(features.label))
-                yield (
-                    images,
-                    [_names(cell, features, file, number) for number, cell in enumerate(labels, row)],
-                )
-                row += len(images)
+                images += _image_parts(batch.column(features.image), whole, file, row)
+                for number, cell in enumerate(cells(batch.column(features.label)), row):
+                    where = f"{file}: row {number} (counted from 0)"
+                    labels.append(_names(cell, features.labels.classes, where))
+                row += len(batch)
     except InputError:
         raise
     except Exception as error:  # a damaged file raises nearly anything
@@ -310,34 +287,28 @@ def _compressed(metadata: bytes) -> bool:
     Raises:
         struct.error: The metadata ends too early.
     """
-    (message,) = struct.unpack_from("<I", metadata, 0)
-    batch = _field(metadata, message, 2)
-    (forward,) = struct.unpack_from("<I", metadata, batch)
-    return _field(metadata, batch + forward, 3) > 0
 
+    def number(kind: str, position: int) -> int:
+        return int(struct.unpack_from(kind, metadata, position)[0])
 
-def _field(metadata: bytes, table: int, number: int) -> int:
-    """Offset of a field of a FlatBuffer table; 0 if the table lacks it."""
-    (back,) = struct.unpack_from("<i", metadata, table)
-    (size,) = struct.unpack_from("<H", metadata, table - back)
-    if size < 6 + 2 * number:
-        return 0
-    (offset,) = struct.unpack_from("<H", metadata, table - back + 4 + 2 * number)
-    return table + int(offset) if offset else 0
+    def field(table: int, position: int) -> int:
+        """Offset of a field of a table; 0 if the table lacks it."""
+        fields = table - number("<i", table)
+        offset = number("<H", fields + 4 + 2 * position) if number("<H", fields) >= 6 + 2 * position else 0
+        return table + offset if offset else 0
+
+    batch = field(number("<I", 0), 2)
+    return field(batch + number("<I", batch), 3) > 0
 
 
 def _image_parts(column: Any, whole: Any, file: Path, first: int) -> list[FilePart]:
-    """Part of the file that holds the image of each row.
-
-    Raises:
-        InputError: The column has another type, or a row has no image, or only the name of a file.
-    """
+    """Part of the file that holds the image of each row."""
     from pyarrow import types
 
     column.validate(full=True)
     kind = column.type
-    fields = [kind.field(index).name for index in range(kind.num_fields)] if types.is_struct(kind) else []
-    encoded = column.flatten()[fields.index("bytes")] if fields.count("bytes") == 1 else None
+    position = kind.get_field_index("bytes") if types.is_struct(kind) else -1
+    encoded = column.flatten()[position] if position >= 0 else None
     if encoded is None or not (types.is_binary(encoded.type) or types.is_large_binary(encoded.type)):
         raise InputError(f"{file}: the image column holds {str(kind)[:100]}, not encoded images.")
     if encoded.null_count:
@@ -361,21 +332,16 @@ def _image_parts(column: Any, whole: Any, file: Path, first: int) -> list[FilePa
     ]
 
 
-def _names(cell: Any, features: _Features, file: Path, row: int) -> list[str] | None:
-    """Class names in a cell of the label column; None if its labels are unknown.
-
-    Raises:
-        InputError: A value is not a class.
-    """
+def _names(cell: Any, classes: Sequence[str], where: str) -> list[str] | None:
+    """Class names in a cell of the label column; None if its labels are unknown."""
     values = cell if isinstance(cell, list) else [] if cell is None else [cell]
-    if cell is None or (values == [-1] and features.classes) or cell == "":
+    if cell is None or (values == [-1] and classes) or cell == "":
         return None
-    where = f"{file}: row {row} (counted from 0)"
-    if features.classes is None:
+    if not classes:
         return [class_name(name, where) for name in convert(values, list[str], where)]
     for value in values:
-        if type(value) is not int or not 0 <= value < len(features.classes):
+        if type(value) is not int or not 0 <= value < len(classes):
             raise InputError(
-                f"{where}: the label {quote(value)} is not an index of the {len(features.classes):,} classes."
+                f"{where}: the label {quote(value)} is not an index of the {len(classes):,} classes."
             )
-    return [features.classes[value] for value in values]
+    return [classes[value] for value in values]

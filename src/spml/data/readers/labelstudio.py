@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from msgspec import Struct
@@ -13,16 +14,16 @@ from msgspec import Struct
 from ...config import DataConfig
 from ...errors import InputError
 from ..images import SUFFIXES
-from ..phrases import counted
+from ..phrases import counted, first_few
 from ..records import Records
 from ..safe import CONTROL, quote
 from ..splits import split_name
-from .documents import class_name, convert, load_json
-from .entries import Named, named_records
-from .places import find_files, find_folder, images_folder
+from .documents import class_names, convert, load_json
+from .entries import NamedImage, named_records
+from .places import find_folder, images_folder
 from .registry import Source, register_reader
 
-MAX_IGNORED = 20  # types of results that are counted, so that the note stays short
+MAX_IGNORED = 20  # types of results that are named, so that the note stays short
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://|data:")
 _SERVED = re.compile(r"(?:https?://[^/]*)?/data/(local-files|upload)/(.*)", re.DOTALL)
 _UPLOADED = re.compile(r"[0-9a-f]{8}-(?=.)")  # Label Studio puts this before the name of an uploaded file
@@ -57,22 +58,6 @@ class Task(Struct):
     meta: Meta | None = None
 
 
-class _Sample(NamedTuple):
-    """What is known of the image of one task.
-
-    Attributes:
-        where: File and field that name the image, for messages.
-        files: Possible names of the image file.
-        labels: Labels that annotators gave, and known negatives.
-        split: Split, if the task states one.
-    """
-
-    where: str
-    files: list[str]
-    labels: Named
-    split: str | None
-
-
 def is_label_studio(source: Source) -> bool:
     """Whether a source is a JSON file with a list of tasks."""
     return source.suffix == ".json" and source.outline.kind == "a list" and "data" in source.outline.keys
@@ -99,94 +84,76 @@ def read_label_studio(path: Path, config: DataConfig) -> Records:
     """
     tasks = load_json(path, list[Task])
     key = _image_key(tasks[0].data, f"{path}: [0].data")
-    ignored: dict[str, int] = {}
-    samples = [_sample(task, key, f"{path}: [{number}]", ignored) for number, task in enumerate(tasks)]
-    unseen = sum(sample.labels.positive is None for sample in samples)
+    ignored = Counter[str]()
+    images = [_image(task, key, f"{path}: [{number}]", ignored) for number, task in enumerate(tasks)]
+    unseen = sum(image.positive is None for image in images)
     notes = [f"{counted(len(tasks), 'task')} with images in `{key}`, {unseen:,} of them not annotated."]
     if ignored:
-        counts = ", ".join(f"{count:,} of type {quote(name)}" for name, count in ignored.items())
-        notes.append(f"Results without labels were ignored: {counts}.")
-    names = [sample.files for sample in samples]
-    root = find_folder(_folders(path, config), names, samples[0].where)
-    files = find_files(root, names, lambda row: samples[row].where, config.missing)
-    split = tuple(sample.split or "" for sample in samples)
+        counts = [f"{count:,} of type {quote(name)}" for name, count in ignored.items()]
+        notes.append(f"Results without labels were ignored: {first_few(counts, MAX_IGNORED)}.")
+    stated = images_folder(config)
+    folders = [stated] if stated else [path.parent, path.parent / "images"]
+    root = find_folder(folders, [image.files for image in images], images[0].where)
+    listed = (
+        class_names(task.meta.classes, f"{path}: [{number}].meta.classes")
+        for number, task in enumerate(tasks)
+        if task.meta and task.meta.classes
+    )
     return named_records(
-        path,
-        path.stem,
-        (root, files),
-        [sample.labels for sample in samples],
-        _stated_classes(path, tasks),
-        config,
-        split=split if all(split) else None,
-        notes=notes,
-        where=str(path),
+        path, path.stem, root, images, next(listed, ()), config, notes=notes, where=str(path)
     )
 
 
-def _sample(task: Task, key: str, where: str, ignored: dict[str, int]) -> _Sample:
+def _image(task: Task, key: str, where: str, ignored: Counter[str]) -> NamedImage:
     if key not in task.data:
         raise InputError(f"{where}.data: there is no field `{key}`, which names the image in the first task.")
     image = f"{where}.data.{key}"
     files = _file_names(convert(task.data[key], str, image), image)
+    annotations = [(k, each) for k, each in enumerate(task.annotations or ()) if not each.was_cancelled]
     positive: dict[str, None] = {}
-    seen = False
-    for number, annotation in enumerate(task.annotations or ()):
-        if annotation.was_cancelled:
-            continue
-        seen = True
+    for number, annotation in annotations:
         for position, result in enumerate(annotation.result):
             names = _labels(result, f"{where}.annotations[{number}].result[{position}]", ignored)
             positive.update(dict.fromkeys(names))
     meta = task.meta or Meta()
-    negative = _class_names(meta.known_negatives or (), f"{where}.meta.known_negatives")
+    negative = class_names(meta.known_negatives or (), f"{where}.meta.known_negatives")
     split = task.data.get("split")
-    return _Sample(
+    return NamedImage(
         image,
         files,
-        Named(list(positive) if seen else None, [name for name in negative if name not in positive]),
-        split_name(split) if type(split) is str else None,
+        list(positive) if annotations else None,
+        [name for name in negative if name not in positive],
+        (split_name(split) if type(split) is str else None) or "",
     )
 
 
-def _stated_classes(path: Path, tasks: Sequence[Task]) -> tuple[str, ...]:
-    """Class names in the `meta` of the first task that has them."""
-    for number, task in enumerate(tasks):
-        if task.meta and task.meta.classes:
-            return tuple(dict.fromkeys(_class_names(task.meta.classes, f"{path}: [{number}].meta.classes")))
-    return ()
-
-
-def _labels(result: Result, where: str, ignored: dict[str, int]) -> Sequence[str]:
+def _labels(result: Result, where: str, ignored: Counter[str]) -> Sequence[str]:
     """Labels of one choice or region; counts other results by type."""
     kind = result.type
     if kind != "choices" and not kind.endswith("labels"):
-        if kind in ignored or len(ignored) < MAX_IGNORED:
-            ignored[kind] = ignored.get(kind, 0) + 1
+        ignored[kind] += 1
         return ()
     value = convert(result.value, dict[str, Any], f"{where}.value")
     where = f"{where}.value.{quote(kind)[1:-1]}"
-    return _class_names(convert(value.get(kind) or [], list[str], where), where)  # a region may have no label
-
-
-def _class_names(names: Sequence[str], where: str) -> list[str]:
-    return [class_name(name, f"{where}[{position}]") for position, name in enumerate(names)]
+    return class_names(convert(value.get(kind) or [], list[str], where), where)  # a region may have no label
 
 
 def _image_key(data: Mapping[str, Any], where: str) -> str:
-    """Key of `data` that names the image."""
+    """Key of `data` that names the image: `image`, or the only one with the name of an image file."""
     if "image" in data:
         return "image"
-    candidates = [key for key, value in data.items() if type(value) is str and _is_image(key, value)]
+    candidates = [
+        key
+        for key, value in data.items()
+        if type(value) is str and value.lower().endswith(tuple(SUFFIXES))
+        if len(key) < 100 and not CONTROL.search(key)
+    ]
     if len(candidates) == 1:
         return candidates[0]
     keys = ", ".join(quote(key) for key in list(data)[:12])
     raise InputError(
         f"{where}: ambiguous which key names the image: {keys or 'there is no key'}. Call that key `image`."
     )
-
-
-def _is_image(key: str, text: str) -> bool:
-    return len(key) < 100 and not CONTROL.search(key) and text.lower().endswith(tuple(SUFFIXES))
 
 
 def _file_names(text: str, where: str) -> list[str]:
@@ -203,8 +170,3 @@ def _file_names(text: str, where: str) -> list[str]:
             "images and replace the addresses by their file names."
         )
     return [text]
-
-
-def _folders(path: Path, config: DataConfig) -> list[Path]:
-    stated = images_folder(config)
-    return [stated] if stated else [path.parent, path.parent / "images"]

@@ -29,6 +29,7 @@ MAX_BYTES = 1 << 28
 _HEAD = re.compile(rb'\s*\{\s*"format"\s*:\s*"spml benchmark')
 
 Text = Annotated[str, msgspec.Meta(max_length=1000)]
+Name = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_NAME)]
 Index = Annotated[int, msgspec.Meta(ge=-1, lt=1 << 31)]
 
 
@@ -52,26 +53,24 @@ class Manifest(msgspec.Struct):
     """Fields of a manifest that are read."""
 
     name: Text
-    classes: list[str]
+    classes: list[Name]
     parts: Parts
     val: list[Index]
     notes: list[Text]
 
 
-def is_manifest(path: Path) -> bool:
-    """Whether a file begins like a manifest."""
+def is_manifest(source: Source) -> bool:
+    """Whether a source is a JSON file that begins like a manifest."""
     try:
-        with open(path, "rb") as stream:
-            return _HEAD.match(stream.read(200)) is not None
+        if source.suffix == ".json":
+            with open(source.path, "rb") as stream:
+                return _HEAD.match(stream.read(200)) is not None
     except OSError:
-        return False
+        pass
+    return False
 
 
-def _recognises(source: Source) -> bool:
-    return source.suffix == ".json" and is_manifest(source.path)
-
-
-@register_reader("manifest", "a benchmark", recognises=_recognises, priority=1)
+@register_reader("manifest", "a benchmark", recognises=is_manifest, priority=1)
 def read_manifest(path: Path, config: DataConfig) -> Records:
     """Read a benchmark; images are looked up below the folder of the manifest, or below `config.images`.
 
@@ -117,19 +116,13 @@ def read_manifest(path: Path, config: DataConfig) -> Records:
 
 
 def _arrays(manifest: Manifest) -> tuple[ObservedLabels, npt.NDArray[np.int64], tuple[str, ...]]:
-    """Labels, observed column and split of each row.
-
-    Raises:
-        ValueError: The fields contradict one another.
-    """
+    """Labels, observed column and split of each row; a `ValueError` if the fields contradict one another."""
     parts = (manifest.parts.train, manifest.parts.test)
     if any(not len(part.files) == len(part.labels) == len(part.observed) for part in parts):
         raise ValueError("files, labels and observed labels differ in length")
     for text in (manifest.name, *manifest.classes, *manifest.notes):
         if CONTROL.search(text):
             raise ValueError(f"{quote(text)} holds control characters")
-    if any(not 0 < len(name) <= MAX_NAME for name in manifest.classes):
-        raise ValueError("a class name is empty or too long")
     if len(set(manifest.classes)) < len(manifest.classes):
         raise ValueError("class names must be distinct")
     training = len(manifest.parts.train.files)
@@ -138,23 +131,19 @@ def _arrays(manifest: Manifest) -> tuple[ObservedLabels, npt.NDArray[np.int64], 
         raise ValueError("validation rows must be ascending and some of the training rows")
     split = np.repeat(np.array(PARTS, "U5"), [len(part.files) for part in parts])
     split[val] = "val"
-    labels = _labels([row for part in parts for row in part.labels], len(manifest.classes))
-    observed = np.array([column for part in parts for column in part.observed], np.int64)
+    listed, num_classes = [row for part in parts for row in part.labels], len(manifest.classes)
+    columns = np.array([*chain.from_iterable(listed)], np.int64)
+    observed = np.array([*chain.from_iterable(part.observed for part in parts)], np.int64)
+    if columns.min(initial=0) < 0 or np.append(columns, observed).max(initial=-1) >= num_classes:
+        raise ValueError("a label is not the column of a class")
+    indptr = np.cumsum([0, *map(len, listed)])
+    if (np.diff(np.repeat(np.arange(len(listed)), np.diff(indptr)) * num_classes + columns) <= 0).any():
+        raise ValueError("the labels of each row must be ascending")
+    labels = ObservedLabels(indptr, columns, np.ones(len(columns), np.int8), num_classes, -1)
     rows = np.flatnonzero(observed >= 0)
-    known, positives = labels.entries(1)
-    if not np.isin(rows * labels.num_classes + observed[rows], known * labels.num_classes + positives).all():
+    if (labels.at(rows, observed[rows]) != 1).any():
         raise ValueError("an observed label is not one of the labels of its image")
     return labels, observed, tuple(split.tolist())
-
-
-def _labels(rows: Sequence[Sequence[int]], num_classes: int) -> ObservedLabels:
-    columns = np.array(list(chain.from_iterable(rows)), np.int64)
-    if len(columns) and not 0 <= columns.min() <= columns.max() < num_classes:
-        raise ValueError("a label is not the column of a class")
-    indptr = np.cumsum([0, *map(len, rows)])
-    if (np.diff(np.repeat(np.arange(len(rows)), np.diff(indptr)) * num_classes + columns) <= 0).any():
-        raise ValueError("the labels of each row must be ascending")
-    return ObservedLabels(indptr, columns, np.ones(len(columns), np.int8), num_classes, -1)
 
 
 def image_paths(root: Path, folder: str, files: Sequence[str], where: str) -> list[Path]:

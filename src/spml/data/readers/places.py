@@ -16,6 +16,7 @@ from typing import Literal
 from ...config import DataConfig
 from ...errors import InputError
 from ..images import SUFFIXES
+from ..names import FilesBelow
 from ..phrases import first_few
 from ..safe import CONTROL, inside, is_file, quote, shorter_name, shown
 
@@ -40,12 +41,8 @@ def images_folder(config: DataConfig) -> Path | None:
     """
     if config.images is None:
         return None
-    folder = Path(config.images)
-    try:
-        if config.images and folder.is_dir():
-            return folder
-    except (OSError, ValueError):
-        pass
+    if config.images and os.path.isdir(config.images):
+        return Path(config.images)
     raise InputError(f"data.images: {quote(config.images)} is not a folder.")
 
 
@@ -68,14 +65,13 @@ def find_folder(folders: Sequence[Path], names: Sequence[Sequence[str]], where: 
     folders = list(dict.fromkeys(folders))
     outside: InputError | None = None
     for number, options in enumerate(names):
-        for folder in folders:
-            for name in options:
-                try:
-                    if is_file(inside(folder, name, where)):
-                        return folder
-                except InputError as error:
-                    if number == 0 and (outside is None or shorter_name(folder, name)):
-                        outside = error
+        for folder, name in itertools.product(folders, options):
+            try:
+                if is_file(inside(folder, name, where)):
+                    return folder
+            except InputError as error:
+                if number == 0 and (outside is None or shorter_name(folder, name)):
+                    outside = error
         if outside:
             raise outside
     present = [folder for folder in folders if folder.is_dir()]
@@ -88,28 +84,21 @@ def find_folder(folders: Sequence[Path], names: Sequence[Sequence[str]], where: 
 
 def find_files(
     root: Path, names: Sequence[Sequence[str]], where: Callable[[int], str], missing: Missing = "stop"
-) -> list[Path]:
-    """Files of some images, no two of which may be the same; otherwise as `locate`.
+) -> FilesBelow:
+    """Files below `root` of some images, as `locate_names` finds them; no two may be the same.
 
     Raises:
-        InputError: As `locate`, or two images are the same file.
+        InputError: As `locate_names`, or two images are the same file.
     """
-    paths = locate(root, names, where, missing)
-    first: dict[Path, int] = {}
-    for image, path in enumerate(paths):
-        if first.setdefault(path, image) != image:
+    found = locate_names(root, names, where, missing)
+    first: dict[str, int] = {}
+    for image, name in enumerate(found):
+        if first.setdefault(name, image) != image:
             raise InputError(
-                f"{where(image)}: names {quote(path.name)}, which {where(first[path])} names, too. An image "
-                "must occur once, with all its labels."
+                f"{where(image)}: names {quote(posixpath.basename(name))}, which {where(first[name])} names, "
+                "too. An image must occur once, with all its labels."
             )
-    return paths
-
-
-def locate(
-    root: Path, names: Sequence[Sequence[str]], where: Callable[[int], str], missing: Missing = "stop"
-) -> list[Path]:
-    """File below `root` of each image, as `locate_names` finds it."""
-    return [root / name for name in locate_names(root, names, where, missing)]
+    return FilesBelow(root, found)
 
 
 def locate_names(
@@ -135,11 +124,10 @@ def locate_names(
         if is_present:
             found.append(options[0])
             continue
-        paths = (inside(root, name, where(image)) for name in options)
-        path = next((path for path in paths if is_file(path)), None)
+        path = next(filter(is_file, (inside(root, name, where(image)) for name in options)), None)
         if path is None:
             absent.append(image)
-        path = path or inside(root, options[0], where(image))
+            path = inside(root, options[0], where(image))
         found.append(str(path)[start:].replace(os.sep, "/"))
     if absent and (missing == "stop" or len(absent) == len(names)):
         missed = [names[image] for image in absent]
@@ -160,30 +148,24 @@ def are_listed(root: Path, names: Sequence[str]) -> list[bool]:
     is not listed is looked for.
     """
     folders = Counter(name[: name.rfind("/") + 1] for name in names)
-    listed = {name for folder, count in folders.items() if count >= MANY for name in files_in(root, folder)}
+    listed = {name for folder, count in folders.items() if count >= MANY for name in _files_in(root, folder)}
     return [*map(listed.__contains__, names)]
 
 
-def files_in(root: Path, folder: str) -> list[str]:
+def _files_in(root: Path, folder: str) -> list[str]:
     """Paths relative to `root` of the files in a folder, written as `a/b/`; none if it is not below root in
     just this form.
 
     Links are left out, and names that `inside` may change or refuse.
     """
-    if not is_normal(folder):
+    if folder.startswith("/") or posixpath.normpath(folder + "file") != folder + "file":
         return []
     try:
-        parent = inside(root, folder + "file", "").parent
-        with os.scandir(parent) as entries:
+        with os.scandir(inside(root, folder + "file", "").parent) as entries:
             files = [folder + entry.name for entry in entries if entry.is_file(follow_symlinks=False)]
     except (InputError, OSError):
         return []
     return [name for name in files if not _ODD.search(name)] if _ODD.search("/".join(files)) else files
-
-
-def is_normal(folder: str) -> bool:
-    """Whether a folder, written as `a/b/` or empty, is relative and has no parts that lead nowhere."""
-    return not folder or (folder[0] != "/" and folder != "./" and posixpath.normpath(folder) + "/" == folder)
 
 
 def hint_at(root: Path, names: Sequence[str], missing: Sequence[Sequence[str]] = ()) -> str:
@@ -254,15 +236,13 @@ def _similar(folder: Path, parts: Sequence[str]) -> Path | None:
     """File below `folder` whose path differs only in case, form of Unicode or suffix."""
     for part in parts[:-1]:
         exact = folder / part
-        folders = [entry for entry in _entries(folder) if _plain(entry.name) == _plain(part)]
-        if not exact.is_dir() and not folders:
-            return None
-        folder = exact if exact.is_dir() else folders[0]
-    files = _entries(folder)
-    same = [entry for entry in files if _plain(entry.name) == _plain(parts[-1])]
+        same = (entry for entry in sorted(folder.glob("*")) if _plain(entry.name) == _plain(part))
+        folder = exact if exact.is_dir() else next(same, exact)
+    files = sorted(folder.glob("*"))
     stem = _unpadded(parts[-1])
-    same += [entry for entry in files if entry.suffix.lower() in SUFFIXES and _unpadded(entry.name) == stem]
-    return next(filter(is_file, same), None)
+    alike = [file for file in files if _plain(file.name) == _plain(parts[-1])]
+    alike += [file for file in files if file.suffix.lower() in SUFFIXES and _unpadded(file.name) == stem]
+    return next(filter(is_file, alike), None)
 
 
 def _difference(name: str, found: str) -> str:
@@ -284,11 +264,3 @@ def _unpadded(name: str) -> str:
     """Name without suffix, and if it is a number, without zeros in front."""
     stem = _plain(PurePosixPath(name).stem)
     return stem.lstrip("0") if stem.isdigit() else stem
-
-
-def _entries(folder: Path) -> list[Path]:
-    """Files and folders in a folder, sorted; none if it can't be listed."""
-    try:
-        return sorted(folder.iterdir())
-    except OSError:
-        return []

@@ -9,9 +9,9 @@ from ...files import check_folder, check_writable, write_text, write_with
 from ...locks import Report, only_writer
 from ..phrases import counted
 from ..records import Records
-from .inferred import Inferred, known_by_sample, leave_out_known
-from .names import check_class_names, image_names, named_from
+from ..safe import CONTROL, quote
 from .registry import Files, Writer, find_writer, register_writer, writers
+from .samples import Inferred, image_names, known_by_sample, leave_out_known, named_from
 
 
 def write(
@@ -50,11 +50,24 @@ def write(
     with only_writer(output, report):
         if output.is_file():
             _refuse_existing(output, overwrite)
-        check_class_names(records)
+        for name in records.classes:
+            if not name or name != name.strip() or CONTROL.search(name):
+                raise InputError(
+                    f"{records.source}: the class name {quote(name)} would change when it is read back, "
+                    "since it is empty, or has spaces around it or control characters. Correct it first."
+                )
         files, notes = writer.write(records, further, output)
         for path in files:
             _refuse_existing(path, overwrite)
-        _write_all(files)
+        for path, content in files.items():
+            try:
+                path.parent.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise SpmlError(f"{path.parent}: can't be made ({error.strerror}).") from error
+            if isinstance(content, str):
+                write_text(path, content)
+            else:
+                write_with(path, content)
     if inferred is None or writer.needs_scores:
         return notes
     left_out = len(inferred.rows) - len(further.rows)
@@ -85,18 +98,6 @@ def _refuse_existing(path: Path, overwrite: bool) -> None:
         raise InputError(f"{path}: is a folder, but a file is written; name a file.")
     if path.exists() and not overwrite:
         raise InputError(f"{path}: exists already. Name another file, or replace it with --overwrite.")
-
-
-def _write_all(files: Files) -> None:
-    for path, content in files.items():
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise SpmlError(f"{path.parent}: can't be made ({error.strerror}).") from error
-        if isinstance(content, str):
-            write_text(path, content)
-        else:
-            write_with(path, content)
 
 
 __all__ = [

@@ -11,9 +11,8 @@ from ...errors import InputError
 from ..phrases import counted
 from ..records import Records
 from ..safe import quote
-from .inferred import Inferred
-from .names import image_files, image_names
 from .registry import Files, register_writer
+from .samples import Inferred, image_files, image_names
 
 
 @register_writer("cleanlab", "arrays for cleanlab", suffix=".npz", needs_scores=True)

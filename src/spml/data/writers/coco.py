@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
+
+import msgspec
 
 from ...errors import InputError
 from ..readers.coco import PATTERN, PREFIX
 from ..records import Records
 from ..splits import SPLITS
-from .inferred import Inferred, known_by_sample
-from .names import image_names
 from .registry import Files, register_writer
+from .samples import Inferred, Sample, image_names, labelled_samples
 
 FOLDER = "annotations"
-Entry = dict[str, Any]
-
-
-class _Sample(NamedTuple):
-    """One image with its annotations and its inferred annotations, which have no ids yet."""
-
-    image: Entry
-    annotations: list[Entry]
-    inferred: list[Entry]
 
 
 @register_writer("coco", "COCO JSON")
@@ -41,22 +32,12 @@ def write_coco(records: Records, inferred: Inferred, output: Path) -> tuple[File
     """
     split = records.split
     names, notes = image_names(records, output.parent if split is None else output)
-    samples = _samples(records, names, inferred)
+    samples = list(enumerate(labelled_samples(records, inferred, names), start=1))
     if records.objects is not None:
         notes = (*notes, "Boxes are not written: annotations say which classes an image shows.")
     if split is None:
         return {output: _document(records.classes, samples)}, notes
     parts = [name for name in SPLITS if name in set(split)]
-    _check_folder(output, parts)
-    files = {}
-    for part in parts:
-        chosen = [sample for sample, name in zip(samples, split, strict=True) if name == part]
-        files[output / FOLDER / f"{PREFIX}{part}.json"] = _document(records.classes, chosen)
-    return files, notes
-
-
-def _check_folder(output: Path, parts: Sequence[str]) -> None:
-    """Refuse the name of a file, and a folder with files that would be read as other splits."""
     if output.suffix.lower() == ".json" or output.is_file():
         raise InputError(
             f"{output}: COCO JSON holds each split in a file of its own, so data with {', '.join(parts)} "
@@ -65,41 +46,40 @@ def _check_folder(output: Path, parts: Sequence[str]) -> None:
     for path in sorted(output.glob(PATTERN)):
         if path.stem.removeprefix(PREFIX) not in parts:
             raise InputError(f"{path}: would be read as a part of this data. Move it away first.")
+    return {
+        output / FOLDER / f"{PREFIX}{part}.json": _document(
+            records.classes, [(number, sample) for number, sample in samples if sample.split == part]
+        )
+        for part in parts
+    }, notes
 
 
-def _samples(records: Records, names: Sequence[str], inferred: Inferred) -> list[_Sample]:
-    """Entries of each sample; ids of images and categories begin with 1."""
-    positive, negative = (known_by_sample(records.labels, value) for value in (1, -1))
-    samples = []
-    labels = zip(names, positive, negative, inferred.by_sample(len(names)), strict=True)
-    for number, (name, present, absent, guesses) in enumerate(labels, start=1):
-        image: Entry = {"id": number, "file_name": name}
-        if absent:
-            image["neg_category_ids"] = [column + 1 for column in absent]
-        if guessed_absent := [column + 1 for column, value, _ in guesses if value == -1]:
-            image["inferred_neg_category_ids"] = guessed_absent
-        given = [{"image_id": number, "category_id": column + 1} for column in present]
-        guessed = [
-            {"image_id": number, "category_id": column + 1, "inferred": True}
-            | ({"score": score} if score == score else {})
-            for column, value, score in guesses
-            if value == 1
-        ]
-        samples.append(_Sample(image, given, guessed))
-    return samples
-
-
-def _document(classes: Sequence[str], samples: Sequence[_Sample]) -> str:
+def _document(classes: Sequence[str], samples: Iterable[tuple[int, Sample]]) -> str:
+    """Text of a file with numbered samples; the ids of categories and annotations begin with 1, too."""
+    category = {name: number for number, name in enumerate(classes, start=1)}
+    images: list[dict[str, Any]] = []
+    annotations: list[dict[str, Any]] = []
+    inferred: list[dict[str, Any]] = []
+    for number, sample in samples:
+        image: dict[str, Any] = {"id": number, "file_name": sample.name}
+        for key, absent in (
+            ("neg_category_ids", sample.negative),
+            ("inferred_neg_category_ids", sample.inferred_negative),
+        ):
+            if absent:
+                image[key] = [category[name] for name in absent]
+        images.append(image)
+        for name in sample.positive:
+            entry = {"id": len(annotations) + 1, "image_id": number, "category_id": category[name]}
+            annotations.append(entry)
+        for name, score in sample.inferred.items():
+            entry = {"id": len(inferred) + 1, "image_id": number, "category_id": category[name]}
+            inferred.append(entry | {"inferred": True} | ({} if score is None else {"score": score}))
     document = {
-        "images": [sample.image for sample in samples],
-        "categories": [{"id": number, "name": name} for number, name in enumerate(classes, start=1)],
-        "annotations": _number([sample.annotations for sample in samples]),
+        "images": images,
+        "categories": [{"id": number, "name": name} for name, number in category.items()],
+        "annotations": annotations,
     }
-    if inferred := _number([sample.inferred for sample in samples]):
+    if inferred:
         document["inferred_annotations"] = inferred
-    return json.dumps(document, ensure_ascii=False, separators=(",", ":")) + "\n"
-
-
-def _number(groups: Sequence[Sequence[Entry]]) -> list[Entry]:
-    flat = [entry for group in groups for entry in group]
-    return [{"id": number, **entry} for number, entry in enumerate(flat, start=1)]
+    return msgspec.json.encode(document).decode() + "\n"

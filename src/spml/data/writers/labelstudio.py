@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import msgspec
+
 from ..records import Records
-from .inferred import Inferred, known_by_sample
-from .names import image_names
 from .registry import Files, register_writer
+from .samples import Inferred, Sample, image_names, labelled_samples
 
 CONTROL, OBJECT = "choice", "image"  # names of the tags in Label Studio's template for image classification
 MODEL = "spml"
@@ -26,51 +26,33 @@ def write_labelstudio(records: Records, inferred: Inferred, output: Path) -> tup
     of a prediction holds the score of each label. The split is a column of the data.
     """
     names, notes = image_names(records, output.parent)
-    positive, negative = (known_by_sample(records.labels, value) for value in (1, -1))
-    labels = zip(names, positive, negative, inferred.by_sample(len(names)), strict=True)
-    tasks = [
-        _task(records, row, name, present, absent, guesses)
-        for row, (name, present, absent, guesses) in enumerate(labels)
-    ]
-    tasks[0].setdefault("meta", {})["classes"] = list(records.classes)
-    return {output: json.dumps(tasks, ensure_ascii=False, separators=(",", ":")) + "\n"}, notes
+    samples = labelled_samples(records, inferred, names)
+    tasks = [_task(number, sample) for number, sample in enumerate(samples, start=1)]
+    tasks[0].setdefault("meta", {})["classes"] = records.classes
+    return {output: msgspec.json.encode(tasks).decode() + "\n"}, notes
 
 
-def _task(
-    records: Records,
-    row: int,
-    name: str,
-    positive: Sequence[int],
-    negative: Sequence[int],
-    guesses: Sequence[tuple[int, int, float]],
-) -> dict[str, Any]:
-    classes = records.classes
-    data = {"image": "/data/local-files/?d=" + quote(name)}
-    if records.split is not None:
-        data["split"] = records.split[row]
-    task: dict[str, Any] = {"id": row + 1, "data": data}
-    if positive or negative:
-        task["annotations"] = [{"result": _result([classes[column] for column in positive])}]
-    scores = {classes[column]: score for column, value, score in guesses if value == 1}
-    numbers = {label: score for label, score in scores.items() if score == score}
-    if scores:
-        # The least certain of its labels says how much a task needs a look.
-        certainty = {"score": min(numbers.values())} if numbers else {}
+def _task(number: int, sample: Sample) -> dict[str, Any]:
+    data = {"image": "/data/local-files/?d=" + quote(sample.name)}
+    if sample.split is not None:
+        data["split"] = sample.split
+    task: dict[str, Any] = {"id": number, "data": data}
+    if sample.positive or sample.negative:
+        task["annotations"] = [{"result": [_choices(sample.positive)] if sample.positive else []}]
+    if sample.inferred:
+        prediction: dict[str, Any] = {"model_version": MODEL}
         # All choices are one result, as Label Studio writes them, and a result has a single score.
-        (choices,) = _result(list(scores))
-        if numbers:
-            choices["meta"] = {"scores": numbers}
-        task["predictions"] = [{"model_version": MODEL, **certainty, "result": [choices]}]
-    meta = {
-        "known_negatives": [classes[column] for column in negative],
-        "inferred_negatives": [classes[column] for column, value, _ in guesses if value == -1],
-    }
+        result = _choices(sample.inferred)
+        if scores := {label: score for label, score in sample.inferred.items() if score is not None}:
+            # The least certain of its labels says how much a task needs a look.
+            prediction["score"] = min(scores.values())
+            result["meta"] = {"scores": scores}
+        task["predictions"] = [prediction | {"result": [result]}]
+    meta = {"known_negatives": sample.negative, "inferred_negatives": list(sample.inferred_negative)}
     if any(meta.values()):
-        task["meta"] = {key: value for key, value in meta.items() if value}
+        task["meta"] = {key: labels for key, labels in meta.items() if labels}
     return task
 
 
-def _result(names: Sequence[str]) -> list[dict[str, Any]]:
-    if not names:
-        return []
-    return [{"from_name": CONTROL, "to_name": OBJECT, "type": "choices", "value": {"choices": list(names)}}]
+def _choices(labels: Iterable[str]) -> dict[str, Any]:
+    return {"from_name": CONTROL, "to_name": OBJECT, "type": "choices", "value": {"choices": list(labels)}}

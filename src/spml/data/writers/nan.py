@@ -10,9 +10,8 @@ import numpy as np
 
 from ..matrix import CHUNK, FeatureMatrix
 from ..records import Records
-from .inferred import Inferred
-from .names import image_files, image_names
 from .registry import Files, register_writer
+from .samples import Inferred, image_files, image_names
 
 MAX_DENSITY = 1 / 3  # share of values that are not 0 up to which features are written as CSR
 
@@ -59,10 +58,5 @@ def _feature_arrays(features: FeatureMatrix) -> dict[str, Any]:
     if nonzero > MAX_DENSITY * count * width:
         return {"X": np.concatenate([features.dense(rows) for rows in blocks])}
     matrix = vstack([csr_matrix(features.dense(rows)) for rows in blocks], format="csr")
-    return {
-        "data": matrix.data,
-        "indices": matrix.indices,
-        "indptr": matrix.indptr,
-        "shape": np.array(matrix.shape),
-        "format": np.array("csr"),
-    }
+    arrays = {key: getattr(matrix, key) for key in ("data", "indices", "indptr")}
+    return {**arrays, "shape": np.array(matrix.shape), "format": np.array("csr")}

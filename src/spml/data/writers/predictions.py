@@ -24,8 +24,7 @@ from ..records import Records
 from ..safe import quote
 from ..tables.delimited import read_lines
 from ..tables.parquet import open_parquet
-from .inferred import Inferred
-from .names import image_files
+from .samples import Inferred, image_files
 
 PROBABILITY = "probability of "
 """Start of the name of a column of probabilities of one class; the rest is its name."""

@@ -9,7 +9,7 @@ from typing import BinaryIO, NamedTuple
 from ...errors import InputError, nearest
 from ...plugins import Registry
 from ..records import Records
-from .inferred import Inferred
+from .samples import Inferred
 
 Files = Mapping[Path, str | Callable[[BinaryIO], object]]
 """Files to be written: the text of each, or a function that writes it to a binary stream."""

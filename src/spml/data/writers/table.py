@@ -5,15 +5,14 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Sequence
+from itertools import starmap
 from pathlib import Path
 
 from ...errors import InputError
 from ..records import Records
 from ..tables.columns import INFERRED, SPLIT_FLAGS, is_named
-from .inferred import Inferred, known_by_sample
-from .names import image_names
 from .registry import Files, register_writer
+from .samples import Inferred, image_names, labelled_samples
 
 _OTHER_COLUMNS = ("file", "split", "label", "labels")
 
@@ -39,26 +38,21 @@ def write_table(records: Records, inferred: Inferred, output: Path) -> tuple[Fil
             )
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
-    with_split = ["split"] if records.split is not None else []
-    writer.writerow(["file", *with_split, *records.classes, *further])
-    positive, negative = (known_by_sample(records.labels, value) for value in (1, -1))
-    labels = zip(names, positive, negative, inferred.by_sample(len(names)), strict=True)
-    for row, (name, present, absent, guesses) in enumerate(labels):
-        cells = [""] * len(records.classes)
-        for column in present:
-            cells[column] = "1"
-        for column in absent:
-            cells[column] = "-1"
-        split = [records.split[row]] if records.split is not None else []
-        guessed = [_inferred_cell(records.classes, guesses, value) for value in further.values()]
-        writer.writerow([name, *split, *cells, *guessed])
+    writer.writerow(["file", *(["split"] if records.split else []), *records.classes, *further])
+    for sample in labelled_samples(records, inferred, names):
+        marks = dict.fromkeys(sample.positive, "1") | dict.fromkeys(sample.negative, "-1")
+        scores = {1: sample.inferred, -1: sample.inferred_negative}
+        writer.writerow(
+            [
+                sample.name,
+                *([sample.split] if sample.split else []),
+                *(marks.get(name, "") for name in records.classes),
+                *(";".join(starmap(_with_score, scores[value].items())) for value in further.values()),
+            ]
+        )
     return {output: stream.getvalue()}, notes
 
 
-def _inferred_cell(classes: Sequence[str], guesses: Sequence[tuple[int, int, float]], value: int) -> str:
-    return ";".join(_with_score(classes[column], score) for column, sign, score in guesses if sign == value)
-
-
-def _with_score(name: str, score: float) -> str:
+def _with_score(name: str, score: float | None) -> str:
     # The colon is always written, since `1` alone would look like a label of a class.
-    return re.sub(r"([;:\\])", r"\\\1", name) + (":" if score != score else f":{score:.6g}")
+    return re.sub(r"([;:\\])", r"\\\1", name) + (":" if score is None else f":{score:.6g}")
