@@ -15,11 +15,7 @@ from .voc2012 import VOC2012
 BENCHMARKS = {benchmark.name: benchmark for benchmark in (VOC2012, COCO2014, NUSWIDE, NUSWIDE_MERGED, CUB200)}
 
 
-def _silent(line: str) -> None:
-    """Ignore messages."""
-
-
-def prepare(name: str, root: str | Path, *, report: Report = _silent) -> Path:
+def prepare(name: str, root: str | Path, *, report: Report = lambda line: None) -> Path:
     """Check that a benchmark is complete, and write the manifest that `spml train` reads.
 
     The manifest contains the files, their labels, the published split and the labels that the published
@@ -41,7 +37,7 @@ def prepare(name: str, root: str | Path, *, report: Report = _silent) -> Path:
     if name not in BENCHMARKS:
         raise InputError(f"no benchmark {name!r}. {nearest(name, BENCHMARKS)}")
     benchmark, root = BENCHMARKS[name], Path(root)
-    if missing := benchmark.missing(root):
+    if missing := [path for path in benchmark.required(root) if not path.exists()]:
         problem = f"{missing[0]}: is missing"
         if not root.is_dir():
             problem = f"{root}: no such folder, so {missing[0]} is missing"

@@ -52,14 +52,6 @@ class Official(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-class Published(NamedTuple):
-    """Numbers from publications: official training and test images, mean labels per training image."""
-
-    train: int
-    test: int
-    mean_labels: float
-
-
 @dataclass(frozen=True)
 class Benchmark:
     """A published benchmark.
@@ -69,8 +61,9 @@ class Benchmark:
         title: Name in publications.
         page: URL of the official page.
         obtain: What to download there and where to unpack it, in whole sentences.
-        published: Published numbers, to recognise an incomplete copy.
-        missing: Function from the root to the files and folders that it lacks; `read` needs them all.
+        train, test: Published numbers of official training and test images.
+        mean_labels: Published mean of labels per training image.
+        required: Function from the root to the files and folders that `read` needs.
         read: Function from the root to the content of its files.
     """
 
@@ -78,8 +71,10 @@ class Benchmark:
     title: str
     page: str
     obtain: str
-    published: Published
-    missing: Callable[[Path], list[Path]]
+    train: int
+    test: int
+    mean_labels: float
+    required: Callable[[Path], list[Path]]
     read: Callable[[Path], Official]
 
 
@@ -97,11 +92,13 @@ def read_lines(path: Path) -> list[str]:
     return [line.strip() for line in read_text(path, MAX_BYTES).splitlines() if line.strip()]
 
 
-def full_labels(rows: Sequence[Sequence[int]], num_classes: int) -> ObservedLabels:
-    """Full labels from the positive columns of each row, in ascending order."""
-    columns = np.array([column for row in rows for column in row], np.int64)
-    indptr = np.cumsum([0, *map(len, rows)]).astype(np.int64)
-    return ObservedLabels(indptr, columns, np.ones(len(columns), np.int8), num_classes, -1)
+def images_exist(root: Path, part: Part) -> list[bool]:
+    """Whether there is a file for each image of a part.
+
+    Raises:
+        InputError: An image lies outside the root.
+    """
+    return [is_file(path) for path in image_paths(root, part.folder, part.files, str(root))]
 
 
 def manifest_path(root: Path, benchmark: Benchmark) -> Path:
@@ -133,11 +130,15 @@ def write_manifest(benchmark: Benchmark, root: Path, official: Official, report:
             "observed": protocol_observed(part.labels).tolist(),
         }
     train, val = protocol_split(len(official.train.files))
+    labels = {
+        "train": official.train.labels.take(train),
+        "val": official.train.labels.take(val),
+        "test": official.test.labels,
+        "official_train": official.train.labels,
+    }
     statistics = {
-        "train": _statistics(official.train.labels.take(train)),
-        "val": _statistics(official.train.labels.take(val)),
-        "test": _statistics(official.test.labels),
-        "official_train": _statistics(official.train.labels),
+        name: {"images": len(each), "mean_labels": round(float(each.positives_per_sample().mean()), 4)}
+        for name, each in labels.items()
     }
     notes = [*official.notes, *_repeated(official), *_differences(benchmark, statistics)]
     content: dict[str, Any] = {
@@ -166,25 +167,21 @@ def _repeated(official: Official) -> list[str]:
     return [f"Some images are listed more than once, such as {name} ({times} times)."] if times > 1 else []
 
 
-def _statistics(labels: ObservedLabels) -> dict[str, float]:
-    return {"images": len(labels), "mean_labels": round(float(labels.positives_per_sample().mean()), 4)}
-
-
 def _differences(benchmark: Benchmark, statistics: dict[str, dict[str, float]]) -> list[str]:
     """A note on the differences between this copy and the published benchmark."""
-    published, train = benchmark.published, statistics["official_train"]
-    differences = []
-    for what, actual, expected in (
-        ("training images", train["images"], published.train),
-        ("test images", statistics["test"]["images"], published.test),
-    ):
-        if actual != expected:
-            differences.append(f"{actual:,} {what} instead of {expected:,}")
-    # Publications round; a misread label file changes the mean by far more than a hundredth.
-    if abs(train["mean_labels"] / published.mean_labels - 1) > 0.01:
-        differences.append(
-            f"{train['mean_labels']:.2f} labels per training image instead of {published.mean_labels}"
+    train, test = statistics["official_train"], statistics["test"]
+    differences = [
+        f"{actual:,} {what} images instead of {published:,}"
+        for what, actual, published in (
+            ("training", train["images"], benchmark.train),
+            ("test", test["images"], benchmark.test),
         )
+        if actual != published
+    ]
+    # Publications round; a misread label file changes the mean by far more than a hundredth.
+    if abs(train["mean_labels"] / benchmark.mean_labels - 1) > 0.01:
+        mean = train["mean_labels"]
+        differences.append(f"{mean:.2f} labels per training image instead of {benchmark.mean_labels}")
     if not differences:
         return []
     return [
@@ -195,8 +192,7 @@ def _differences(benchmark: Benchmark, statistics: dict[str, dict[str, float]]) 
 
 def _check_images(benchmark: Benchmark, root: Path, part: Part, report: Report) -> None:
     folder = root / part.folder
-    paths = image_paths(root, part.folder, part.files, str(root))
-    absent = [file for file, path in zip(part.files, paths, strict=True) if not is_file(path)]
+    absent = [file for file, exists in zip(part.files, images_exist(root, part), strict=True) if not exists]
     if not absent:
         return
     if len(absent) == len(part.files):
