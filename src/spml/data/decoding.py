@@ -74,8 +74,12 @@ def decode(
     except Image.DecompressionBombError as error:  # Pillow's own limit, independent of data.max_pixels
         raise UnreadableImageError(str(error)) from error
     except Exception as error:  # decoders raise almost any exception on damaged files, even KeyError
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise UnreadableImageError(f"damaged: {reason}") from error
+        raise damaged(error) from error
+
+
+def damaged(error: Exception) -> UnreadableImageError:
+    """The reason why an image can't be used, for an exception of a decoder."""
+    return UnreadableImageError(f"damaged: {' '.join(str(error).split()) or type(error).__name__}")
 
 
 def _formats(data: bytes) -> tuple[str, ...]:
