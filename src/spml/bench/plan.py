@@ -19,7 +19,7 @@ from .spec import Candidate, DataSet, Hiding, Spec, merged
 _SOURCES = (
     "losses", "methods", "metrics", "models", "engine", "decisions", "label_checks.py", "label_classes.py",
     "labels.py", "data/hiding", "data/assemble.py", "data/decoding.py", "data/draws.py", "data/images.py",
-    "data/matrix.py", "data/pixels.py", "data/records.py", "data/splits.py",
+    "data/matrix.py", "data/records.py", "data/splits.py",
     "data/views.py", "data/readers/digits.py", "runs/build.py", "runs/init_from.py", "runs/resolve.py",
     "runs/scaling.py", "runs/solve.py", "bench/bootstrap.py", "bench/run.py",
 )  # fmt: skip

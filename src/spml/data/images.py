@@ -19,11 +19,10 @@ from PIL import Image
 from ..errors import InputError, SpmlError
 from . import decoding
 from .dataset import Augment, Kind, Rows
-from .decoding import UnreadableImageError
+from .decoding import DECODERS, INTERPOLATIONS, UnreadableImageError, load_pixels
 from .draws import raw
 from .names import FilesBelow, take
 from .phrases import counted
-from .pixels import DECODERS, INTERPOLATIONS, load_pixels
 from .views import image_views
 
 SUFFIXES = frozenset(

@@ -58,8 +58,19 @@ def _concept(root: Path, name: str, phase: str) -> Path:
 
 
 def _read(root: Path) -> Official:
-    """Read the formatted lists, which publications used, if they exist; else the official release."""
-    return _read_formatted(root) if _formatted(root)[0].is_file() else _read_release(root)
+    """Read the formatted lists, which publications used, if they exist; else the official release.
+
+    The release has `ImageList/{Train,Test}Imagelist.txt`, and one file of 0 and 1 per concept and part.
+    """
+    if _formatted(root)[0].is_file():
+        return _read_formatted(root)
+    train, test = (_read_part(root, phase) for phase in MERGED)
+    note = (
+        "Images and split are those of the official release, also images with no concept. Publications on "
+        "single positives use lists of 150,000 and 60,260 images instead, which they give as "
+        "formatted_*.npy: put those into the root folder to use them, or prepare nuswide-merged."
+    )
+    return Official(_concepts(root), train, test, (note,))
 
 
 def _read_formatted(root: Path) -> Official:
@@ -81,24 +92,13 @@ def _read_formatted(root: Path) -> Official:
     if parts[1].labels.num_classes != width:
         raise InputError(f"{path}: has {parts[1].labels.num_classes} columns, but that of training {width}.")
     notes = ["Images and labels are those of the formatted lists (formatted_*.npy)."]
-    classes = tuple(str(column) for column in range(width))
     if (root / _CONCEPTS).is_file() and len(_concepts(root)) == width:
         classes = _concepts(root)
         notes.append(f"Classes are named by {_CONCEPTS}; the columns are assumed to be in its order.")
     else:
+        classes = tuple(map(str, range(width)))
         notes.append(f"Classes are called 0 to {width - 1}: the lists do not name them ({_CONCEPTS} would).")
     return Official(classes, parts[0], parts[1], tuple(notes))
-
-
-def _read_release(root: Path) -> Official:
-    """Read `ImageList/{Train,Test}Imagelist.txt`, and one file of 0 and 1 per concept and part."""
-    train, test = (_read_part(root, phase) for phase in MERGED)
-    note = (
-        "Images and split are those of the official release, also images with no concept. Publications on "
-        "single positives use lists of 150,000 and 60,260 images instead, which they give as "
-        "formatted_*.npy: put those into the root folder to use them, or prepare nuswide-merged."
-    )
-    return Official(_concepts(root), train, test, (note,))
 
 
 def _read_part(root: Path, phase: str) -> Part:

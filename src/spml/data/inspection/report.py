@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from ...files import write_json, write_rows
 from ..dataset import Kind
 from .class_names import Finding
-from .contents import Features, ImageSizes
 from .statistics import LabelMeans
 
 RARE = 10  # positives below which a class is called rare
@@ -56,6 +56,48 @@ class Duplicate:
     splits: tuple[str, ...]
     across: bool
     labels_differ: bool
+
+
+@dataclass(frozen=True)
+class ImageSizes:
+    """Sizes in pixels of images that are turned upright.
+
+    Attributes:
+        width: Smallest, median and largest width.
+        height: Smallest, median and largest height.
+        tallest: Image with the smallest width / height, and that ratio.
+        widest: Image with the largest width / height, and that ratio.
+    """
+
+    width: tuple[int, float, int]
+    height: tuple[int, float, int]
+    tallest: tuple[str, float]
+    widest: tuple[str, float]
+
+
+@dataclass(frozen=True)
+class Features:
+    """Statistics of feature vectors.
+
+    Attributes:
+        width: Features per sample.
+        density: Share of values that are not 0.
+        constant: Columns with the same value in all samples.
+        non_finite: Number of values that are NaN or infinite, also as float32.
+        rows_non_finite: Samples with such values, at most 100.
+        smallest: Smallest finite value.
+        largest: Largest finite value.
+        scales: Smallest and largest range (largest minus smallest value) of a column that is not constant.
+    """
+
+    width: int
+    density: float
+    constant: tuple[int, ...]
+    non_finite: int
+    rows_non_finite: tuple[str, ...]
+    smallest: float
+    largest: float
+    scales: tuple[float, float]
 
 
 @dataclass(frozen=True)
@@ -132,7 +174,8 @@ class Inspection:
 
     def to_dict(self) -> dict[str, Any]:
         """All values except the pictures, as types that JSON has."""
-        values = {name: _plain(value) for name, value in vars(self).items() if name != "thumbnails"}
+        values = msgspec.to_builtins(replace(self, thumbnails=None), str_keys=True)
+        del values["thumbnails"]
         return {**values, "mean_labels": self.mean_labels, "imbalance": self.imbalance}
 
     def write(self, folder: Path) -> None:
@@ -158,11 +201,3 @@ class Inspection:
         )
         write_rows(folder / "unreadable.csv", ("file", "reason"), self.unreadable)
         write_rows(folder / "skipped.csv", ("file", "reason"), self.skipped)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, tuple):
-        return [_plain(part) for part in value]
-    if isinstance(value, Mapping):
-        return {str(key): _plain(part) for key, part in value.items()}
-    return _plain(asdict(value)) if hasattr(value, "__dataclass_fields__") else value

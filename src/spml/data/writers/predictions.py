@@ -6,7 +6,6 @@ import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, NamedTuple
@@ -63,11 +62,9 @@ def read_inferred(
     """
     suffix = path.suffix.lower()
     readers: dict[str, Callable[[Path], Iterator[Guess]]] = {
-        ".csv": _from_csv,
         ".jsonl": _from_json_lines,
         ".npz": _from_pseudo_labels,
-        ".parquet": _from_parquet,
-        ".tsv": partial(_from_csv, delimiter="\t"),
+        **dict.fromkeys((".csv", ".tsv", ".parquet"), _from_table),
     }
     if suffix not in readers:
         raise InputError(
@@ -162,38 +159,21 @@ def rows_by_name(records: Records) -> dict[str, int]:
 # -- files -----------------------------------------------------------------------------------------------
 
 
-def _from_csv(path: Path, delimiter: str = ",") -> Iterator[Guess]:
-    lines = read_rows(path, delimiter)
-    _, header = next(lines, (1, []))
-
-    def rows() -> Iterator[tuple[str, Sequence[object]]]:
-        for number, cells in lines:
-            where = f"{path}: row {number}"
-            if len(cells) != len(header):
-                raise InputError(f"{where} has {len(cells):,} cells, but the header has {len(header):,}.")
-            yield where, cells
-
-    return _from_rows(path, header, rows())
-
-
-def _from_parquet(path: Path) -> Iterator[Guess]:
-    table = open_parquet(path)
-    rows = table.rows(range(len(table.names)))
-    return _from_rows(path, table.names, ((table.where(number), cells) for number, cells in rows))
-
-
-def _from_rows(
-    path: Path, header: Sequence[str], rows: Iterable[tuple[str, Sequence[object]]]
-) -> Iterator[Guess]:
+def _from_table(path: Path) -> Iterator[Guess]:
     """Guesses from rows with a score per class, with those of the predicted labels in one cell, or without.
 
     Where columns of scores are followed by as many of probabilities, those are taken.
-
-    Args:
-        path: The file.
-        header: Names of the columns.
-        rows: Where each row is, for messages, and its cells.
     """
+    header: Sequence[str]
+    rows: Iterable[tuple[str, Sequence[object]]]
+    if path.suffix.lower() == ".parquet":
+        table = open_parquet(path)
+        header = table.names
+        rows = ((table.where(number), cells) for number, cells in table.rows(range(len(header))))
+    else:
+        lines = read_rows(path, "\t" if path.suffix.lower() == ".tsv" else ",")
+        header = next((cells for _, cells in lines), [])
+        rows = ((f"{path}: row {number}", cells) for number, cells in lines)
     if tuple(header[:2]) != ("file", "labels"):
         raise InputError(
             f"{path}: expected the columns file, labels, and scores or one per class, as `spml predict` "
@@ -205,14 +185,16 @@ def _from_rows(
     first = 2 + half if columns[half:] == probabilities else 2
     classes = columns[: len(header) - first]
     for where, cells in rows:
+        if len(cells) != len(header):
+            raise InputError(f"{where} has {len(cells):,} cells, but the header has {len(header):,}.")
         name, labels = cells[:2]
         if not isinstance(name, str) or not isinstance(labels, (list, str)):
             raise InputError(f"{where}: expected a name and a list of labels, as `spml predict` writes them.")
         labels = list(map(str, _split(labels)))
         scores, known = (_split(cells[first]), labels) if listed else (cells[first:], classes)
         if len(scores) != len(known):
-            numbers = f"{counted(len(scores), 'score')}, but {counted(len(known), 'label')}"
-            raise InputError(f"{where} has {numbers}.")
+            scored, labelled = counted(len(scores), "score"), counted(len(known), "label")
+            raise InputError(f"{where} has {scored}, but {labelled}.")
         by_name = {name: _score(score, where) for name, score in zip(known, scores, strict=True)}
         yield predicted(name, labels, by_name if columns else dict.fromkeys(labels, math.nan), where)
 

@@ -16,7 +16,7 @@ from PIL import Image
 
 import spml
 from spml.config import DataConfig
-from spml.data import Augment, Samples, decoding, list_inputs, pixels
+from spml.data import Augment, Samples, decoding, list_inputs
 from spml.data.decoding import UnreadableImageError, decode
 from spml.data.images import ImageFiles
 from spml.engine.loader import EpochBatches, make_loader
@@ -43,7 +43,7 @@ def by_pillow(data: bytes) -> np.ndarray:
 
 
 def by_torchvision(data: bytes) -> torch.Tensor:
-    return decode(data, 10**6, partial(pixels.decode_by_torchvision, data=data))
+    return decode(data, 10**6, partial(decoding.decode_by_torchvision, data=data))
 
 
 def turned(orientation: int) -> Image.Exif:
@@ -124,14 +124,14 @@ def test_pillow_decodes_the_rest(refused: list[str], name: str) -> None:
 
 
 def load(data: bytes, decoder: str, max_pixels: int = 10**6, **options: Any) -> torch.Tensor:
-    return pixels.load_pixels(data, 32, "bilinear", max_pixels=max_pixels, decoder=decoder, **options)
+    return decoding.load_pixels(data, 32, "bilinear", max_pixels=max_pixels, decoder=decoder, **options)
 
 
 @pytest.mark.parametrize("share", [0.2, 0.5, 0.9])
 def test_a_truncated_file_is_refused_as_by_pillow(refused: list[str], share: float) -> None:
     data = encoded(scene())
     messages = []
-    for decoder in pixels.DECODERS:
+    for decoder in decoding.DECODERS:
         with pytest.raises(UnreadableImageError) as caught:
             load(data[: int(share * len(data))], decoder)
         messages.append(str(caught.value))
@@ -165,12 +165,12 @@ def test_pixels_whose_range_is_not_known_are_refused() -> None:
 
 
 @pytest.mark.parametrize("side", [32, 128, 300])  # down, down and up, up
-@pytest.mark.parametrize("interpolation", pixels.TORCH_INTERPOLATIONS)
+@pytest.mark.parametrize("interpolation", decoding.TORCH_INTERPOLATIONS)
 def test_resized_pixels_are_close_to_those_of_pillow(side: int, interpolation: str) -> None:
     data = encoded(scene(157, 111))
     first, second = (
-        pixels.load_pixels(data, side, interpolation, max_pixels=10**6, decoder=decoder).int()
-        for decoder in pixels.DECODERS
+        decoding.load_pixels(data, side, interpolation, max_pixels=10**6, decoder=decoder).int()
+        for decoder in decoding.DECODERS
     )
     difference = (first - second).abs()
     assert difference.max() <= 2
@@ -181,8 +181,8 @@ def test_resized_pixels_are_close_to_those_of_pillow(side: int, interpolation: s
 def test_interpolations_that_torch_lacks_are_those_of_pillow(interpolation: str) -> None:
     data = encoded(scene())
     first, second = (
-        pixels.load_pixels(data, 40, interpolation, max_pixels=10**6, decoder=decoder)
-        for decoder in pixels.DECODERS
+        decoding.load_pixels(data, 40, interpolation, max_pixels=10**6, decoder=decoder)
+        for decoder in decoding.DECODERS
     )
     assert first.equal(second)
 
