@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 import torch.nn.functional as F
-from PIL import Image, UnidentifiedImageError, features
+from PIL import ExifTags, Image, UnidentifiedImageError, features
 
 # Formats that are opened, whatever the file name. The decoders of other formats are less tested, or run other
 # programs (EPS).
@@ -30,10 +30,6 @@ TWELVE_BITS = 4095
 """Largest value of 12 bits."""
 
 T = TypeVar("T")
-_EXIF_ORIENTATION = 0x0112
-UPRIGHT = 1
-"""EXIF orientation of an image that needs no turning."""
-
 _TURN = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
     3: Image.Transpose.ROTATE_180,
@@ -131,10 +127,10 @@ def upright(image: Image.Image) -> Image.Image:
 def orientation(image: Image.Image) -> int:
     """EXIF orientation, 1 (upright) to 8; 1 where EXIF data is missing, damaged or says something else."""
     try:
-        stated = image.getexif().get(_EXIF_ORIENTATION, UPRIGHT)
+        stated = image.getexif().get(ExifTags.Base.Orientation)
     except Exception:  # damaged EXIF data raises almost any exception
-        return UPRIGHT
-    return stated if stated in _TURN else UPRIGHT
+        return 1
+    return stated if stated in _TURN else 1
 
 
 def refuse_unknown_range(image: Image.Image) -> None:

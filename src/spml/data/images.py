@@ -137,7 +137,7 @@ class ImageFiles:
         max_pixels: Maximum number of pixels of an image that is decoded.
         draft: Whether to decode JPEG files at 1/2, 1/4 or 1/8 of their size, as long as both sides keep at
             least twice `size`.
-        decoder: `pillow`, or `torchvision` (see `pixels.load_pixels`).
+        decoder: `pillow`, or `torchvision` (see `decoding.load_pixels`).
 
     Raises:
         InputError: The interpolation or the decoder is unknown.
@@ -176,17 +176,7 @@ class ImageFiles:
         """
         if augment and augment.view:
             return self.fetch_views(rows, None, [augment])[1]
-        batch = torch.empty((len(rows), 3, self.size, self.size), dtype=torch.uint8)
-        for i, (row, mirror) in enumerate(zip(rows, self._mirrored(rows, augment), strict=True)):
-            try:
-                pixels = self._pixels(_read(self.paths[row]))
-            except UnreadableImageError as error:
-                raise SpmlError(
-                    f"{self.paths[row]}: {error}. It could be read when the data was opened; do not change "
-                    "the data during a run."
-                ) from error
-            batch[i] = pixels.flip(-1) if mirror else pixels
-        return batch
+        return self.fetch_views(rows, augment, [])[0]
 
     def load(self, rows: Rows, known: npt.NDArray[np.uint64]) -> LoadedImages:
         """Images of a batch that need not have been checked; those that can't be used are left out.
@@ -219,12 +209,20 @@ class ImageFiles:
         self, rows: Rows, augment: Augment | None, further: Sequence[Augment]
     ) -> tuple[torch.Tensor, ...]:
         """The ordinary view of a batch and further ones, as returned by `fetch`; files are decoded once."""
-        if not further:
-            return (self.fetch(rows, augment),)
-        batch = self.fetch(rows, None).numpy()
+        batch = np.empty((len(rows), 3, self.size, self.size), np.uint8)
+        for i, row in enumerate(rows):
+            try:
+                batch[i] = self._pixels(_read(self.paths[row])).numpy()
+            except UnreadableImageError as error:
+                raise SpmlError(
+                    f"{self.paths[row]}: {error}. It could be read when the data was opened; do not change "
+                    "the data during a run."
+                ) from error
         views = [image_views(batch, rows, each, flip=self.flip) for each in further]
-        mirrored = self._mirrored(rows, augment)
-        batch[mirrored] = batch[mirrored, ..., ::-1]
+        if augment and self.flip:
+            for i, row in enumerate(rows):
+                if raw(1, "flip", augment.seed, augment.epoch, row)[0] >> np.uint64(63):
+                    batch[i] = batch[i, :, :, ::-1].copy()
         return tuple(map(torch.from_numpy, (batch, *views)))
 
     def take(self, rows: Rows) -> ImageFiles:
@@ -256,13 +254,6 @@ class ImageFiles:
 
     def _identity(self, digest: str) -> bytes:
         return hashlib.sha256(f"file {self._pixel_settings} {digest}".encode()).digest()
-
-    def _mirrored(self, rows: Rows, augment: Augment | None) -> list[bool]:
-        """Whether each row is mirrored in the ordinary view."""
-        if augment is None or not self.flip:
-            return [False] * len(rows)
-        key = "flip", augment.seed, augment.epoch
-        return [bool(raw(1, *key, row)[0] >> np.uint64(63)) for row in rows]
 
     def _pixels(self, data: bytes) -> torch.Tensor:
         return load_pixels(

@@ -7,7 +7,7 @@ from pathlib import Path
 from ...errors import InputError, nearest
 from ...locks import only_writer
 from .coco2014 import COCO2014
-from .common import Report, manifest_path, write_manifest
+from .common import Report, write_manifest
 from .cub200 import CUB200
 from .nuswide import NUSWIDE, NUSWIDE_MERGED
 from .voc2012 import VOC2012
@@ -44,9 +44,11 @@ def prepare(name: str, root: str | Path, *, report: Report = lambda line: None) 
         if len(missing) > 1:
             problem += f" ({len(missing)} in all)"
         raise InputError(f"{problem}. {benchmark.obtain} Official page: {benchmark.page}")
-    with only_writer(manifest_path(root, benchmark), report):
+    manifest = root / f"spml-{benchmark.name}.json"
+    with only_writer(manifest, report):
         report(f"{root}: reading {benchmark.title}")
-        return write_manifest(benchmark, root, benchmark.read(root), report)
+        write_manifest(benchmark, manifest, benchmark.read(root), report)
+    return manifest
 
 
 __all__ = ["BENCHMARKS", "prepare"]

@@ -101,19 +101,15 @@ def images_exist(root: Path, part: Part) -> list[bool]:
     return [is_file(path) for path in image_paths(root, part.folder, part.files, str(root))]
 
 
-def manifest_path(root: Path, benchmark: Benchmark) -> Path:
-    """Path of the manifest of a benchmark whose official folders lie in `root`."""
-    return root / f"spml-{benchmark.name}.json"
-
-
-def write_manifest(benchmark: Benchmark, root: Path, official: Official, report: Report) -> Path:
-    """Split the benchmark, draw the observed labels, check the images, and write ROOT/spml-NAME.json.
+def write_manifest(benchmark: Benchmark, path: Path, official: Official, report: Report) -> None:
+    """Split the benchmark, draw the observed labels, check the images, and write the manifest next to them.
 
     Raises:
         InputError: A part is empty, too small to be split, or without any image file; or an image lies
             outside the root.
         SpmlError: The manifest can't be written.
     """
+    root = path.parent
     parts: dict[str, dict[str, Any]] = {}
     for name, part in zip(PARTS, (official.train, official.test), strict=True):
         if not part.files:
@@ -151,13 +147,11 @@ def write_manifest(benchmark: Benchmark, root: Path, official: Official, report:
         "notes": notes,
     }
     content["sha256"] = json_sha256(content)
-    path = manifest_path(root, benchmark)
     write_text(path, json.dumps(content, separators=(",", ":")) + "\n")
     for note in notes:
         report(note)
     for name, numbers in statistics.items():
         report(f"{name}: {numbers['images']:,} images, {numbers['mean_labels']:.2f} labels per image")
-    return path
 
 
 def _repeated(official: Official) -> list[str]:

@@ -20,8 +20,6 @@ from .common import Benchmark, Official, Part, find_folder, images_exist, read_l
 
 _FLICKR = ("Flickr", "images", "Images")
 _CONCEPTS = "ConceptsList/Concepts81.txt"
-_IMAGES = "formatted_{}_images.npy"
-_LABELS = "formatted_{}_labels.npy"
 
 TRAIN, TEST = 150_000, 60_260
 MERGED = {"Train": 126_034, "Test": 84_226}
@@ -29,7 +27,9 @@ MERGED = {"Train": 126_034, "Test": 84_226}
 
 
 def _formatted(root: Path) -> list[Path]:
-    return [root / name.format(phase) for phase in ("train", "val") for name in (_IMAGES, _LABELS)]
+    return [
+        root / f"formatted_{part}_{kind}.npy" for part in ("train", "val") for kind in ("images", "labels")
+    ]
 
 
 def _required(root: Path) -> list[Path]:
@@ -76,8 +76,8 @@ def _read(root: Path) -> Official:
 def _read_formatted(root: Path) -> Official:
     """Read `formatted_{train,val}_images.npy` (file names) and `_labels.npy` ((N, C) in {0, 1})."""
     parts: list[Part] = []
-    for phase in ("train", "val"):
-        images_path, path = root / _IMAGES.format(phase), root / _LABELS.format(phase)
+    lists = _formatted(root)
+    for images_path, path in zip(lists[::2], lists[1::2], strict=True):
         names = _load(images_path)
         if names.ndim != 1 or names.dtype.kind != "U":
             raise InputError(f"{images_path}: must hold file names, but holds {names.dtype} {names.shape}.")

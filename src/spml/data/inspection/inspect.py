@@ -7,7 +7,6 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -60,22 +59,22 @@ def inspect(
         InputError: The data can't be read, or a setting of `observe` is out of its domain or has no effect.
     """
     check_observe(config)
-    records, content = _scan(read(config), config, report, progress)
+    (records, digests, skipped), inputs, statistics = _scan(read(config), config, report, progress)
     dataset, refused = None, ""
     try:
-        check_share_skipped(records, content.skipped, config)
-        dataset = to_dataset(records, config, content.inputs, content.skipped)
+        check_share_skipped(records, skipped, config)
+        dataset = to_dataset(records, config, inputs, skipped)
     except InputError as refusal:
         refused = str(refusal)
     split = records.split or (ALL,) * len(records.ids)
     by_split = _count_by_split(records.labels, split)
-    rows = _choose_examples(records.labels, content.skipped) if content.inputs.kind == "image" else []
+    rows = _choose_examples(records.labels, skipped) if inputs.kind == "image" else []
     names = records.labels.take(rows).to_names(records.classes) if rows else []
     per_sample = np.bincount(records.labels.positives_per_sample()).tolist()
     return Inspection(
         source=records.source,
         name=records.name,
-        kind=content.inputs.kind,
+        kind=inputs.kind,
         notes=records.notes,
         samples=len(records.ids),
         splits={name: split.count(name) for name in by_split},
@@ -89,51 +88,33 @@ def inspect(
             for name, counts in by_split.items()
         },
         names=suspicious_names(records.classes),
-        duplicates=_find_duplicates(content.digests, records, split),
-        unreadable=tuple((records.ids[row], reason) for row, reason in content.skipped.items()),
-        images=content.images,
-        features=content.features,
+        duplicates=_find_duplicates(digests, records, split),
+        unreadable=tuple((records.ids[row], reason) for row, reason in skipped.items()),
+        images=statistics if isinstance(statistics, ImageSizes) else None,
+        features=statistics if isinstance(statistics, Features) else None,
         training=tuple(note for note in dataset.notes if note not in records.notes) if dataset else (),
         refused=refused,
         skipped=dataset.skipped if dataset else (),
         examples=tuple((records.ids[row], tuple(labels)) for row, labels in zip(rows, names, strict=True)),
-        thumbnails=content.inputs.fetch(rows, None).numpy() if rows else None,
+        thumbnails=inputs.fetch(rows, None).numpy() if rows else None,
     )
-
-
-class _Content(NamedTuple):
-    """All samples after one pass over them.
-
-    Attributes:
-        inputs: The samples, images in files as thumbnails.
-        digests: SHA-256 of each sample; empty for one that can't be used.
-        skipped: Reason for each row that can't be used.
-        images: Sizes, if the samples are images.
-        features: Statistics, if the samples are feature vectors.
-    """
-
-    inputs: Inputs
-    digests: list[str]
-    skipped: dict[int, str]
-    images: ImageSizes | None
-    features: Features | None
 
 
 def _scan(
     records: Records, config: DataConfig, report: Callable[[str], None], progress: Progress
-) -> tuple[Records, _Content]:
+) -> tuple[Checked, Inputs, ImageSizes | Features | None]:
     """Read every sample completely.
 
     Returns:
-        The records, in which equal files may have become one sample, and their content.
+        The records, in which equal files may have become one sample, with a SHA-256 of each sample; the
+        samples, images in files as thumbnails; and their statistics, None if no image can be used.
     """
     inputs, ids = records.inputs, records.ids
     if isinstance(inputs, FeatureMatrix):
         with progress(len(ids), "reading samples") as advance:
-            return records, _scan_features(inputs, ids, advance)
-    digests: list[str] = []
-    skipped: dict[int, str] = {}
-    sizes = np.zeros((len(ids), 2), np.int64)
+            digests, features = _scan_features(inputs, ids, advance)
+        return Checked(records, digests, {}), inputs, features
+    digests, sizes = [], np.zeros((len(ids), 2), np.int64)
     blocks = (np.arange(start, min(start + BLOCK, len(ids))) for start in range(0, len(ids), BLOCK))
     if not isinstance(inputs, Sequence):
         with progress(len(ids), "reading samples") as advance:
@@ -142,8 +123,9 @@ def _scan(
                 digests += [hashlib.sha256(np.ascontiguousarray(image).data).hexdigest() for image in images]
                 sizes[rows] = images.shape[3], images.shape[2]
                 advance(len(rows))
-        return records, _Content(inputs, digests, {}, _summarise(sizes, ids), None)
+        return Checked(records, digests, {}), inputs, _summarise(sizes, ids)
     report(f"{records.source}: reading {counted(len(ids), 'image')}")
+    skipped: dict[int, str] = {}
     with progress(len(ids), "reading images") as advance:
         for rows in blocks:
             files = inputs[rows[0] : rows[-1] + 1]
@@ -154,16 +136,18 @@ def _scan(
                 if digest:
                     sizes[row] = _upright_size(file, config.max_pixels)
             advance(len(rows))
-    summary = _summarise(sizes, ids)
-    records, digests, skipped = merge_same_content(Checked(records, digests, skipped), config)
+    checked = merge_same_content(Checked(records, digests, skipped), config)
+    records, digests, _ = checked
     assert isinstance(records.inputs, Sequence)
     thumbnails = ImageFiles(records.inputs, digests, size=_THUMBNAIL, max_pixels=config.max_pixels)
     if note := note_twelve_bits(digests):
-        records = replace(records, notes=(*records.notes, note))
-    return records, _Content(thumbnails, digests, skipped, summary, None)
+        checked = checked._replace(records=replace(records, notes=(*records.notes, note)))
+    return checked, thumbnails, _summarise(sizes, ids)
 
 
-def _scan_features(features: FeatureMatrix, ids: Sequence[str], advance: Advance) -> _Content:
+def _scan_features(
+    features: FeatureMatrix, ids: Sequence[str], advance: Advance
+) -> tuple[list[str], Features]:
     width, count = features.width, len(features)
     low, high = np.full(width, np.inf, np.float32), np.full(width, -np.inf, np.float32)
     digests, rows_non_finite, nonzero, non_finite = [], [], 0, 0
@@ -182,7 +166,7 @@ def _scan_features(features: FeatureMatrix, ids: Sequence[str], advance: Advance
     ranges = high.astype(np.float64) - low
     varying = ranges[ranges > 0]
     any_finite = np.isfinite(low)
-    statistics = Features(
+    return digests, Features(
         width=width,
         density=nonzero / (count * width),
         constant=tuple(np.flatnonzero(ranges == 0).tolist()),
@@ -192,7 +176,6 @@ def _scan_features(features: FeatureMatrix, ids: Sequence[str], advance: Advance
         largest=float(high[any_finite].max()) if any_finite.any() else 0.0,
         scales=(float(varying.min()), float(varying.max())) if len(varying) else (0.0, 0.0),
     )
-    return _Content(features, digests, {}, None, statistics)
 
 
 def _upright_size(path: ImageSource, max_pixels: int) -> tuple[int, int]:
@@ -234,21 +217,14 @@ def _count_by_split(labels: ObservedLabels, split: Sequence[str]) -> dict[str, C
 def _count_classes(
     records: Records, by_split: Mapping[str, Counts], dataset: Dataset | None
 ) -> tuple[ClassCounts, ...]:
-    training = dataset.splits["train"].observed.positives_per_class() if dataset else None
-    positive = records.labels.positives_per_class().tolist()
-    negative = records.labels.negatives_per_class().tolist()
-    samples = len(records.ids)
-    return tuple(
-        ClassCounts(
-            name,
-            positive[column],
-            negative[column],
-            samples - positive[column] - negative[column],
-            {split: int(counts[column]) for split, counts in by_split.items()},
-            None if training is None else int(training[column]),
-        )
-        for column, name in enumerate(records.classes)
-    )
+    positive, negative = records.labels.positives_per_class(), records.labels.negatives_per_class()
+    numbers = (positive, negative, len(records.ids) - positive - negative)
+    positives = zip(*(counts.tolist() for counts in by_split.values()), strict=True)
+    splits = [dict(zip(by_split, each, strict=True)) for each in positives]
+    training: list[int | None] = [None] * len(splits)
+    if dataset:
+        training = dataset.splits["train"].observed.positives_per_class().tolist()
+    return tuple(map(ClassCounts, records.classes, *(each.tolist() for each in numbers), splits, training))
 
 
 def _find_duplicates(digests: Sequence[str], records: Records, split: Sequence[str]) -> tuple[Duplicate, ...]:
