@@ -226,7 +226,7 @@ def load_pixels(
     def load(image: Image.Image) -> torch.Tensor:
         whole = image.size
         if draft:
-            # Twice the size, so that resizing hides the artefacts of the reduced
+            # Twice the size, so that resizing hides the artefacts of the reduced decoding.
             image.draft(None, (2 * size, 2 * size))
         if decoder == "torchvision" and interpolation in TORCH_INTERPOLATIONS:
             pixels = decode_by_torchvision(image, data if image.size == whole else None)

@@ -16,10 +16,8 @@ MIN_LENGTH, MAX_LENGTH = 5, 100  # letters of the names that are compared letter
 MAX_CLASSES = 20_000  # more names are not compared letter by letter
 EMPTY, SPACES, NUMBERS = "empty", "spaces around the name", "numbers only"
 INVISIBLE = "invisible characters"
-ALIKE, ONE_LETTER = (
-    "same up to case, blanks, hyphens, underscores and invisible characters",
-    "one letter apart",
-)
+ALIKE = "same up to case, blanks, hyphens, underscores and invisible characters"
+ONE_LETTER = "one letter apart"
 MISSING, TWIN, RARE = "word for a missing value", "other spelling", "rare name one letter from a frequent one"
 FREQUENT = 10  # times as often as a rare name, at least
 # Joiners and variation selectors belong to emoji and to some scripts, so they only count as no difference.
