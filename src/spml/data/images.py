@@ -26,11 +26,9 @@ from .phrases import counted
 from .views import image_views
 
 SUFFIXES = frozenset(
-    [
-        *(".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff"),
-        *([".avif"] if "AVIF" in decoding.FORMATS else []),
-        *([".heic", ".heif"] if decoding.HAS_HEIF else []),
-    ]
+    (".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff")
+    + ((".avif",) if "AVIF" in decoding.FORMATS else ())
+    + ((".heic", ".heif") if decoding.HAS_HEIF else ())
 )
 """Suffixes of image files in a folder, in lower case."""
 

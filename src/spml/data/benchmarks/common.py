@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from ...errors import InputError
 from ...files import json_sha256, write_text
 from ...labels import ObservedLabels
@@ -18,6 +16,7 @@ from ..hiding.protocol import protocol_observed, protocol_split
 from ..readers.documents import MAX_BYTES, read_text
 from ..readers.manifest import FORMAT, PARTS, image_paths
 from ..safe import is_file
+from ..writers.inferred import known_by_sample
 
 Report = Callable[[str], None]
 
@@ -117,12 +116,10 @@ def write_manifest(benchmark: Benchmark, path: Path, official: Official, report:
                 f"{root}: the official {name} list of {benchmark.title} is empty. Download it again."
             )
         _check_images(benchmark, root, part, report)
-        _, columns = part.labels.entries(1)
-        ends = np.cumsum(part.labels.positives_per_sample())[:-1]
         parts[name] = {
             "folder": part.folder,
             "files": list(part.files),
-            "labels": [row.tolist() for row in np.split(columns, ends)],
+            "labels": list(known_by_sample(part.labels, 1)),
             "observed": protocol_observed(part.labels).tolist(),
         }
     train, val = protocol_split(len(official.train.files))
