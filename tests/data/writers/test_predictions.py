@@ -113,6 +113,8 @@ HEAD = "file,labels,cat,dog,fox\n"
         ("p.csv", HEAD + "a.png,,0,0\n", "row 2 has 4 cells, but the header has 5"),
         ("p.csv", HEAD + "a.png,,0,0,x\n", "row 2: a score must be a number from 0 to 1, but is 'x'"),
         ("p.csv", HEAD + "a.png,,0,0,nan\n", "a score must be a number"),
+        ("p.csv", HEAD + "a.png,,0,,1\n", "a score must be a number from 0 to 1, but is ''"),
+        ("p.csv", "file,labels,scores\na.png,cat;dog,0.5\n", "row 2 has 1 score, but 2 labels"),
         ("p.csv", HEAD + "a.png,cta,0,0,1\n", "the label 'cta' has no score. Did you mean cat"),
         ("p.csv", HEAD + "a.png,,0,0,1\na.png,,0,0,1\n", "holds 'a.png' twice"),
         ("p.csv", "file,labels,cow\na.png,cow,1\n", "has the class 'cow', which source does not have"),
@@ -150,6 +152,24 @@ def test_bad_predictions(folder, tmp_path, name, content, message):
     with pytest.raises(InputError, match=message) as caught:
         read_inferred(path, image_records(folder, MATRIX, ("cat", "dog", "fox")))
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"file": [7], "labels": [["cat"]]}, r"row 0 .counted from 0.: expected a name and a list of labels"),
+        ({"file": ["a.png"], "labels": [3]}, "expected a name and a list of labels"),
+        ({"file": ["a.png"], "labels": [["cat"]], "cat": [None]}, "a score must be .*, but is null"),
+        ({"file": ["a.png"], "labels": [["cat"]], "scores": [[0.5, 0.5]]}, "has 2 scores, but 1 label"),
+    ],
+)
+def test_bad_predictions_in_parquet(folder, tmp_path, columns, message):
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    parquet.write_table(pyarrow.table(columns), tmp_path / "p.parquet")
+    with pytest.raises(InputError, match=message):
+        read_inferred(tmp_path / "p.parquet", image_records(folder, MATRIX, ("cat", "dog", "fox")))
 
 
 @relaxed

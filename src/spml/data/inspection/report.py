@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -174,7 +174,7 @@ class Inspection:
 
     def to_dict(self) -> dict[str, Any]:
         """All values except the pictures, as types that JSON has."""
-        values = msgspec.to_builtins(replace(self, thumbnails=None), str_keys=True)
+        values = json.loads(json.dumps(asdict(replace(self, thumbnails=None))))
         del values["thumbnails"]
         return {**values, "mean_labels": self.mean_labels, "imbalance": self.imbalance}
 
