@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 from spml.data.writers.predictions import read_inferred
 from spml.errors import InputError
-from tests.data.writers.samples import CLASSES, MATRIX, image_records
+from tests.data.writers.samples import CLASSES, MATRIX, feature_records, image_records
 
 relaxed = settings(
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
@@ -84,6 +85,20 @@ def test_the_scores_of_all_classes(folder, tmp_path):
     np.savez(tmp_path / "p.npz", ids=np.array(["a.png"]), classes=np.array(["cat"]), labels=np.array([[1]]))
     inferred, _ = read_inferred(tmp_path / "p.npz", records, all_scores=True)
     assert np.isnan(inferred.all_scores).all()
+
+
+def test_wide_predictions_are_read_row_by_row(tmp_path):
+    classes = [f"class {number}" for number in range(4000)]
+    records = feature_records(np.zeros((300, 4000), np.int8), classes)
+    cells = ",0.5" * 4000
+    lines = [f"{name},class 7{cells}\n" for name in records.ids]
+    (tmp_path / "p.csv").write_text(f"file,labels,{','.join(classes)}\n{''.join(lines)}")
+    tracemalloc.start()
+    inferred, _ = read_inferred(tmp_path / "p.csv", records)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert entries(inferred)[-1] == (299, 7, 1, 0.5)
+    assert peak < 10e6  # a hundred rows of cells take 20 MB
 
 
 def test_pseudo_labels(folder, tmp_path):
