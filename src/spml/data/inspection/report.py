@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -174,8 +173,7 @@ class Inspection:
 
     def to_dict(self) -> dict[str, Any]:
         """All values except the pictures, as types that JSON has."""
-        values = json.loads(json.dumps(asdict(replace(self, thumbnails=None))))
-        del values["thumbnails"]
+        values = {name: _plain(value) for name, value in vars(self).items() if name != "thumbnails"}
         return {**values, "mean_labels": self.mean_labels, "imbalance": self.imbalance}
 
     def write(self, folder: Path) -> None:
@@ -201,3 +199,11 @@ class Inspection:
         )
         write_rows(folder / "unreadable.csv", ("file", "reason"), self.unreadable)
         write_rows(folder / "skipped.csv", ("file", "reason"), self.skipped)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [_plain(part) for part in value]
+    if isinstance(value, Mapping):
+        return {str(key): _plain(part) for key, part in value.items()}
+    return _plain(asdict(value)) if hasattr(value, "__dataclass_fields__") else value
