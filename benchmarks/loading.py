@@ -36,6 +36,7 @@ import statistics
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from datetime import date
 from functools import partial
 from pathlib import Path
@@ -175,7 +176,7 @@ def difference(paths, size):
     result = {}
     for interpolation in ("bilinear", "bicubic"):
         first = files(paths, size, interpolation=interpolation).inputs
-        second = first.with_decoder("torchvision", draft=False)
+        second = replace(first, decoder="torchvision", draft=False)
         largest, means = 0, []
         for row in range(len(paths)):
             off = (first.fetch([row]).int() - second.fetch([row]).int()).abs()

@@ -6,6 +6,7 @@ import hashlib
 import pickle
 import struct
 import zlib
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -397,7 +398,7 @@ def test_a_batch_is_loaded_as_far_as_it_can_be_used(tmp_path, picture):
     assert loaded.unreadable[4].startswith("can't be read")
     digests, skipped = check_images(paths, max_pixels=10**6)
     assert skipped == loaded.unreadable
-    checked = images.with_digests(digests)
+    checked = replace(images, digests=digests)
     assert np.array_equal(checked.identities()[[0, 2, 5]], loaded.identities[[0, 2, 5]])
 
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from PIL import Image
 
-from spml.data.pixels import INTERPOLATIONS
+from spml.data.decoding import INTERPOLATIONS
 from spml.export.resize import PillowResize
 
 SHAPES = [

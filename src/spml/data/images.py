@@ -7,8 +7,9 @@ import io
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -18,19 +19,16 @@ from PIL import Image
 from ..errors import InputError, SpmlError
 from . import decoding
 from .dataset import Augment, Kind, Rows
-from .decoding import UnreadableImageError
+from .decoding import DECODERS, INTERPOLATIONS, UnreadableImageError, load_pixels
 from .draws import raw
 from .names import FilesBelow, take
 from .phrases import counted
-from .pixels import DECODERS, INTERPOLATIONS, load_pixels
 from .views import image_views
 
 SUFFIXES = frozenset(
-    [
-        *(".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff"),
-        *([".avif"] if "AVIF" in decoding.FORMATS else []),
-        *([".heic", ".heif"] if decoding.HAS_HEIF else []),
-    ]
+    (".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff")
+    + ((".avif",) if "AVIF" in decoding.FORMATS else ())
+    + ((".heic", ".heif") if decoding.HAS_HEIF else ())
 )
 """Suffixes of image files in a folder, in lower case."""
 
@@ -63,19 +61,19 @@ class FilePart(NamedTuple):
             return stream.read(self.size)
 
 
-class MemoryImage:
+class MemoryImage(NamedTuple):
     """An image in memory, which is read like a file.
 
-    Args:
+    Attributes:
         name: Name for messages, such as `X[3]`.
         load: Function that returns the image.
     """
 
-    def __init__(self, name: str, load: Callable[[], Image.Image]) -> None:
-        self._name, self._load = name, load
+    name: str
+    load: Callable[[], Image.Image]
 
     def __str__(self) -> str:
-        return self._name
+        return self.name
 
     def read_bytes(self) -> bytes:
         """The upright RGB image as BMP, which is quick to write and to read and keeps every pixel.
@@ -85,14 +83,11 @@ class MemoryImage:
         """
         stream = io.BytesIO()
         try:
-            image = decoding.upright(self._load())
-            decoding.refuse_unknown_range(image)
-            decoding.to_rgb(image).save(stream, "BMP")
+            decoding.upright_rgb(self.load()).save(stream, "BMP")
         except UnreadableImageError:
             raise
         except Exception as error:  # decoders raise almost any exception on damaged files
-            reason = " ".join(str(error).split()) or type(error).__name__
-            raise UnreadableImageError(f"damaged: {reason}") from error
+            raise decoding.damaged(error) from error
         return stream.getvalue()
 
 
@@ -126,19 +121,11 @@ class LoadedImages(NamedTuple):
     unreadable: dict[int, str]
 
 
-class _Settings(NamedTuple):
-    size: int
-    interpolation: str
-    flip: bool
-    max_pixels: int
-    draft: bool
-    decoder: str
-
-
+@dataclass(eq=False, repr=False)
 class ImageFiles:
     """Images that are read, decoded and resized when a batch is fetched.
 
-    Args:
+    Attributes:
         paths: Files, parts of files, or images in memory.
         digests: SHA-256 of the content of each file, as returned by `check_images`; empty where a file has
             not been checked.
@@ -148,50 +135,34 @@ class ImageFiles:
         max_pixels: Maximum number of pixels of an image that is decoded.
         draft: Whether to decode JPEG files at 1/2, 1/4 or 1/8 of their size, as long as both sides keep at
             least twice `size`.
-        decoder: `pillow`, or `torchvision` (see `pixels.load_pixels`).
+        decoder: `pillow`, or `torchvision` (see `decoding.load_pixels`).
 
     Raises:
         InputError: The interpolation or the decoder is unknown.
     """
 
-    kind: Kind = "image"
+    paths: Sequence[ImageSource | str]
+    digests: Sequence[str]
+    _: KW_ONLY
+    size: int
+    interpolation: str = "bilinear"
+    flip: bool = False
+    max_pixels: int = 100_000_000
+    draft: bool = False
+    decoder: str = "pillow"
+    kind: ClassVar[Kind] = "image"
 
-    def __init__(
-        self,
-        paths: Sequence[ImageSource | str],
-        digests: Sequence[str],
-        *,
-        size: int,
-        interpolation: str = "bilinear",
-        flip: bool = False,
-        max_pixels: int = 100_000_000,
-        draft: bool = False,
-        decoder: str = "pillow",
-    ) -> None:
-        if interpolation not in INTERPOLATIONS:
-            raise InputError(f"interpolation {interpolation!r} is none of {', '.join(INTERPOLATIONS)}.")
-        if decoder not in DECODERS:
-            raise InputError(f"decoder {decoder!r} is none of {', '.join(DECODERS)}.")
-        self._paths: Sequence[ImageSource | str] = (
-            paths
-            if isinstance(paths, FilesBelow)
-            else [str(path) if isinstance(path, Path) else path for path in paths]
-        )
-        self._digests = list(digests)
-        self._settings = _Settings(size, interpolation, flip, max_pixels, draft, decoder)
+    def __post_init__(self) -> None:
+        if self.interpolation not in INTERPOLATIONS:
+            raise InputError(f"interpolation {self.interpolation!r} is none of {', '.join(INTERPOLATIONS)}.")
+        if self.decoder not in DECODERS:
+            raise InputError(f"decoder {self.decoder!r} is none of {', '.join(DECODERS)}.")
+        if not isinstance(self.paths, FilesBelow):  # a string takes less memory than a path
+            self.paths = [str(path) if isinstance(path, Path) else path for path in self.paths]
+        self.digests = tuple(self.digests)
 
     def __len__(self) -> int:
-        return len(self._paths)
-
-    @property
-    def paths(self) -> Sequence[ImageSource | str]:
-        """The files, parts of files, or images in memory."""
-        return self._paths
-
-    @property
-    def digests(self) -> tuple[str, ...]:
-        """SHA-256 of the content of each file."""
-        return tuple(self._digests)
+        return len(self.paths)
 
     def fetch(self, rows: Rows, augment: Augment | None = None) -> torch.Tensor:
         """Images of a batch, uint8 RGB of shape (B, 3, size, size).
@@ -203,18 +174,7 @@ class ImageFiles:
         """
         if augment and augment.view:
             return self.fetch_views(rows, None, [augment])[1]
-        size = self._settings.size
-        batch = torch.empty((len(rows), 3, size, size), dtype=torch.uint8)
-        for i, (row, mirror) in enumerate(zip(rows, self._mirrored(rows, augment), strict=True)):
-            try:
-                pixels = self._pixels(_read(self._paths[row]))
-            except UnreadableImageError as error:
-                raise SpmlError(
-                    f"{self._paths[row]}: {error}. It could be read when the data was opened; do not change "
-                    "the data during a run."
-                ) from error
-            batch[i] = pixels.flip(-1) if mirror else pixels
-        return batch
+        return self.fetch_views(rows, augment, [])[0]
 
     def load(self, rows: Rows, known: npt.NDArray[np.uint64]) -> LoadedImages:
         """Images of a batch that need not have been checked; those that can't be used are left out.
@@ -223,22 +183,21 @@ class ImageFiles:
             rows: Images to load.
             known: Sorted first 8 bytes of the identities of images whose pixels are not needed.
         """
-        size = self._settings.size
-        batch = torch.empty((len(rows), 3, size, size), dtype=torch.uint8)
+        batch = torch.empty((len(rows), 3, self.size, self.size), dtype=torch.uint8)
         loaded: list[int] = []
         unreadable: dict[int, str] = {}
         identities = np.zeros((len(rows), 32), np.uint8)
         for i, row in enumerate(rows):
             try:
-                data, digest = b"", self._digests[row]
+                data, digest = b"", self.digests[row]
                 if not digest:
-                    data = _read(self._paths[row])
-                    digest = _digest(data, self._settings.max_pixels)
+                    data = _read(self.paths[row])
+                    digest = _digest(data, self.max_pixels)
                 identities[i] = np.frombuffer(self._identity(digest), np.uint8)
                 key = identities[i, :8].view("<u8")[0]
                 place = int(np.searchsorted(known, key))
                 if place == len(known) or known[place] != key:
-                    batch[len(loaded)] = self._pixels(data or _read(self._paths[row]))
+                    batch[len(loaded)] = self._pixels(data or _read(self.paths[row]))
                     loaded.append(i)
             except UnreadableImageError as error:
                 unreadable[i] = str(error)
@@ -248,68 +207,61 @@ class ImageFiles:
         self, rows: Rows, augment: Augment | None, further: Sequence[Augment]
     ) -> tuple[torch.Tensor, ...]:
         """The ordinary view of a batch and further ones, as returned by `fetch`; files are decoded once."""
-        if not further:
-            return (self.fetch(rows, augment),)
-        batch = self.fetch(rows, None).numpy()
-        views = [image_views(batch, rows, each, flip=self._settings.flip) for each in further]
-        mirrored = self._mirrored(rows, augment)
-        batch[mirrored] = batch[mirrored, ..., ::-1]
+        batch = np.empty((len(rows), 3, self.size, self.size), np.uint8)
+        for i, row in enumerate(rows):
+            try:
+                batch[i] = self._pixels(_read(self.paths[row])).numpy()
+            except UnreadableImageError as error:
+                raise SpmlError(
+                    f"{self.paths[row]}: {error}. It could be read when the data was opened; do not change "
+                    "the data during a run."
+                ) from error
+        views = [image_views(batch, rows, each, flip=self.flip) for each in further]
+        if augment and self.flip:
+            for i, row in enumerate(rows):
+                if raw(1, "flip", augment.seed, augment.epoch, row)[0] >> np.uint64(63):
+                    batch[i] = batch[i, :, :, ::-1].copy()
         return tuple(map(torch.from_numpy, (batch, *views)))
 
     def take(self, rows: Rows) -> ImageFiles:
         """A subset of the images, in the order of `rows`."""
-        digests = [self._digests[row] for row in rows]
-        return ImageFiles(take(self._paths, rows), digests, **self._settings._asdict())
-
-    def with_digests(self, digests: Sequence[str]) -> ImageFiles:
-        """The same images with the SHA-256 of each file, from `check_images`."""
-        return ImageFiles(self._paths, digests, **self._settings._asdict())
-
-    def with_paths(self, paths: Sequence[ImageSource | str]) -> ImageFiles:
-        """The same images in files that are named in another way, or lie elsewhere."""
-        return ImageFiles(paths, self._digests, **self._settings._asdict())
-
-    def with_decoder(self, decoder: str, draft: bool) -> ImageFiles:
-        """The same images, decoded in another way."""
-        settings = self._settings._replace(decoder=decoder, draft=draft)
-        return ImageFiles(self._paths, self._digests, **settings._asdict())
+        return replace(self, paths=take(self.paths, rows), digests=take(self.digests, rows))
 
     def identities(self) -> npt.NDArray[np.uint8]:
         """SHA-256 of each file's content and of all settings that the pixels depend on, (N, 32)."""
-        return np.frombuffer(b"".join(map(self._identity, self._digests)), np.uint8).reshape(-1, 32)
+        return np.frombuffer(b"".join(map(self._identity, self.digests)), np.uint8).reshape(-1, 32)
 
     def stamp(self) -> str:
         """SHA-256 of the names, sizes and times of the files and of the settings of the pixels."""
-        digest = hashlib.sha256(f"{self._pixel_settings} {self._settings.max_pixels}".encode())
-        for path in self._paths:
+        digest = hashlib.sha256(f"{self._pixel_settings} {self.max_pixels}".encode())
+        for path in self.paths:
             file = file_state(path)
             digest.update(f"{path} {file.st_size} {file.st_mtime_ns}\n".encode(errors="backslashreplace"))
         return digest.hexdigest()
 
     def fingerprint(self) -> str:
         """SHA-256 of the content of the files and of all settings that the pixels depend on."""
-        lines = ["files", self._pixel_settings, *self._digests]
+        lines = ["files", self._pixel_settings, *self.digests]
         return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
     @property
     def _pixel_settings(self) -> str:
-        draft = " draft" if self._settings.draft else ""
-        decoder = "" if self._settings.decoder == "pillow" else f" {self._settings.decoder}"
-        return f"{self._settings.size} {self._settings.interpolation}{draft}{decoder}"
+        draft = " draft" if self.draft else ""
+        decoder = "" if self.decoder == "pillow" else f" {self.decoder}"
+        return f"{self.size} {self.interpolation}{draft}{decoder}"
 
     def _identity(self, digest: str) -> bytes:
         return hashlib.sha256(f"file {self._pixel_settings} {digest}".encode()).digest()
 
-    def _mirrored(self, rows: Rows, augment: Augment | None) -> list[bool]:
-        """Whether each row is mirrored in the ordinary view."""
-        if augment is None or not self._settings.flip:
-            return [False] * len(rows)
-        key = "flip", augment.seed, augment.epoch
-        return [bool(raw(1, *key, row)[0] >> np.uint64(63)) for row in rows]
-
     def _pixels(self, data: bytes) -> torch.Tensor:
-        size, interpolation, _, max_pixels, draft, decoder = self._settings
-        return load_pixels(data, size, interpolation, max_pixels=max_pixels, draft=draft, decoder=decoder)
+        return load_pixels(
+            data,
+            self.size,
+            self.interpolation,
+            max_pixels=self.max_pixels,
+            draft=self.draft,
+            decoder=self.decoder,
+        )
 
 
 def check_images(

@@ -211,7 +211,7 @@ def open_inputs(
     digests, skipped = _check(inputs.paths, paths[0], config, report)
     notes = (*left_out, *note_unreadable(ids, skipped))
     usable = np.setdiff1d(np.arange(len(ids)), list(skipped))
-    checked = inputs.with_digests(digests)
+    checked = replace(inputs, digests=digests)
     return tuple(ids[row] for row in usable), checked.take(usable), notes
 
 

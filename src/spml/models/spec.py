@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from ..data.pixels import INTERPOLATIONS
+from ..data.decoding import INTERPOLATIONS
 from ..errors import InputError
 
 NONE, SMALL_CNN = "none", "small_cnn"

@@ -9,8 +9,7 @@ import torch
 from PIL import Image
 from torch import Tensor, nn
 
-from ..data.decoding import UnreadableImageError
-from ..data.pixels import resized
+from ..data.decoding import UnreadableImageError, resized
 from ..errors import InputError
 from ..models import Classifier
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -131,7 +132,7 @@ class TrainedModel:
         """
         engine.check()
         if isinstance(inputs, ImageFiles) and self.decoding:
-            inputs = inputs.with_decoder(**self.decoding)
+            inputs = replace(inputs, **self.decoding)
         check_kind(self.folder, self._classifier, inputs)
         check_feature_names(self.folder, self.feature_names, inputs)
         console = engine.console or Console(silent=True)

@@ -17,8 +17,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from ..data.decoding import UnreadableImageError
-from ..data.pixels import load_pixels
+from ..data.decoding import UnreadableImageError, load_pixels
 from ..decisions import Decision
 from ..engine import make_fabric
 from ..errors import InputError

@@ -76,7 +76,7 @@ def test_statistics_and_messages(prepared, name):
     assert [content["statistics"][part]["images"] for part in ("train", "val", "test")] == [
         len(expected.train) - round(0.2 * len(expected.train)), round(0.2 * len(expected.train)), TEST
     ]  # fmt: skip
-    published = BENCHMARKS[name].published
+    published = BENCHMARKS[name]
     difference = f"{TRAIN} training images instead of {published.train:,}; {TEST} test images instead of"
     assert difference in messages[-5]
     assert messages[-5] in content["notes"]

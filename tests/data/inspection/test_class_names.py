@@ -75,6 +75,14 @@ def _distance(one, other):
     return d[-1, -1]
 
 
+def test_too_many_names_are_not_compared(monkeypatch):
+    monkeypatch.setattr("spml.data.inspection.class_names.MAX_CLASSES", 2)
+    assert suspicious_names(["horse", "house", "Cat", "cat"])[0].problem == ALIKE
+    assert len(suspicious_names(["horse", "house", "Cat", "cat"])) == 1
+    assert propose_names({"horse": 30, "hrose": 1, "cat": 5}) == []
+    assert len(propose_names({"horse": 30, "hrose": 1})) == 1
+
+
 def test_many_long_names_are_quick():
     assert suspicious_names(["x" * 5000 + str(i) for i in range(20)]) == ()
     assert len(suspicious_names([f"class{chr(0x4E00 + i)}" for i in range(3000)])) <= 50 * 3000

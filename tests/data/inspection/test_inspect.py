@@ -65,11 +65,10 @@ def test_unreadable_files_are_not_duplicates(tmp_path, picture):
     assert inspection.duplicates == ()
 
 
-def test_many_equal_samples_are_compared_in_blocks(tmp_path, monkeypatch):
-    """Labels may be dense in memory for some samples only: here for one at a time."""
-    monkeypatch.setattr("spml.data.inspection.inspect.CHUNK", 1)
-    for last, differ in (([1, 0, 0], False), ([0, 1, 0], True)):
-        labels = np.array([[1, 0, 0]] * 3 + [last], np.uint8)
+def test_equal_samples_with_different_labels(tmp_path):
+    nan = np.nan
+    for last, differ in (([1, 0, nan], False), ([1, nan, nan], True), ([1, 1, nan], True), ([1, 0, 1], True)):
+        labels = np.array([[1, 0, nan]] * 3 + [last])
         np.savez(tmp_path / "x.npz", X=np.ones((4, 2)), Y=labels, classes=np.array(["a", "b", "c"]))
         (group,) = inspect(DataConfig(path=str(tmp_path / "x.npz"))).duplicates
         assert (group.ids, group.labels_differ) == (("0", "1", "2", "3"), differ)
@@ -112,10 +111,13 @@ def test_duplicates_unreadable_files_and_sizes(photos):
         "copy.png": ("traffic_light",),
     }
     assert inspection.thumbnails.shape == (5, 3, 160, 160)
+    assert "thumbnails" not in inspection.to_dict()
+    assert inspection.to_dict()["images"]["tallest"] == ["b.png", 0.25]
+    assert inspection.to_dict()["labels_per_sample"] == {"1": 5, "2": 1}
 
 
 def test_rows_are_right_beyond_the_first_block(tmp_path, picture, monkeypatch):
-    monkeypatch.setattr("spml.data.inspection.contents.BLOCK", 2)
+    monkeypatch.setattr("spml.data.inspection.inspect.BLOCK", 2)
     for number in range(5):
         picture(f"cat/{number}.png", (10 + number, 10))
         picture(f"dog/{number}.png", (20 + number, 10))
@@ -125,6 +127,33 @@ def test_rows_are_right_beyond_the_first_block(tmp_path, picture, monkeypatch):
     assert inspection.images.width == (10, 20, 24)
     assert inspection.images.widest == ("dog/4.png", 2.4)
     assert inspection.duplicates == ()
+
+
+def test_classes_take_turns_with_examples(tmp_path, picture):
+    """The most frequent class has as many examples as another one; the rest fill up what is left."""
+    for number in range(20):
+        picture(f"cat/{number:02}.png")
+    for number in range(3):
+        picture(f"dog/{number}.png", (9, 9 + number))
+    (tmp_path / "cat" / "01.png").write_bytes(b"")
+    names = [name for name, _ in inspect(DataConfig(path=str(tmp_path), same_content="keep")).examples]
+    cats = [f"cat/{number:02}.png" for number in (0, 2, 3, 4, 5, 6, 7, 8, 9)]
+    assert names == [*cats, "dog/0.png", "dog/1.png", "dog/2.png"]
+    for number in range(3, 20):
+        picture(f"dog/{number}.png", (9, 9 + number))
+    names = [name for name, _ in inspect(DataConfig(path=str(tmp_path), same_content="keep")).examples]
+    assert sum(name.startswith("cat") for name in names) == 6
+
+
+def test_the_size_of_a_truncated_image_does_not_count(tmp_path, picture):
+    for number in range(2):
+        picture(f"cat/{number}.png", (30 + number, 20))
+        picture(f"dog/{number}.png", (32 + number, 20))
+    path = picture("cat/2.png", (50, 20))
+    path.write_bytes(path.read_bytes()[:-30])
+    inspection = inspect(DataConfig(path=str(tmp_path), max_unreadable=0.5))
+    assert len(inspection.unreadable) == 1
+    assert inspection.images.width == (30, 31.5, 33)
 
 
 def test_size_is_that_of_the_upright_image(tmp_path, picture):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 from spml.data.writers.predictions import read_inferred
 from spml.errors import InputError
-from tests.data.writers.samples import CLASSES, MATRIX, image_records
+from tests.data.writers.samples import CLASSES, MATRIX, feature_records, image_records
 
 relaxed = settings(
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
@@ -86,6 +87,20 @@ def test_the_scores_of_all_classes(folder, tmp_path):
     assert np.isnan(inferred.all_scores).all()
 
 
+def test_wide_predictions_are_read_row_by_row(tmp_path):
+    classes = [f"class {number}" for number in range(4000)]
+    records = feature_records(np.zeros((300, 4000), np.int8), classes)
+    cells = ",0.5" * 4000
+    lines = [f"{name},class 7{cells}\n" for name in records.ids]
+    (tmp_path / "p.csv").write_text(f"file,labels,{','.join(classes)}\n{''.join(lines)}")
+    tracemalloc.start()
+    inferred, _ = read_inferred(tmp_path / "p.csv", records)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert entries(inferred)[-1] == (299, 7, 1, 0.5)
+    assert peak < 10e6  # a hundred rows of cells take 20 MB
+
+
 def test_pseudo_labels(folder, tmp_path):
     np.savez(
         tmp_path / "p.npz",
@@ -113,6 +128,8 @@ HEAD = "file,labels,cat,dog,fox\n"
         ("p.csv", HEAD + "a.png,,0,0\n", "row 2 has 4 cells, but the header has 5"),
         ("p.csv", HEAD + "a.png,,0,0,x\n", "row 2: a score must be a number from 0 to 1, but is 'x'"),
         ("p.csv", HEAD + "a.png,,0,0,nan\n", "a score must be a number"),
+        ("p.csv", HEAD + "a.png,,0,,1\n", "a score must be a number from 0 to 1, but is ''"),
+        ("p.csv", "file,labels,scores\na.png,cat;dog,0.5\n", "row 2 has 1 score, but 2 labels"),
         ("p.csv", HEAD + "a.png,cta,0,0,1\n", "the label 'cta' has no score. Did you mean cat"),
         ("p.csv", HEAD + "a.png,,0,0,1\na.png,,0,0,1\n", "holds 'a.png' twice"),
         ("p.csv", "file,labels,cow\na.png,cow,1\n", "has the class 'cow', which source does not have"),
@@ -150,6 +167,24 @@ def test_bad_predictions(folder, tmp_path, name, content, message):
     with pytest.raises(InputError, match=message) as caught:
         read_inferred(path, image_records(folder, MATRIX, ("cat", "dog", "fox")))
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"file": [7], "labels": [["cat"]]}, r"row 0 .counted from 0.: expected a name and a list of labels"),
+        ({"file": ["a.png"], "labels": [3]}, "expected a name and a list of labels"),
+        ({"file": ["a.png"], "labels": [["cat"]], "cat": [None]}, "a score must be .*, but is null"),
+        ({"file": ["a.png"], "labels": [["cat"]], "scores": [[0.5, 0.5]]}, "has 2 scores, but 1 label"),
+    ],
+)
+def test_bad_predictions_in_parquet(folder, tmp_path, columns, message):
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    parquet.write_table(pyarrow.table(columns), tmp_path / "p.parquet")
+    with pytest.raises(InputError, match=message):
+        read_inferred(tmp_path / "p.parquet", image_records(folder, MATRIX, ("cat", "dog", "fox")))
 
 
 @relaxed

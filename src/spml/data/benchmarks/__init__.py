@@ -7,7 +7,7 @@ from pathlib import Path
 from ...errors import InputError, nearest
 from ...locks import only_writer
 from .coco2014 import COCO2014
-from .common import Report, manifest_path, write_manifest
+from .common import Report, write_manifest
 from .cub200 import CUB200
 from .nuswide import NUSWIDE, NUSWIDE_MERGED
 from .voc2012 import VOC2012
@@ -15,11 +15,7 @@ from .voc2012 import VOC2012
 BENCHMARKS = {benchmark.name: benchmark for benchmark in (VOC2012, COCO2014, NUSWIDE, NUSWIDE_MERGED, CUB200)}
 
 
-def _silent(line: str) -> None:
-    """Ignore messages."""
-
-
-def prepare(name: str, root: str | Path, *, report: Report = _silent) -> Path:
+def prepare(name: str, root: str | Path, *, report: Report = lambda line: None) -> Path:
     """Check that a benchmark is complete, and write the manifest that `spml train` reads.
 
     The manifest contains the files, their labels, the published split and the labels that the published
@@ -41,16 +37,18 @@ def prepare(name: str, root: str | Path, *, report: Report = _silent) -> Path:
     if name not in BENCHMARKS:
         raise InputError(f"no benchmark {name!r}. {nearest(name, BENCHMARKS)}")
     benchmark, root = BENCHMARKS[name], Path(root)
-    if missing := benchmark.missing(root):
+    if missing := [path for path in benchmark.required(root) if not path.exists()]:
         problem = f"{missing[0]}: is missing"
         if not root.is_dir():
             problem = f"{root}: no such folder, so {missing[0]} is missing"
         if len(missing) > 1:
             problem += f" ({len(missing)} in all)"
         raise InputError(f"{problem}. {benchmark.obtain} Official page: {benchmark.page}")
-    with only_writer(manifest_path(root, benchmark), report):
+    manifest = root / f"spml-{benchmark.name}.json"
+    with only_writer(manifest, report):
         report(f"{root}: reading {benchmark.title}")
-        return write_manifest(benchmark, root, benchmark.read(root), report)
+        write_manifest(benchmark, manifest, benchmark.read(root), report)
+    return manifest
 
 
 __all__ = ["BENCHMARKS", "prepare"]

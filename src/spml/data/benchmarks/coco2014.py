@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from ...errors import InputError
+from ...labels import ObservedLabels
 from ..readers.coco import Document
 from ..readers.documents import load_json
-from .common import Benchmark, Official, Part, Published, find_folder, full_labels
+from .common import Benchmark, Official, Part, find_folder
 
 _PHASES = ("train", "val")
 
@@ -20,9 +21,9 @@ def _folder(root: Path, phase: str) -> str:
     return find_folder(root, (f"{phase}2014", f"images/{phase}2014"), "")
 
 
-def _missing(root: Path) -> list[Path]:
-    lists = [path for phase in _PHASES if not (path := _annotations(root, phase)).is_file()]
-    return lists + [path for phase in _PHASES if not (path := root / _folder(root, phase)).is_dir()]
+def _required(root: Path) -> list[Path]:
+    lists = (_annotations(root, phase) for phase in _PHASES)
+    return [*lists, *(root / _folder(root, phase) for phase in _PHASES)]
 
 
 def _read(root: Path) -> Official:
@@ -45,13 +46,14 @@ def _read_part(path: Path, folder: str) -> tuple[dict[int, str], Part]:
     try:
         categories = {int(category.id): category.name for category in document.categories}
         files = {int(image.id): str(image.file_name) for image in document.images}
-        columns = {identity: column for column, identity in enumerate(categories)}
-        present: dict[int, set[int]] = {}
+        present: dict[int, set[str]] = {}
         for annotation in document.annotations:
-            present.setdefault(int(annotation.image_id), set()).add(columns[int(annotation.category_id)])
+            present.setdefault(int(annotation.image_id), set()).add(categories[int(annotation.category_id)])
         images = sorted(present, key=str)
         names = tuple(files[image] for image in images)
-        labels = full_labels([sorted(present[image]) for image in images], len(columns))
+        labels = ObservedLabels.from_names(
+            (list(present[image]) for image in images), [*categories.values()], unlisted="negative"
+        )
     except (ValueError, KeyError, TypeError, OverflowError) as error:
         raise InputError(
             f"{path}: is not the official annotation file, or is damaged ({type(error).__name__}: {error}). "
@@ -68,7 +70,9 @@ COCO2014 = Benchmark(
         "Download annotations_trainval2014.zip, train2014.zip (13.5 GB) and val2014.zip (6.6 GB) and unpack "
         "them into the root folder, so that it contains annotations, train2014 and val2014."
     ),
-    published=Published(82_081, 40_137, 2.94),
-    missing=_missing,
+    train=82_081,
+    test=40_137,
+    mean_labels=2.94,
+    required=_required,
     read=_read,
 )

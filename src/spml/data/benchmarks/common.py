@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from ...errors import InputError
 from ...files import json_sha256, write_text
 from ...labels import ObservedLabels
@@ -18,6 +16,7 @@ from ..hiding.protocol import protocol_observed, protocol_split
 from ..readers.documents import MAX_BYTES, read_text
 from ..readers.manifest import FORMAT, PARTS, image_paths
 from ..safe import is_file
+from ..writers.samples import known_by_sample
 
 Report = Callable[[str], None]
 
@@ -52,14 +51,6 @@ class Official(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-class Published(NamedTuple):
-    """Numbers from publications: official training and test images, mean labels per training image."""
-
-    train: int
-    test: int
-    mean_labels: float
-
-
 @dataclass(frozen=True)
 class Benchmark:
     """A published benchmark.
@@ -69,8 +60,9 @@ class Benchmark:
         title: Name in publications.
         page: URL of the official page.
         obtain: What to download there and where to unpack it, in whole sentences.
-        published: Published numbers, to recognise an incomplete copy.
-        missing: Function from the root to the files and folders that it lacks; `read` needs them all.
+        train, test: Published numbers of official training and test images.
+        mean_labels: Published mean of labels per training image.
+        required: Function from the root to the files and folders that `read` needs.
         read: Function from the root to the content of its files.
     """
 
@@ -78,8 +70,10 @@ class Benchmark:
     title: str
     page: str
     obtain: str
-    published: Published
-    missing: Callable[[Path], list[Path]]
+    train: int
+    test: int
+    mean_labels: float
+    required: Callable[[Path], list[Path]]
     read: Callable[[Path], Official]
 
 
@@ -97,26 +91,24 @@ def read_lines(path: Path) -> list[str]:
     return [line.strip() for line in read_text(path, MAX_BYTES).splitlines() if line.strip()]
 
 
-def full_labels(rows: Sequence[Sequence[int]], num_classes: int) -> ObservedLabels:
-    """Full labels from the positive columns of each row, in ascending order."""
-    columns = np.array([column for row in rows for column in row], np.int64)
-    indptr = np.cumsum([0, *map(len, rows)]).astype(np.int64)
-    return ObservedLabels(indptr, columns, np.ones(len(columns), np.int8), num_classes, -1)
+def images_exist(root: Path, part: Part) -> list[bool]:
+    """Whether there is a file for each image of a part.
+
+    Raises:
+        InputError: An image lies outside the root.
+    """
+    return [is_file(path) for path in image_paths(root, part.folder, part.files, str(root))]
 
 
-def manifest_path(root: Path, benchmark: Benchmark) -> Path:
-    """Path of the manifest of a benchmark whose official folders lie in `root`."""
-    return root / f"spml-{benchmark.name}.json"
-
-
-def write_manifest(benchmark: Benchmark, root: Path, official: Official, report: Report) -> Path:
-    """Split the benchmark, draw the observed labels, check the images, and write ROOT/spml-NAME.json.
+def write_manifest(benchmark: Benchmark, path: Path, official: Official, report: Report) -> None:
+    """Split the benchmark, draw the observed labels, check the images, and write the manifest next to them.
 
     Raises:
         InputError: A part is empty, too small to be split, or without any image file; or an image lies
             outside the root.
         SpmlError: The manifest can't be written.
     """
+    root = path.parent
     parts: dict[str, dict[str, Any]] = {}
     for name, part in zip(PARTS, (official.train, official.test), strict=True):
         if not part.files:
@@ -124,20 +116,22 @@ def write_manifest(benchmark: Benchmark, root: Path, official: Official, report:
                 f"{root}: the official {name} list of {benchmark.title} is empty. Download it again."
             )
         _check_images(benchmark, root, part, report)
-        _, columns = part.labels.entries(1)
-        ends = np.cumsum(part.labels.positives_per_sample())[:-1]
         parts[name] = {
             "folder": part.folder,
             "files": list(part.files),
-            "labels": [row.tolist() for row in np.split(columns, ends)],
+            "labels": list(known_by_sample(part.labels, 1)),
             "observed": protocol_observed(part.labels).tolist(),
         }
     train, val = protocol_split(len(official.train.files))
+    labels = {
+        "train": official.train.labels.take(train),
+        "val": official.train.labels.take(val),
+        "test": official.test.labels,
+        "official_train": official.train.labels,
+    }
     statistics = {
-        "train": _statistics(official.train.labels.take(train)),
-        "val": _statistics(official.train.labels.take(val)),
-        "test": _statistics(official.test.labels),
-        "official_train": _statistics(official.train.labels),
+        name: {"images": len(each), "mean_labels": round(float(each.positives_per_sample().mean()), 4)}
+        for name, each in labels.items()
     }
     notes = [*official.notes, *_repeated(official), *_differences(benchmark, statistics)]
     content: dict[str, Any] = {
@@ -150,13 +144,11 @@ def write_manifest(benchmark: Benchmark, root: Path, official: Official, report:
         "notes": notes,
     }
     content["sha256"] = json_sha256(content)
-    path = manifest_path(root, benchmark)
     write_text(path, json.dumps(content, separators=(",", ":")) + "\n")
     for note in notes:
         report(note)
     for name, numbers in statistics.items():
         report(f"{name}: {numbers['images']:,} images, {numbers['mean_labels']:.2f} labels per image")
-    return path
 
 
 def _repeated(official: Official) -> list[str]:
@@ -166,25 +158,21 @@ def _repeated(official: Official) -> list[str]:
     return [f"Some images are listed more than once, such as {name} ({times} times)."] if times > 1 else []
 
 
-def _statistics(labels: ObservedLabels) -> dict[str, float]:
-    return {"images": len(labels), "mean_labels": round(float(labels.positives_per_sample().mean()), 4)}
-
-
 def _differences(benchmark: Benchmark, statistics: dict[str, dict[str, float]]) -> list[str]:
     """A note on the differences between this copy and the published benchmark."""
-    published, train = benchmark.published, statistics["official_train"]
-    differences = []
-    for what, actual, expected in (
-        ("training images", train["images"], published.train),
-        ("test images", statistics["test"]["images"], published.test),
-    ):
-        if actual != expected:
-            differences.append(f"{actual:,} {what} instead of {expected:,}")
-    # Publications round; a misread label file changes the mean by far more than a hundredth.
-    if abs(train["mean_labels"] / published.mean_labels - 1) > 0.01:
-        differences.append(
-            f"{train['mean_labels']:.2f} labels per training image instead of {published.mean_labels}"
+    train, test = statistics["official_train"], statistics["test"]
+    differences = [
+        f"{actual:,} {what} images instead of {published:,}"
+        for what, actual, published in (
+            ("training", train["images"], benchmark.train),
+            ("test", test["images"], benchmark.test),
         )
+        if actual != published
+    ]
+    # Publications round; a misread label file changes the mean by far more than a hundredth.
+    if abs(train["mean_labels"] / benchmark.mean_labels - 1) > 0.01:
+        mean = train["mean_labels"]
+        differences.append(f"{mean:.2f} labels per training image instead of {benchmark.mean_labels}")
     if not differences:
         return []
     return [
@@ -195,8 +183,7 @@ def _differences(benchmark: Benchmark, statistics: dict[str, dict[str, float]]) 
 
 def _check_images(benchmark: Benchmark, root: Path, part: Part, report: Report) -> None:
     folder = root / part.folder
-    paths = image_paths(root, part.folder, part.files, str(root))
-    absent = [file for file, path in zip(part.files, paths, strict=True) if not is_file(path)]
+    absent = [file for file, exists in zip(part.files, images_exist(root, part), strict=True) if not exists]
     if not absent:
         return
     if len(absent) == len(part.files):

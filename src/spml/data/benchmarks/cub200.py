@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import posixpath
 from pathlib import Path
 
 import numpy as np
@@ -11,11 +10,10 @@ import numpy.typing as npt
 from ...errors import InputError
 from ...labels import ObservedLabels
 from ..safe import quote
-from .common import Benchmark, Official, Part, Published, find_folder, read_lines
+from .common import Benchmark, Official, Part, find_folder, read_lines
 
 _FOLDERS = ("CUB_200_2011", ".", "CUB_200_2011/CUB_200_2011")
 _LABELS = "attributes/image_attribute_labels.txt"
-_LISTS = ("images.txt", "train_test_split.txt", _LABELS)
 
 
 def _names(root: Path) -> Path:
@@ -24,12 +22,10 @@ def _names(root: Path) -> Path:
     return root / find_folder(root, candidates, "attributes.txt") / "attributes.txt"
 
 
-def _missing(root: Path) -> list[Path]:
+def _required(root: Path) -> list[Path]:
     base = root / find_folder(root, _FOLDERS, "images.txt")
-    missing = [path for path in (*(base / name for name in _LISTS), _names(root)) if not path.is_file()]
-    if not (base / "images").is_dir():
-        missing.append(base / "images")
-    return missing
+    lists = (base / name for name in ("images.txt", "train_test_split.txt", _LABELS))
+    return [*lists, _names(root), base / "images"]
 
 
 def _read(root: Path) -> Official:
@@ -43,12 +39,12 @@ def _read(root: Path) -> Official:
             f"{len(files):,} images of images.txt. Download it again."
         )
     present = _attributes(base / _LABELS, len(files), len(attributes))
-    parts: list[Part] = []
+    parts = []
     for value in ("1", "0"):
         rows = [row for row, stated in enumerate(is_train) if stated == value]
         labels = ObservedLabels.from_multi_hot(present[rows], unlisted="negative")
         names = tuple(files[row] for row in rows)
-        parts.append(Part(posixpath.normpath(f"{folder}/images"), names, labels))
+        parts.append(Part(Path(folder, "images").as_posix(), names, labels))
     return Official(tuple(attributes), parts[0], parts[1])
 
 
@@ -97,7 +93,9 @@ CUB200 = Benchmark(
         "Download CUB_200_2011.tgz (1.2 GB) and unpack it into the root folder, so that it contains "
         "attributes.txt and CUB_200_2011/images.txt."
     ),
-    published=Published(5994, 5794, 31.4),
-    missing=_missing,
+    train=5994,
+    test=5794,
+    mean_labels=31.4,
+    required=_required,
     read=_read,
 )

@@ -6,6 +6,7 @@ lists that some of them give as files, `nuswide-merged` is a random split of the
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,14 +16,10 @@ from ...errors import InputError
 from ...labels import LabelError, ObservedLabels
 from ..draws import permutation
 from ..phrases import counted
-from ..readers.manifest import image_paths
-from ..safe import is_file
-from .common import Benchmark, Official, Part, Published, find_folder, read_lines
+from .common import Benchmark, Official, Part, find_folder, images_exist, read_lines
 
 _FLICKR = ("Flickr", "images", "Images")
 _CONCEPTS = "ConceptsList/Concepts81.txt"
-_IMAGES = "formatted_{}_images.npy"
-_LABELS = "formatted_{}_labels.npy"
 
 TRAIN, TEST = 150_000, 60_260
 MERGED = {"Train": 126_034, "Test": 84_226}
@@ -30,21 +27,21 @@ MERGED = {"Train": 126_034, "Test": 84_226}
 
 
 def _formatted(root: Path) -> list[Path]:
-    return [root / name.format(phase) for phase in ("train", "val") for name in (_IMAGES, _LABELS)]
+    return [
+        root / f"formatted_{part}_{kind}.npy" for part in ("train", "val") for kind in ("images", "labels")
+    ]
 
 
-def _missing(root: Path) -> list[Path]:
-    if any(path.is_file() for path in _formatted(root)):
-        return [path for path in _formatted(root) if not path.is_file()]
-    return _missing_release(root)
+def _required(root: Path) -> list[Path]:
+    formatted = _formatted(root)
+    return formatted if any(path.is_file() for path in formatted) else _required_release(root)
 
 
-def _missing_release(root: Path) -> list[Path]:
-    lists = [root / "ImageList" / f"{phase}Imagelist.txt" for phase in ("Train", "Test")]
-    required = [*lists, root / _CONCEPTS]
+def _required_release(root: Path) -> list[Path]:
+    required = [root / "ImageList" / f"{phase}Imagelist.txt" for phase in MERGED] + [root / _CONCEPTS]
     if required[-1].is_file():
-        required += [_concept(root, name, phase) for phase in ("Train", "Test") for name in _concepts(root)]
-    return [path for path in required if not path.is_file()]
+        required += [_concept(root, name, phase) for phase in MERGED for name in _concepts(root)]
+    return required
 
 
 def _concepts(root: Path) -> tuple[str, ...]:
@@ -61,15 +58,26 @@ def _concept(root: Path, name: str, phase: str) -> Path:
 
 
 def _read(root: Path) -> Official:
-    """Read the formatted lists, which publications used, if they exist; else the official release."""
-    return _read_formatted(root) if _formatted(root)[0].is_file() else _read_release(root)
+    """Read the formatted lists, which publications used, if they exist; else the official release.
+
+    The release has `ImageList/{Train,Test}Imagelist.txt`, and one file of 0 and 1 per concept and part.
+    """
+    if _formatted(root)[0].is_file():
+        return _read_formatted(root)
+    train, test = (_read_part(root, phase) for phase in MERGED)
+    note = (
+        "Images and split are those of the official release, also images with no concept. Publications on "
+        "single positives use lists of 150,000 and 60,260 images instead, which they give as "
+        "formatted_*.npy: put those into the root folder to use them, or prepare nuswide-merged."
+    )
+    return Official(_concepts(root), train, test, (note,))
 
 
 def _read_formatted(root: Path) -> Official:
     """Read `formatted_{train,val}_images.npy` (file names) and `_labels.npy` ((N, C) in {0, 1})."""
     parts: list[Part] = []
-    for phase in ("train", "val"):
-        images_path, path = root / _IMAGES.format(phase), root / _LABELS.format(phase)
+    lists = _formatted(root)
+    for images_path, path in zip(lists[::2], lists[1::2], strict=True):
         names = _load(images_path)
         if names.ndim != 1 or names.dtype.kind != "U":
             raise InputError(f"{images_path}: must hold file names, but holds {names.dtype} {names.shape}.")
@@ -84,24 +92,13 @@ def _read_formatted(root: Path) -> Official:
     if parts[1].labels.num_classes != width:
         raise InputError(f"{path}: has {parts[1].labels.num_classes} columns, but that of training {width}.")
     notes = ["Images and labels are those of the formatted lists (formatted_*.npy)."]
-    classes = tuple(str(column) for column in range(width))
     if (root / _CONCEPTS).is_file() and len(_concepts(root)) == width:
         classes = _concepts(root)
         notes.append(f"Classes are named by {_CONCEPTS}; the columns are assumed to be in its order.")
     else:
+        classes = tuple(map(str, range(width)))
         notes.append(f"Classes are called 0 to {width - 1}: the lists do not name them ({_CONCEPTS} would).")
     return Official(classes, parts[0], parts[1], tuple(notes))
-
-
-def _read_release(root: Path) -> Official:
-    """Read `ImageList/{Train,Test}Imagelist.txt`, and one file of 0 and 1 per concept and part."""
-    train, test = (_read_part(root, phase) for phase in ("Train", "Test"))
-    note = (
-        "Images and split are those of the official release, also images with no concept. Publications on "
-        "single positives use lists of 150,000 and 60,260 images instead, which they give as "
-        "formatted_*.npy: put those into the root folder to use them, or prepare nuswide-merged."
-    )
-    return Official(_concepts(root), train, test, (note,))
 
 
 def _read_part(root: Path, phase: str) -> Part:
@@ -132,17 +129,15 @@ def _read_merged(root: Path) -> Official:
     rows: dict[str, npt.NDArray[np.int64]] = {}
     absent = 0
     for phase, part in parts.items():
-        paths = image_paths(root, part.folder, part.files, str(root))
-        present = np.flatnonzero([is_file(path) for path in paths])
-        absent += len(paths) - len(present)
+        present = np.flatnonzero(images_exist(root, part))
+        absent += len(part.files) - len(present)
         drawn = permutation(len(present), "nuswide-merged", phase)[: MERGED[phase]]
         rows[phase] = present[np.sort(drawn)]
     files = tuple(parts[phase].files[row] for phase in MERGED for row in rows[phase])
     folder = parts["Train"].folder
     if not files:
         raise InputError(f"{root / folder}: contains none of the images of the lists. {_OBTAIN}")
-    matrix = np.concatenate([parts[phase].labels.take(rows[phase]).to_multi_hot() for phase in MERGED])
-    labels = ObservedLabels.from_multi_hot(matrix, unlisted="negative")
+    labels = ObservedLabels.join([parts[phase].labels.take(rows[phase]) for phase in MERGED])
     order, training = permutation(len(files), "nuswide-merged"), round(len(files) * TRAIN / (TRAIN + TEST))
     split = [np.sort(order[:training]), np.sort(order[training:])]
     train, test = (Part(folder, tuple(files[row] for row in part), labels.take(part)) for part in split)
@@ -172,32 +167,31 @@ def _part(root: Path, names: list[str], labels: ObservedLabels) -> Part:
     return Part(find_folder(root, _FLICKR, ""), files, labels)
 
 
-_PAGE = "https://lms.comp.nus.edu.sg/wp-content/uploads/2019/research/nuswide/NUS-WIDE.html"
 _OBTAIN = (
     "Download ImageList.zip, Groundtruth.zip and ConceptsList.zip, ask for the images, which are given on "
     "request only, and unpack all into the root folder, images as Flickr/FOLDER/FILE.jpg."
 )
-_PUBLISHED = Published(TRAIN, TEST, 1.89)
 
 NUSWIDE = Benchmark(
     name="nuswide",
     title="NUS-WIDE",
-    page=_PAGE,
+    page="https://lms.comp.nus.edu.sg/wp-content/uploads/2019/research/nuswide/NUS-WIDE.html",
     obtain=(
         f"{_OBTAIN} To compare with publications, add their formatted_train_images.npy, "
         "formatted_train_labels.npy, formatted_val_images.npy and formatted_val_labels.npy."
     ),
-    published=_PUBLISHED,
-    missing=_missing,
+    train=TRAIN,
+    test=TEST,
+    mean_labels=1.89,
+    required=_required,
     read=_read,
 )
 
-NUSWIDE_MERGED = Benchmark(
+NUSWIDE_MERGED = replace(
+    NUSWIDE,
     name="nuswide-merged",
     title="NUS-WIDE, merged and split at random",
-    page=_PAGE,
     obtain=_OBTAIN,
-    published=_PUBLISHED,
-    missing=_missing_release,
+    required=_required_release,
     read=_read_merged,
 )

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import posixpath
 from pathlib import Path
 
 from ...errors import InputError
-from .common import Benchmark, Official, Part, Published, find_folder, full_labels, read_lines
+from ...labels import ObservedLabels
+from ..phrases import counted
+from .common import Benchmark, Official, Part, find_folder, read_lines
 
 CLASSES = (
     "aeroplane", "bicycle", "bird", "boat", "bottle", "bus", "car", "cat", "chair", "cow", "diningtable",
@@ -16,13 +17,10 @@ _FOLDERS = ("VOCdevkit/VOC2012", "VOC2012", ".")
 _LISTS, _IMAGES = "ImageSets/Main", "JPEGImages"
 
 
-def _missing(root: Path) -> list[Path]:
+def _required(root: Path) -> list[Path]:
     base = root / find_folder(root, _FOLDERS, _LISTS)
-    lists = [base / _LISTS / f"{name}_{phase}.txt" for phase in ("train", "val") for name in CLASSES]
-    missing = [path for path in lists if not path.is_file()]
-    if not (base / _IMAGES).is_dir():
-        missing.append(base / _IMAGES)
-    return missing
+    lists = (base / _LISTS / f"{name}_{phase}.txt" for phase in ("train", "val") for name in CLASSES)
+    return [*lists, base / _IMAGES]
 
 
 def _read(root: Path) -> Official:
@@ -32,11 +30,10 @@ def _read(root: Path) -> Official:
     name; images without a present class are left out.
     """
     folder = find_folder(root, _FOLDERS, _LISTS)
-    parts: list[Part] = []
-    notes = []
+    parts, notes = [], []
     for phase in ("train", "val"):
-        present: dict[str, list[int]] = {}
-        for column, name in enumerate(CLASSES):
+        present: dict[str, list[str]] = {}
+        for name in CLASSES:
             path = root / folder / _LISTS / f"{name}_{phase}.txt"
             for number, line in enumerate(read_lines(path), start=1):
                 image, _, value = line.partition(" ")
@@ -45,21 +42,19 @@ def _read(root: Path) -> Official:
                         f"{path}: line {number} is {line[:100]!r}, but must be an image and -1, 0 or 1. "
                         "Download it again."
                     )
-                columns = present.setdefault(image, [])
-                if value.strip() == "1" and column not in columns:
-                    columns.append(column)
-        images = sorted(image for image, columns in present.items() if columns)
+                names = present.setdefault(image, [])
+                if value.strip() == "1":
+                    names.append(name)
+        images = sorted(image for image, names in present.items() if names)
         if count := len(present) - len(images):
-            plural = "" if count == 1 else "s"
-            third_person = "s" if count == 1 else ""
+            show = f"of the official {phase} list show"
             notes.append(
-                f"{count:,} image{plural} of the official {phase} list show{third_person} no class (or only "
-                f"difficult objects) and {'is' if count == 1 else 'are'} left out."
+                f"{counted(count, f'image {show}s', f'images {show}')} no class (or only difficult objects) "
+                f"and {'is' if count == 1 else 'are'} left out."
             )
-        labels = full_labels([present[image] for image in images], len(CLASSES))
-        parts.append(
-            Part(posixpath.normpath(f"{folder}/{_IMAGES}"), tuple(f"{image}.jpg" for image in images), labels)
-        )
+        labels = ObservedLabels.from_names((present[image] for image in images), CLASSES, unlisted="negative")
+        files = tuple(f"{image}.jpg" for image in images)
+        parts.append(Part(Path(folder, _IMAGES).as_posix(), files, labels))
     return Official(CLASSES, parts[0], parts[1], tuple(notes))
 
 
@@ -71,7 +66,9 @@ VOC2012 = Benchmark(
         "Download VOCtrainval_11-May-2012.tar (2.0 GB) and unpack it into the root folder, so that it "
         "contains VOCdevkit/VOC2012/ImageSets/Main and VOCdevkit/VOC2012/JPEGImages."
     ),
-    published=Published(5717, 5823, 1.46),
-    missing=_missing,
+    train=5717,
+    test=5823,
+    mean_labels=1.46,
+    required=_required,
     read=_read,
 )

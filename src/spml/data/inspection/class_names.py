@@ -16,10 +16,8 @@ MIN_LENGTH, MAX_LENGTH = 5, 100  # letters of the names that are compared letter
 MAX_CLASSES = 20_000  # more names are not compared letter by letter
 EMPTY, SPACES, NUMBERS = "empty", "spaces around the name", "numbers only"
 INVISIBLE = "invisible characters"
-ALIKE, ONE_LETTER = (
-    "same up to case, blanks, hyphens, underscores and invisible characters",
-    "one letter apart",
-)
+ALIKE = "same up to case, blanks, hyphens, underscores and invisible characters"
+ONE_LETTER = "one letter apart"
 MISSING, TWIN, RARE = "word for a missing value", "other spelling", "rare name one letter from a frequent one"
 FREQUENT = 10  # times as often as a rare name, at least
 # Joiners and variation selectors belong to emoji and to some scripts, so they only count as no difference.
@@ -59,11 +57,10 @@ def suspicious_names(classes: Sequence[str]) -> tuple[Finding, ...]:
         NUMBERS: [name for name in classes if re.fullmatch(r"[-+]?\d+([.,]\d+)?", name.strip())],
     }
     findings = [Finding(problem, tuple(names)) for problem, names in odd_alone.items() if names]
-    alike = group_alike([name for name in classes if name.strip()])
+    alike = group_alike(name for name in classes if name.strip())
     findings += [Finding(ALIKE, tuple(names)) for names in alike.values() if len(names) > 1]
-    if len(alike) <= MAX_CLASSES:
-        pairs = _one_letter_pairs(list(alike))
-        findings += [Finding(ONE_LETTER, (alike[left][0], alike[right][0])) for left, right in pairs]
+    pairs = _one_letter_pairs(list(alike))
+    findings += [Finding(ONE_LETTER, (alike[left][0], alike[right][0])) for left, right in pairs]
     return tuple(findings)
 
 
@@ -84,12 +81,12 @@ def folded(name: str) -> str:
     visible = _JOINERS.sub("", _INVISIBLE.sub("", name))
     plain = unicodedata.normalize("NFKC", visible).casefold().strip()
     plain = _APOSTROPHES.sub("'", _DASHES.sub("-", plain))
-    words = re.sub(r"(?<=\w)[\s_-]+(?=\w)", lambda gap: "-" if _between_digits(gap) else "", plain)
+
+    def between(gap: re.Match[str]) -> str:
+        return "-" if (plain[gap.start() - 1] + plain[gap.end()]).isdigit() else ""
+
+    words = re.sub(r"(?<=\w)[\s_-]+(?=\w)", between, plain)
     return re.sub(r"[\s_]+", "", words) or plain or name
-
-
-def _between_digits(gap: re.Match[str]) -> bool:
-    return gap.string[gap.start() - 1].isdigit() and gap.string[gap.end()].isdigit()
 
 
 def spelled(name: str) -> str:
@@ -129,9 +126,10 @@ def propose_names(counts: Mapping[str, int]) -> list[Proposal]:
     missing = {name for name in counts if is_blank(_INVISIBLE.sub("", name).strip())}
     groups = group_alike(name for name in counts if name not in missing)
     total = {key: sum(counts[name] for name in names) for key, names in groups.items()}
-    wanted = {key: _clean(max(names, key=lambda name: (counts[name], name))) for key, names in groups.items()}
+    most = {key: max(names, key=lambda name: (counts[name], name)) for key, names in groups.items()}
+    wanted = {key: _INVISIBLE.sub("", name).strip() for key, name in most.items()}
     near: dict[str, list[str]] = defaultdict(list)
-    for pair in _one_letter_pairs(list(groups)) if len(groups) <= MAX_CLASSES else ():
+    for pair in _one_letter_pairs(list(groups)):
         rare, frequent = sorted(pair, key=lambda key: total[key])
         if total[frequent] >= FREQUENT * total[rare] > 0:
             near[rare].append(frequent)
@@ -147,16 +145,14 @@ def propose_names(counts: Mapping[str, int]) -> list[Proposal]:
     return proposals
 
 
-def _clean(name: str) -> str:
-    return _INVISIBLE.sub("", name).strip()
-
-
 def _one_letter_pairs(names: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Pairs of distinct names that are one letter apart.
+    """Pairs of distinct names that are one letter apart; none if there are more than `MAX_CLASSES` names.
 
     Such names agree after at most one letter is left out of each, so candidates are found without comparing
     all pairs.
     """
+    if len(names) > MAX_CLASSES:
+        return
     shared: dict[str, list[int]] = defaultdict(list)
     seen = set()
     for number, name in enumerate(names):
@@ -173,13 +169,11 @@ def _one_letter_pairs(names: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 
 def _one_letter_apart(left: str, right: str) -> bool:
+    """Whether names that agree after at most one letter is left out of each are one letter apart."""
     if re.sub(r"\d+", "", left) == re.sub(r"\d+", "", right):
         return False
     if len(left) != len(right):
-        short, long = sorted((left, right), key=len)
-        return any(long[:i] + long[i + 1 :] == short for i in range(len(long)))
-    different = [i for i, (a, b) in enumerate(zip(left, right, strict=True)) if a != b]
-    if len(different) != 2:
-        return len(different) == 1
-    first, second = different
-    return second == first + 1 and left[first] == right[second] and left[second] == right[first]
+        return True
+    first, *further = (i for i, (a, b) in enumerate(zip(left, right, strict=True)) if a != b)
+    swapped = left[first : first + 2] == right[first : first + 2][::-1]
+    return not further or (len(further) == 1 and swapped)

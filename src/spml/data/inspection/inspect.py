@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,26 +15,29 @@ from ...config import DataConfig
 from ...errors import InputError
 from ...labels import ObservedLabels
 from ..assemble import check_share_skipped, to_dataset
-from ..dataset import Inputs
+from ..dataset import Dataset, Inputs
+from ..decoding import UnreadableImageError, decode
+from ..decoding import orientation as orientation_of
 from ..hiding import check_observe
-from ..images import ImageFiles, note_twelve_bits
+from ..images import ImageFiles, ImageSource, check_images, note_twelve_bits
 from ..join import Checked, merge_same_content
-from ..matrix import CHUNK
+from ..matrix import CHUNK, FeatureMatrix
 from ..phrases import counted
 from ..readers import read
 from ..records import Records
 from ..splits import SPLITS
 from .class_names import suspicious_names
-from .contents import Features, ImageSizes, scan_files, scan_inputs
-from .report import ClassCounts, Duplicate, Inspection
-from .statistics import LabelMeans, label_means
+from .report import ClassCounts, Duplicate, Features, ImageSizes, Inspection
+from .statistics import label_means
 
 ALL = "all"  # name under which samples are counted if the data has no split
+BLOCK = 256  # images between two steps of a progress bar
 _EXAMPLES = 12
 _THUMBNAIL = 160  # side of an example in pixels
 
 Counts = npt.NDArray[np.int64]
-Progress = Callable[[int, str], AbstractContextManager[Callable[[int], None]]]
+Advance = Callable[[int], None]
+Progress = Callable[[int, str], AbstractContextManager[Advance]]
 
 
 def inspect(
@@ -56,107 +59,149 @@ def inspect(
         InputError: The data can't be read, or a setting of `observe` is out of its domain or has no effect.
     """
     check_observe(config)
-    records, content = _scan(read(config), config, report, progress)
-    training = _try_training(records, config, content)
+    (records, digests, skipped), inputs, statistics = _scan(read(config), config, report, progress)
+    dataset, refused = None, ""
+    try:
+        check_share_skipped(records, skipped, config)
+        dataset = to_dataset(records, config, inputs, skipped)
+    except InputError as refusal:
+        refused = str(refusal)
     split = records.split or (ALL,) * len(records.ids)
     by_split = _count_by_split(records.labels, split)
-    rows = _choose_examples(records.labels, content.skipped) if content.inputs.kind == "image" else []
+    rows = _choose_examples(records.labels, skipped) if inputs.kind == "image" else []
     names = records.labels.take(rows).to_names(records.classes) if rows else []
     per_sample = np.bincount(records.labels.positives_per_sample()).tolist()
     return Inspection(
         source=records.source,
         name=records.name,
-        kind=content.inputs.kind,
+        kind=inputs.kind,
         notes=records.notes,
         samples=len(records.ids),
         splits={name: split.count(name) for name in by_split},
         extent=records.labels.extent,
-        classes=_count_classes(records, by_split, training.positives),
+        classes=_count_classes(records, by_split, dataset),
         labels_per_sample={count: samples for count, samples in enumerate(per_sample) if samples},
-        label_means=training.label_means,
+        label_means=label_means(dataset) if dataset else {},
         nothing_known=int((records.labels.known_per_sample() == 0).sum()),
         without_positive={
             name: tuple(records.classes[column] for column in np.flatnonzero(counts == 0))
             for name, counts in by_split.items()
         },
         names=suspicious_names(records.classes),
-        duplicates=_find_duplicates(content.digests, records, split),
-        unreadable=tuple((records.ids[row], reason) for row, reason in content.skipped.items()),
-        images=content.images,
-        features=content.features,
-        training=training.notes,
-        refused=training.refused,
-        skipped=training.skipped,
+        duplicates=_find_duplicates(digests, records, split),
+        unreadable=tuple((records.ids[row], reason) for row, reason in skipped.items()),
+        images=statistics if isinstance(statistics, ImageSizes) else None,
+        features=statistics if isinstance(statistics, Features) else None,
+        training=tuple(note for note in dataset.notes if note not in records.notes) if dataset else (),
+        refused=refused,
+        skipped=dataset.skipped if dataset else (),
         examples=tuple((records.ids[row], tuple(labels)) for row, labels in zip(rows, names, strict=True)),
-        thumbnails=content.inputs.fetch(rows, None).numpy() if rows else None,
+        thumbnails=inputs.fetch(rows, None).numpy() if rows else None,
     )
-
-
-class _Content(NamedTuple):
-    """All samples after one pass over them.
-
-    Attributes:
-        inputs: The samples, images as thumbnails.
-        digests: SHA-256 of each sample; empty for one that can't be used.
-        skipped: Reason for each row that can't be used.
-        images: Sizes, if the samples are images.
-        features: Statistics, if the samples are feature vectors.
-    """
-
-    inputs: Inputs
-    digests: list[str]
-    skipped: dict[int, str]
-    images: ImageSizes | None
-    features: Features | None
-
-
-class _Training(NamedTuple):
-    """Outcome of preparing the data for training.
-
-    Attributes:
-        notes: Remarks beyond those of reading.
-        refused: Reason why training is refused; empty if it is not.
-        positives: Known positives of each class in training, int64 (C,); None if training is refused.
-        label_means: Mean numbers of labels per sample and split; empty if training is refused.
-        skipped: (sample, reason) of the samples that training leaves out; empty if it is refused.
-    """
-
-    notes: tuple[str, ...]
-    refused: str
-    positives: Counts | None
-    label_means: Mapping[str, LabelMeans]
-    skipped: tuple[tuple[str, str], ...]
 
 
 def _scan(
     records: Records, config: DataConfig, report: Callable[[str], None], progress: Progress
-) -> tuple[Records, _Content]:
-    """Read all samples. Returns the records, in which equal files may have become one sample, too."""
+) -> tuple[Checked, Inputs, ImageSizes | Features | None]:
+    """Read every sample completely.
+
+    Returns:
+        The records, in which equal files may have become one sample, with a SHA-256 of each sample; the
+        samples, images in files as thumbnails; and their statistics, None if no image can be used.
+    """
     inputs, ids = records.inputs, records.ids
+    if isinstance(inputs, FeatureMatrix):
+        with progress(len(ids), "reading samples") as advance:
+            digests, features = _scan_features(inputs, ids, advance)
+        return Checked(records, digests, {}), inputs, features
+    digests, sizes = [], np.zeros((len(ids), 2), np.int64)
+    blocks = (np.arange(start, min(start + BLOCK, len(ids))) for start in range(0, len(ids), BLOCK))
     if not isinstance(inputs, Sequence):
         with progress(len(ids), "reading samples") as advance:
-            digests, images, features = scan_inputs(inputs, ids, advance)
-        return records, _Content(inputs, digests, {}, images, features)
+            for rows in blocks:
+                images = inputs.fetch(rows, None).numpy()
+                digests += [hashlib.sha256(np.ascontiguousarray(image).data).hexdigest() for image in images]
+                sizes[rows] = images.shape[3], images.shape[2]
+                advance(len(rows))
+        return Checked(records, digests, {}), inputs, _summarise(sizes, ids)
     report(f"{records.source}: reading {counted(len(ids), 'image')}")
+    skipped: dict[int, str] = {}
     with progress(len(ids), "reading images") as advance:
-        digests, skipped, images = scan_files(inputs, ids, config, advance)
-    records, digests, skipped = merge_same_content(Checked(records, digests, skipped), config)
+        for rows in blocks:
+            files = inputs[rows[0] : rows[-1] + 1]
+            some, unusable = check_images(files, max_pixels=config.max_pixels, workers=config.workers)
+            digests += some
+            skipped |= {int(rows[row]): reason for row, reason in unusable.items()}
+            for row, file, digest in zip(rows, files, some, strict=True):
+                if digest:
+                    sizes[row] = _upright_size(file, config.max_pixels)
+            advance(len(rows))
+    checked = merge_same_content(Checked(records, digests, skipped), config)
+    records, digests, _ = checked
     assert isinstance(records.inputs, Sequence)
     thumbnails = ImageFiles(records.inputs, digests, size=_THUMBNAIL, max_pixels=config.max_pixels)
     if note := note_twelve_bits(digests):
-        records = replace(records, notes=(*records.notes, note))
-    return records, _Content(thumbnails, digests, skipped, images, None)
+        checked = checked._replace(records=replace(records, notes=(*records.notes, note)))
+    return checked, thumbnails, _summarise(sizes, ids)
 
 
-def _try_training(records: Records, config: DataConfig, content: _Content) -> _Training:
+def _scan_features(
+    features: FeatureMatrix, ids: Sequence[str], advance: Advance
+) -> tuple[list[str], Features]:
+    width, count = features.width, len(features)
+    low, high = np.full(width, np.inf, np.float32), np.full(width, -np.inf, np.float32)
+    digests, rows_non_finite, nonzero, non_finite = [], [], 0, 0
+    step = max(1, CHUNK // width)
+    for start in range(0, count, step):
+        rows = np.arange(start, min(start + step, count))
+        block = features.dense(rows) + 0  # -0.0 becomes 0.0
+        digests += [hashlib.sha256(row.data).hexdigest() for row in block]
+        finite = np.isfinite(block)
+        nonzero += int(np.count_nonzero(block))
+        non_finite += int((~finite).sum())
+        rows_non_finite += rows[~finite.all(axis=1)].tolist()
+        low = np.minimum(low, np.where(finite, block, np.inf).min(axis=0))
+        high = np.maximum(high, np.where(finite, block, -np.inf).max(axis=0))
+        advance(len(rows))
+    ranges = high.astype(np.float64) - low
+    varying = ranges[ranges > 0]
+    any_finite = np.isfinite(low)
+    return digests, Features(
+        width=width,
+        density=nonzero / (count * width),
+        constant=tuple(np.flatnonzero(ranges == 0).tolist()),
+        non_finite=non_finite,
+        rows_non_finite=tuple(ids[row] for row in rows_non_finite[:100]),
+        smallest=float(low[any_finite].min()) if any_finite.any() else 0.0,
+        largest=float(high[any_finite].max()) if any_finite.any() else 0.0,
+        scales=(float(varying.min()), float(varying.max())) if len(varying) else (0.0, 0.0),
+    )
+
+
+def _upright_size(path: ImageSource, max_pixels: int) -> tuple[int, int]:
+    """Width and height by the header, turned upright; (0, 0) if the file has vanished since it was read."""
     try:
-        check_share_skipped(records, content.skipped, config)
-        dataset = to_dataset(records, config, content.inputs, content.skipped)
-    except InputError as refusal:
-        return _Training((), str(refusal), None, {}, ())
-    notes = tuple(note for note in dataset.notes if note not in records.notes)
-    positives = dataset.splits["train"].observed.positives_per_class()
-    return _Training(notes, "", positives, label_means(dataset), dataset.skipped)
+        size, orientation = decode(
+            path.read_bytes(), max_pixels, lambda image: (image.size, orientation_of(image))
+        )
+    except (OSError, UnreadableImageError):
+        return 0, 0
+    return (size[1], size[0]) if orientation >= 5 else size
+
+
+def _summarise(sizes: npt.NDArray[np.int64], ids: Sequence[str]) -> ImageSizes | None:
+    rows = np.flatnonzero(sizes.all(axis=1))
+    if not len(rows):
+        return None
+    width, height = sizes[rows].T
+    ratio = width / height
+    tallest, widest = int(ratio.argmin()), int(ratio.argmax())
+    return ImageSizes(
+        width=(int(width.min()), float(np.median(width)), int(width.max())),
+        height=(int(height.min()), float(np.median(height)), int(height.max())),
+        tallest=(ids[rows[tallest]], float(ratio[tallest])),
+        widest=(ids[rows[widest]], float(ratio[widest])),
+    )
 
 
 def _count_by_split(labels: ObservedLabels, split: Sequence[str]) -> dict[str, Counts]:
@@ -170,22 +215,16 @@ def _count_by_split(labels: ObservedLabels, split: Sequence[str]) -> dict[str, C
 
 
 def _count_classes(
-    records: Records, by_split: Mapping[str, Counts], training: Counts | None
+    records: Records, by_split: Mapping[str, Counts], dataset: Dataset | None
 ) -> tuple[ClassCounts, ...]:
-    positive = records.labels.positives_per_class().tolist()
-    negative = records.labels.negatives_per_class().tolist()
-    samples = len(records.ids)
-    return tuple(
-        ClassCounts(
-            name,
-            positive[column],
-            negative[column],
-            samples - positive[column] - negative[column],
-            {split: int(counts[column]) for split, counts in by_split.items()},
-            None if training is None else int(training[column]),
-        )
-        for column, name in enumerate(records.classes)
-    )
+    positive, negative = records.labels.positives_per_class(), records.labels.negatives_per_class()
+    numbers = (positive, negative, len(records.ids) - positive - negative)
+    positives = zip(*(counts.tolist() for counts in by_split.values()), strict=True)
+    splits = [dict(zip(by_split, each, strict=True)) for each in positives]
+    training: list[int | None] = [None] * len(splits)
+    if dataset:
+        training = dataset.splits["train"].observed.positives_per_class().tolist()
+    return tuple(map(ClassCounts, records.classes, *(each.tolist() for each in numbers), splits, training))
 
 
 def _find_duplicates(digests: Sequence[str], records: Records, split: Sequence[str]) -> tuple[Duplicate, ...]:
@@ -199,16 +238,10 @@ def _find_duplicates(digests: Sequence[str], records: Records, split: Sequence[s
         if len(rows) > 1:
             ids, splits = tuple(records.ids[row] for row in rows), tuple(split[row] for row in rows)
             labels = records.labels.take(rows)
-            duplicates.append(Duplicate(ids, splits, len(set(splits)) > 1, _rows_differ(labels)))
+            counts = np.stack([labels.positives_per_class(), labels.negatives_per_class()])
+            differ = bool(((counts > 0) & (counts < len(rows))).any())
+            duplicates.append(Duplicate(ids, splits, len(set(splits)) > 1, differ))
     return tuple(duplicates)
-
-
-def _rows_differ(labels: ObservedLabels) -> bool:
-    """Whether samples have different labels; few of them are dense in memory at a time."""
-    first = labels.take([0]).to_ternary()
-    step = max(1, CHUNK // labels.num_classes)
-    blocks = (range(start, min(start + step, len(labels))) for start in range(0, len(labels), step))
-    return any(bool((labels.take(block).to_ternary() != first).any()) for block in blocks)
 
 
 def _choose_examples(labels: ObservedLabels, skipped: Mapping[int, str]) -> list[int]:
@@ -220,11 +253,8 @@ def _choose_examples(labels: ObservedLabels, skipped: Mapping[int, str]) -> list
         [row for row in labels.positive_rows(column)[:limit].tolist() if row not in skipped]
         for column in columns
     ]
-    chosen: dict[int, None] = {}
-    while len(chosen) < _EXAMPLES and any(candidates):
+    chosen: list[int] = []
+    for _ in range(_EXAMPLES):
         for rows in candidates:
-            while rows and rows[0] in chosen:
-                rows.pop(0)
-            if rows and len(chosen) < _EXAMPLES:
-                chosen[rows.pop(0)] = None
-    return sorted(chosen)
+            chosen += [row for row in rows if row not in chosen][:1]
+    return sorted(chosen[:_EXAMPLES])

@@ -61,16 +61,12 @@ def _equal_images(data: Dataset) -> str:
     if not across:
         phrases = [" = ".join(name for name, _ in group[:EXAMPLES]) for group in groups]
         return f"{text}: {_examples(phrases, '; ')}"
-    phrases = [" = ".join(f"{name} ({split})" for name, split in _one_per_split(group)) for group in across]
+    firsts = ({split: name for name, split in reversed(group)}.items() for group in across)
+    phrases = [" = ".join(f"{name} ({split})" for split, name in reversed(first)) for first in firsts]
     return (
         f"{text}, {len(across):,} of them in several splits, which makes results there too good: "
         f"{_examples(phrases, '; ')}"
     )
-
-
-def _one_per_split(group: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-    first = {split: name for name, split in reversed(group)}
-    return [(name, split) for name, split in group if first[split] == name]
 
 
 def _missing_classes(data: Dataset, split: str) -> str:

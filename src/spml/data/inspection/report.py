@@ -13,7 +13,6 @@ import numpy.typing as npt
 from ...files import write_json, write_rows
 from ..dataset import Kind
 from .class_names import Finding
-from .contents import Features, ImageSizes
 from .statistics import LabelMeans
 
 RARE = 10  # positives below which a class is called rare
@@ -56,6 +55,48 @@ class Duplicate:
     splits: tuple[str, ...]
     across: bool
     labels_differ: bool
+
+
+@dataclass(frozen=True)
+class ImageSizes:
+    """Sizes in pixels of images that are turned upright.
+
+    Attributes:
+        width: Smallest, median and largest width.
+        height: Smallest, median and largest height.
+        tallest: Image with the smallest width / height, and that ratio.
+        widest: Image with the largest width / height, and that ratio.
+    """
+
+    width: tuple[int, float, int]
+    height: tuple[int, float, int]
+    tallest: tuple[str, float]
+    widest: tuple[str, float]
+
+
+@dataclass(frozen=True)
+class Features:
+    """Statistics of feature vectors.
+
+    Attributes:
+        width: Features per sample.
+        density: Share of values that are not 0.
+        constant: Columns with the same value in all samples.
+        non_finite: Number of values that are NaN or infinite, also as float32.
+        rows_non_finite: Samples with such values, at most 100.
+        smallest: Smallest finite value.
+        largest: Largest finite value.
+        scales: Smallest and largest range (largest minus smallest value) of a column that is not constant.
+    """
+
+    width: int
+    density: float
+    constant: tuple[int, ...]
+    non_finite: int
+    rows_non_finite: tuple[str, ...]
+    smallest: float
+    largest: float
+    scales: tuple[float, float]
 
 
 @dataclass(frozen=True)

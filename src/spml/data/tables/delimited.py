@@ -137,7 +137,7 @@ def read_rows(path: Path, delimiter: str = ",", *, skip: int = 0) -> Iterator[tu
     Raises:
         InputError: The file is not valid CSV.
     """
-    for numbers, rows in _row_blocks(path, delimiter, _ROWS, skip):
+    for numbers, rows in _row_blocks(path, delimiter, 1, skip):  # as rows may have a cell per class
         yield from zip(numbers, rows, strict=True)
 
 

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import csv
-import itertools
 import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
 from ...errors import InputError, nearest
 from ..phrases import counted
 from ..readers.features import load_arrays
 from ..records import Records
 from ..safe import quote
-from ..tables.delimited import read_lines
+from ..tables.delimited import read_lines, read_rows
 from ..tables.parquet import open_parquet
 from .samples import Inferred, image_files
 
@@ -65,11 +61,9 @@ def read_inferred(
     """
     suffix = path.suffix.lower()
     readers: dict[str, Callable[[Path], Iterator[Guess]]] = {
-        ".csv": _from_csv,
         ".jsonl": _from_json_lines,
         ".npz": _from_pseudo_labels,
-        ".parquet": _from_parquet,
-        ".tsv": partial(_from_csv, delimiter="\t"),
+        **dict.fromkeys((".csv", ".tsv", ".parquet"), _from_table),
     }
     if suffix not in readers:
         raise InputError(
@@ -131,7 +125,10 @@ def match(
         notes.append(f"{source}: not in the data: {counted(strangers, 'sample')}, such as {quote(example)}.")
     if missing := len(records.ids) - len(seen):
         notes.append(f"{source}: has no prediction for {counted(missing, 'sample')} of the data.")
-    return _in_order(entries)._replace(all_scores=matrix), tuple(notes)
+    entries.sort(key=lambda entry: entry[:2])
+    kinds = {"rows": np.int64, "columns": np.int64, "values": np.int8, "scores": np.float64}
+    table = np.array(entries, [*kinds.items()])
+    return Inferred(**{name: table[name].copy() for name in kinds}, all_scores=matrix), tuple(notes)
 
 
 def predicted(name: str, labels: Sequence[str], scores: Mapping[str, float], where: str = "") -> Guess:
@@ -158,97 +155,57 @@ def rows_by_name(records: Records) -> dict[str, int]:
     return rows | {name: row for row, name in enumerate(records.ids)}
 
 
-def _in_order(entries: list[tuple[int, int, int, float]]) -> Inferred:
-    entries.sort(key=lambda entry: entry[:2])
-    rows, columns, values, scores = zip(*entries, strict=True) if entries else ((), (), (), ())
-    return Inferred(
-        np.array(rows, np.int64),
-        np.array(columns, np.int64),
-        np.array(values, np.int8),
-        np.array(scores, np.float64),
-    )
-
-
 # -- files -----------------------------------------------------------------------------------------------
 
 
-def _from_csv(path: Path, delimiter: str = ",") -> Iterator[Guess]:
-    reader = csv.reader(read_lines(path), strict=True, delimiter=delimiter)
-    try:
-        header = next(reader, [])
-        classes = _classes(path, header)
-        for number, row in enumerate(reader, start=2):
-            where = f"{path}: row {number}"
-            if len(row) != len(header):
-                raise InputError(f"{where} has {len(row):,} cells, but the header has {len(header):,}.")
-            scores = [cell.split(";") if cell else [] for cell in row[2:]]
-            labels = _labels(row[1])
-            yield _guess(row[0], labels, classes, [*itertools.chain(*scores)], header, where)
-    except csv.Error as error:
-        raise InputError(f"{path}: is not valid CSV near line {reader.line_num}: {error}.") from error
+def _from_table(path: Path) -> Iterator[Guess]:
+    """Guesses from rows with a score per class, with those of the predicted labels in one cell, or without.
+
+    Where columns of scores are followed by as many of probabilities, those are taken.
+    """
+    header: Sequence[str]
+    rows: Iterable[tuple[str, Sequence[object]]]
+    if path.suffix.lower() == ".parquet":
+        table = open_parquet(path)
+        header = table.names
+        rows = ((table.where(number), cells) for number, cells in table.rows(range(len(header))))
+    else:
+        lines = read_rows(path, "\t" if path.suffix.lower() == ".tsv" else ",")
+        header = next((cells for _, cells in lines), [])
+        rows = ((f"{path}: row {number}", cells) for number, cells in lines)
+    if tuple(header[:2]) != ("file", "labels"):
+        raise InputError(
+            f"{path}: expected the columns file, labels, and scores or one per class, as `spml predict` "
+            f"writes them; found {quote(','.join(header))}."
+        )
+    columns, half = list(header[2:]), len(header) // 2 - 1
+    listed = columns in (["scores"], ["scores", "probabilities"])
+    probabilities = ["probabilities"] if listed else [PROBABILITY + name for name in columns[:half]]
+    first = 2 + half if columns[half:] == probabilities else 2
+    classes = columns[: len(header) - first]
+    for where, cells in rows:
+        if len(cells) != len(header):
+            raise InputError(f"{where} has {len(cells):,} cells, but the header has {len(header):,}.")
+        name, labels = cells[:2]
+        if not isinstance(name, str) or not isinstance(labels, (list, str)):
+            raise InputError(f"{where}: expected a name and a list of labels, as `spml predict` writes them.")
+        labels = list(map(str, _split(labels)))
+        scores, known = (_split(cells[first]), labels) if listed else (cells[first:], classes)
+        if len(scores) != len(known):
+            scored, labelled = counted(len(scores), "score"), counted(len(known), "label")
+            raise InputError(f"{where} has {scored}, but {labelled}.")
+        by_name = {name: _score(score, where) for name, score in zip(known, scores, strict=True)}
+        yield predicted(name, labels, by_name if columns else dict.fromkeys(labels, math.nan), where)
 
 
-def _labels(cell: str) -> list[str]:
-    """Labels in a cell: a JSON list, or names separated by `;`."""
+def _split(cell: object) -> Sequence[object]:
+    """Elements of a cell: a list, a JSON list, or texts separated by `;`."""
+    if not isinstance(cell, str):
+        return cell if isinstance(cell, list) else []
     if cell.startswith("["):
         with suppress(msgspec.DecodeError, RecursionError):
             return msgspec.json.decode(cell, type=list[str])
     return cell.split(";") if cell else []
-
-
-def _from_parquet(path: Path) -> Iterator[Guess]:
-    table = open_parquet(path)
-    classes = _classes(path, table.names)
-    for number, (name, labels, *rest) in table.rows(range(len(table.names))):
-        where = table.where(number)
-        if not isinstance(name, str) or not isinstance(labels, list):
-            raise InputError(f"{where}: expected a name and a list of labels, as `spml predict` writes them.")
-        lists = [cell for cell in rest if isinstance(cell, list)]
-        scores = [*itertools.chain.from_iterable(lists)] if lists else rest
-        yield _guess(name, [str(label) for label in labels], classes, scores, table.names, where)
-
-
-def _classes(path: Path, columns: Sequence[str]) -> Sequence[str]:
-    """Classes that have a column of their own; none where there is one column of scores, or no score."""
-    if tuple(columns[:2]) != ("file", "labels"):
-        raise InputError(
-            f"{path}: expected the columns file, labels, and scores or one per class, as `spml predict` "
-            f"writes them; found {quote(','.join(columns))}."
-        )
-    rest = columns[2:]
-    if tuple(rest) in (("scores",), ("scores", "probabilities")):
-        return ()
-    return rest[: len(rest) // 2] if _are_calibrated(columns) else rest
-
-
-def _are_calibrated(columns: Sequence[str]) -> bool:
-    """Whether the columns of scores are followed by as many of probabilities."""
-    half, odd = divmod(len(columns) - 2, 2)
-    scores, probabilities = columns[2 : 2 + half], columns[2 + half :]
-    if tuple(scores) == ("scores",):
-        return tuple(probabilities) == ("probabilities",)
-    return bool(half) and not odd and list(probabilities) == [PROBABILITY + name for name in scores]
-
-
-def _guess(
-    name: str,
-    labels: list[str],
-    classes: Sequence[str],
-    scores: Sequence[object],
-    columns: Sequence[str],
-    where: str,
-) -> Guess:
-    """A guess from a row with a score per class, with one per predicted label, or without scores."""
-    if len(columns) == 2:
-        return Guess(name, [(label, 1, math.nan) for label in dict.fromkeys(labels)])
-    known = classes or labels
-    if _are_calibrated(columns) and len(scores) == 2 * len(known):
-        scores = scores[len(known) :]
-    if len(scores) != len(known):
-        raise InputError(f"{where} has {counted(len(scores), 'score')}, but {counted(len(known), 'label')}.")
-    return predicted(
-        name, labels, {c: _score(score, where) for c, score in zip(known, scores, strict=True)}, where
-    )
 
 
 def _score(value: object, where: str) -> float:
@@ -284,34 +241,21 @@ def _from_json_lines(path: Path) -> Iterator[Guess]:
                 f"{where}: expected an object with file, labels and scores, as `spml predict` writes it: "
                 f"{error}."
             ) from error
-        values = line.scores if line.probabilities is None else line.probabilities
-        if values is None:
-            yield Guess(line.file, [(label, 1, math.nan) for label in dict.fromkeys(line.labels)])
-        else:
-            yield predicted(line.file, line.labels, values, where)
+        scores = line.scores if line.probabilities is None else line.probabilities
+        if scores is None:
+            scores = dict.fromkeys(line.labels, math.nan)
+        yield predicted(line.file, line.labels, scores, where)
 
 
 def _from_pseudo_labels(path: Path) -> Iterator[Guess]:
-    arrays, _ = load_arrays(path, _PSEUDO_LABELS)
-    if missing := [key for key in _PSEUDO_LABELS if key not in arrays]:
+    keys = ("ids", "classes", "labels")
+    arrays, _ = load_arrays(path, keys)
+    if missing := [key for key in keys if key not in arrays]:
         raise InputError(
             f"{path}: can't be read as pseudo-labels, since it lacks {' and '.join(missing)}. Expected the "
             "arrays ids, classes and labels."
         )
-    ids, classes, labels = (arrays[key] for key in _PSEUDO_LABELS)
-    _check_pseudo_labels(path, ids, classes, labels)
-    names = classes.tolist()
-    for name, row in zip(ids.tolist(), labels, strict=True):
-        columns = np.flatnonzero(row).tolist()
-        yield Guess(name, [(names[column], int(row[column]), math.nan) for column in columns])
-
-
-_PSEUDO_LABELS = ("ids", "classes", "labels")
-
-
-def _check_pseudo_labels(
-    path: Path, ids: npt.NDArray[Any], classes: npt.NDArray[Any], labels: npt.NDArray[Any]
-) -> None:
+    ids, classes, labels = (arrays[key] for key in keys)
     are_names = all(array.dtype.kind == "U" and array.ndim == 1 for array in (ids, classes))
     if not are_names or labels.dtype.kind not in "iu" or labels.shape != (len(ids), len(classes)):
         raise InputError(
@@ -321,3 +265,7 @@ def _check_pseudo_labels(
         )
     if not np.isin(labels, (-1, 0, 1)).all():
         raise InputError(f"{path}: labels must be 1 (positive), -1 (negative) or 0 (not inferred).")
+    names = classes.tolist()
+    for name, row in zip(ids.tolist(), labels, strict=True):
+        columns = np.flatnonzero(row).tolist()
+        yield Guess(name, [(names[column], int(row[column]), math.nan) for column in columns])

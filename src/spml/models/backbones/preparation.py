@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ...data.pixels import INTERPOLATIONS
+from ...data.decoding import INTERPOLATIONS
 from ...errors import InputError, nearest, quoted
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from ...data.pixels import INTERPOLATIONS
+from ...data.decoding import INTERPOLATIONS
 from ...errors import InputError, nearest
 from ..spec import BackboneSpec, read_json
 from .download import hub_file

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +30,8 @@ def portable(inputs: Inputs) -> Inputs:
     if isinstance(inputs, ImageFiles):
         files = inputs.paths
         if isinstance(files, FilesBelow):
-            return inputs.with_paths(FilesBelow(Path(os.path.abspath(files.root)), files.names))
-        return inputs.with_paths([_absolute(source) for source in files])
+            return replace(inputs, paths=FilesBelow(Path(os.path.abspath(files.root)), files.names))
+        return replace(inputs, paths=[_absolute(source) for source in files])
     return inputs.converted(by_path) if isinstance(inputs, FeatureMatrix) else inputs
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from PIL import Image
 
 import spml
 from spml.config import DataConfig
-from spml.data import Augment, Samples, decoding, list_inputs, pixels, torch_decoding
+from spml.data import Augment, Samples, decoding, list_inputs
 from spml.data.decoding import UnreadableImageError, decode
 from spml.data.images import ImageFiles
 from spml.engine.loader import EpochBatches, make_loader
@@ -42,7 +43,7 @@ def by_pillow(data: bytes) -> np.ndarray:
 
 
 def by_torchvision(data: bytes) -> torch.Tensor:
-    return decode(data, 10**6, partial(torch_decoding.rgb, data=data))
+    return decode(data, 10**6, partial(decoding.decode_by_torchvision, data=data))
 
 
 def turned(orientation: int) -> Image.Exif:
@@ -123,14 +124,14 @@ def test_pillow_decodes_the_rest(refused: list[str], name: str) -> None:
 
 
 def load(data: bytes, decoder: str, max_pixels: int = 10**6, **options: Any) -> torch.Tensor:
-    return pixels.load_pixels(data, 32, "bilinear", max_pixels=max_pixels, decoder=decoder, **options)
+    return decoding.load_pixels(data, 32, "bilinear", max_pixels=max_pixels, decoder=decoder, **options)
 
 
 @pytest.mark.parametrize("share", [0.2, 0.5, 0.9])
 def test_a_truncated_file_is_refused_as_by_pillow(refused: list[str], share: float) -> None:
     data = encoded(scene())
     messages = []
-    for decoder in pixels.DECODERS:
+    for decoder in decoding.DECODERS:
         with pytest.raises(UnreadableImageError) as caught:
             load(data[: int(share * len(data))], decoder)
         messages.append(str(caught.value))
@@ -164,12 +165,12 @@ def test_pixels_whose_range_is_not_known_are_refused() -> None:
 
 
 @pytest.mark.parametrize("side", [32, 128, 300])  # down, down and up, up
-@pytest.mark.parametrize("interpolation", torch_decoding.INTERPOLATIONS)
+@pytest.mark.parametrize("interpolation", decoding.TORCH_INTERPOLATIONS)
 def test_resized_pixels_are_close_to_those_of_pillow(side: int, interpolation: str) -> None:
     data = encoded(scene(157, 111))
     first, second = (
-        pixels.load_pixels(data, side, interpolation, max_pixels=10**6, decoder=decoder).int()
-        for decoder in pixels.DECODERS
+        decoding.load_pixels(data, side, interpolation, max_pixels=10**6, decoder=decoder).int()
+        for decoder in decoding.DECODERS
     )
     difference = (first - second).abs()
     assert difference.max() <= 2
@@ -180,8 +181,8 @@ def test_resized_pixels_are_close_to_those_of_pillow(side: int, interpolation: s
 def test_interpolations_that_torch_lacks_are_those_of_pillow(interpolation: str) -> None:
     data = encoded(scene())
     first, second = (
-        pixels.load_pixels(data, 40, interpolation, max_pixels=10**6, decoder=decoder)
-        for decoder in pixels.DECODERS
+        decoding.load_pixels(data, 40, interpolation, max_pixels=10**6, decoder=decoder)
+        for decoder in decoding.DECODERS
     )
     assert first.equal(second)
 
@@ -192,7 +193,8 @@ def test_a_draft_is_decoded_by_pillow_and_resized_by_torch(refused: list[str]) -
         image.draft(None, (64, 64))
         assert image.size == (160, 120)  # a quarter
         reduced = torch.from_numpy(np.array(image)).permute(2, 0, 1)
-    assert load(data, "torchvision", draft=True).equal(torch_decoding.resize(reduced, 32, "bilinear"))
+    expected = torch.nn.functional.interpolate(reduced[None], (32, 32), mode="bilinear", antialias=True)[0]
+    assert load(data, "torchvision", draft=True).equal(expected)
     assert refused == []
     small = encoded(scene(100, 80))  # half of it would be less than twice the size
     assert load(small, "torchvision", draft=True).equal(load(small, "torchvision"))
@@ -231,10 +233,10 @@ def test_workers_and_the_main_process_give_the_same_pixels(photos: Path) -> None
 def test_a_decoder_is_part_of_the_identity_of_pixels(photos: Path) -> None:
     files = sorted(photos.rglob("*.*"))
     first = ImageFiles(files, ["ab"] * 12, size=24)
-    second = first.with_decoder("torchvision", draft=False)
+    second = replace(first, decoder="torchvision", draft=False)
     assert first.fingerprint() != second.fingerprint()
     assert not (first.identities() == second.identities()).all(1).any()
-    assert second.with_decoder("pillow", draft=False).fingerprint() == first.fingerprint()
+    assert replace(second, decoder="pillow").fingerprint() == first.fingerprint()
     assert second.take([0]).fetch([0]).equal(second.fetch([0]))
     with pytest.raises(InputError, match="decoder 'opencv' is none of pillow, torchvision"):
         ImageFiles(files, [""] * 12, size=24, decoder="opencv")
