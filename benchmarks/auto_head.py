@@ -33,9 +33,9 @@ from safetensors.torch import load_file
 from sklearn.metrics import f1_score
 from torch.nn import functional
 
+from spml.common.draws import permutation
 from spml.config import DataConfig
 from spml.data import open_dataset
-from spml.data.draws import permutation
 from spml.decisions import global_threshold
 from spml.metrics import mean_average_precision, sp_score
 from spml.models.scaling import SQRT_L2, STANDARD, TFIDF, make_scaling

@@ -6,6 +6,7 @@ import numpy as np
 from scipy.optimize import brentq, minimize
 from scipy.special import expit, log_softmax
 
+from spml.common.errors import InputError
 from spml.decisions import (
     calibration_error,
     f1_cuts,
@@ -19,7 +20,6 @@ from spml.decisions import (
     recall_cuts,
     refine_calibration,
 )
-from spml.errors import InputError
 
 LISTS = (100, 500, 0)  # 0 = (K - 1) N
 DRAWS = {"interval": 400, "gamma": 20}

@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from spml.common.draws import permutation
 from spml.config import LBFGS, ModelConfig, OptimConfig
 from spml.data import Samples
-from spml.data.draws import permutation
 from spml.decisions import Judge
 from spml.engine import make_fabric
 from spml.metrics import bootstrap_map, mean_average_precision, observed_ranks, resamples, sp_score

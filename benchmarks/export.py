@@ -41,8 +41,8 @@ from PIL import Image
 
 import spml
 from losses import processor
+from spml.common.files import write_json, write_text
 from spml.export.formats import onnx_variants
-from spml.files import write_json, write_text
 from spml.metrics import mean_average_precision
 from spml.runs.summary import versions
 

@@ -25,9 +25,9 @@ import torch
 from safetensors.torch import save
 
 from losses import processor
+from spml.common.files import sha256_file, write_bytes, write_json, write_text
+from spml.common.locks import only_writer
 from spml.engine.checkpoint import save_checkpoint
-from spml.files import sha256_file, write_bytes, write_json, write_text
-from spml.locks import only_writer
 from spml.runs.summary import versions
 
 RESULTS = Path(__file__).parent / "results"

@@ -31,15 +31,15 @@ import torch
 from loop_page import AUTO, CORRECTED, GR, ORDERS, write_results
 
 from spml.bench.read_spec import find_spec
+from spml.common.draws import permutation
+from spml.common.files import write_text
 from spml.config import from_dict
-from spml.data.draws import permutation
 from spml.decisions import Judge
 from spml.decisions.calibration import fit_calibration
 from spml.decisions.cuts import f1_cuts
 from spml.decisions.hidden import hidden_probabilities
 from spml.decisions.priors import priors_from_shares
 from spml.engine import make_fabric
-from spml.files import write_text
 from spml.labels import ObservedLabels
 from spml.metrics import mean_average_precision, precision_recall_f1, sp_score
 from spml.models.scaling import SQRT_L2, STANDARD, TFIDF

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from spml.files import write_text
+from spml.common.files import write_text
 from spml.plots import style
 from spml.runs.summary import versions
 

@@ -33,9 +33,9 @@ from pathlib import Path
 import torch
 
 from spml import losses
+from spml.common.errors import InputError, SpmlError, nearest
 from spml.config import DataConfig
 from spml.data import open_dataset
-from spml.errors import InputError, SpmlError, nearest
 from spml.labels import ObservedLabels
 from spml.methods.base import Batch, Facts, Outputs, Progress
 from spml.methods.registry import create, methods

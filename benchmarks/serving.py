@@ -45,7 +45,7 @@ from tests.serve.process import PART, head
 
 import spml
 from losses import processor
-from spml.files import write_json, write_text
+from spml.common.files import write_json, write_text
 from spml.runs.summary import versions
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -7,11 +7,11 @@ import os
 
 import pytest
 
-from spml import files
 from spml.audit.sheets import check_sheet
+from spml.common import files
+from spml.common.errors import InputError
+from spml.common.files import check_folder, check_output, check_writable, write_text
 from spml.data.writers import check_place, find_writer
-from spml.errors import InputError
-from spml.files import check_folder, check_output, check_writable, write_text
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ import pytest
 import spml
 from spml.cli.main import make_parser
 from spml.cli.train import _COMMON
+from spml.common.errors import InputError
 from spml.config import from_dict
-from spml.errors import InputError
 from spml.short_names import SHORT_NAMES, command_line, from_arguments, python_names, with_arguments
 
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from . import audit, serve, sklearn
+    from .common.errors import InputError, SpmlError
     from .config import Config
-    from .errors import InputError, SpmlError
     from .labels import ObservedLabels
     from .methods.base import Objective
     from .methods.registry import register
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 
 _WHERE = {
     "Config": "config",
-    "InputError": "errors",
+    "InputError": "common.errors",
     "Objective": "methods.base",
     "ObservedLabels": "labels",
     "Predictions": "runs.predict",
     "Run": "runs.run",
-    "SpmlError": "errors",
+    "SpmlError": "common.errors",
     "__version__": "version",
     "check_objective": "testing",
     "compare": "runs.compare",

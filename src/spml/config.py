@@ -10,8 +10,8 @@ from typing import Any, Literal, get_type_hints
 
 import yaml
 
-from .errors import InputError, nearest, quoted
-from .parsing import parse_yaml, read_yaml_text
+from .common.errors import InputError, nearest, quoted
+from .common.parsing import parse_yaml, read_yaml_text
 from .setting_types import typed
 
 AUTO = "auto"

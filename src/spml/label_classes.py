@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from .label_checks import IntArray
+from .common.label_checks import IntArray
 
 
 def merge_entries(

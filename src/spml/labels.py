@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from .label_checks import IntArray, LabelError, as_array, frozen, label_matrix, only, positions
+from .common.label_checks import IntArray, LabelError, as_array, frozen, label_matrix, only, positions
 from .label_classes import merge_entries
 
 __all__ = ["Int8Array", "IntArray", "LabelError", "ObservedLabels", "Unlisted"]

@@ -6,7 +6,7 @@ import os
 import re
 from typing import Any, Literal, get_args, get_origin
 
-from .errors import InputError, closest, quoted
+from .common.errors import InputError, closest, quoted
 
 
 def typed(value: Any, hint: Any, name: str) -> Any:

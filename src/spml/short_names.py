@@ -10,8 +10,8 @@ from dataclasses import fields
 from functools import cache
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
+from .common.errors import InputError, SpmlError, nearest
 from .config import Config, DataConfig, ModelConfig, OptimConfig
-from .errors import InputError, SpmlError, nearest
 
 SHORT_NAMES = {
     "head": "model.head",

@@ -9,9 +9,9 @@ import pytest
 
 from spml.analysis import counts
 from spml.cli.main import main
+from spml.common.errors import InputError
 from spml.config import DataConfig
 from spml.data import open_dataset
-from spml.errors import InputError
 
 LABELS = np.array([
     [1, 1, 0, 0], [1, 1, 1, 0], [0, 1, 0, 1], [0, 1, 0, 0],  # training: 2, 4, 1, 1 of each class

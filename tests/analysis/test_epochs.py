@@ -11,7 +11,7 @@ import yaml
 
 from spml.analysis import epochs
 from spml.cli.main import main
-from spml.errors import InputError
+from spml.common.errors import InputError
 from tests.bench.toys import save_toy
 
 

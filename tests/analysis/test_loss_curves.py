@@ -8,7 +8,7 @@ import pytest
 from spml.analysis import gradients, losses
 from spml.analysis.loss_curves import parse_method
 from spml.analysis.probe import accepted_setting, probe
-from spml.errors import InputError
+from spml.common.errors import InputError
 
 
 def column(result, name, method, epoch=None):

@@ -11,7 +11,7 @@ import pytest
 
 import spml.analysis
 from spml.analysis import draw_figure, figures, register_figure
-from spml.errors import InputError
+from spml.common.errors import InputError
 
 CONSTANT = '''
 from matplotlib.figure import Figure

@@ -10,7 +10,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from spml.analysis import Analysis
-from spml.errors import InputError
+from spml.common.errors import InputError
 
 
 def drawing(values=(0.1, 1e-17)):

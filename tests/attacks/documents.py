@@ -48,7 +48,7 @@ def samples(file: str, label: str = "a") -> Make:
 
 def manifest(**changes: Any) -> Make:
     """Write a manifest of a benchmark, sealed with its digest."""
-    from spml.files import json_sha256
+    from spml.common.files import json_sha256
 
     part = {"folder": "photos", "files": ["a.png"] * 2, "labels": [[0]] * 2, "observed": [0] * 2, **changes}
     content = {

@@ -14,7 +14,7 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
-from spml.files import json_sha256
+from spml.common.files import json_sha256
 from tests.attacks.attack import DEEP, ESCAPE, EVIL, Attack, Make, RunsCode, all_of, file
 
 PREDICT = "predict run rows.npz --output p.csv"

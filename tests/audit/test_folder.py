@@ -22,8 +22,8 @@ from spml.audit.folder import (
     read_observed,
     write_audit,
 )
+from spml.common.errors import InputError
 from spml.config import DataConfig
-from spml.errors import InputError
 from spml.labels import ObservedLabels
 
 CLASSES = ("cat", "dog, wet", 'the "rest"')

@@ -11,7 +11,7 @@ from spml.audit import (
     rank_missing_labels,
     rank_wrong_labels,
 )
-from spml.errors import InputError
+from spml.common.errors import InputError
 from spml.labels import ObservedLabels
 from spml.metrics.top_scores import TopScores, top_scores
 from tests.audit.simulated import simulate

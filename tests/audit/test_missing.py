@@ -12,8 +12,8 @@ from spml.audit import (
     find_missing_labels,
     rank_missing_labels,
 )
+from spml.common.errors import InputError
 from spml.decisions import fit_calibration, priors_from_shares
-from spml.errors import InputError
 from spml.labels import ObservedLabels
 from tests.audit.simulated import simulate
 

@@ -11,9 +11,9 @@ from sklearn.metrics import average_precision_score
 
 from spml.audit import sampling
 from spml.audit.sampling import CORRELATION, draw_sample, forecast_audit
-from spml.data.draws import permutation, uniform
+from spml.common.draws import permutation, uniform
+from spml.common.errors import InputError
 from spml.decisions import hidden_probabilities, mean_labels_interval
-from spml.errors import InputError
 
 
 def world(seed, samples=400, classes=8):

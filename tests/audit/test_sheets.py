@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from spml.audit.sheets import check_sheet, read_answers, sheet_files, write_sheet
-from spml.errors import InputError
+from spml.common.errors import InputError
 
 
 def test_the_table_and_the_files_that_belong_to_it(tmp_path):

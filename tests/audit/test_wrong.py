@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from spml.audit import HiddenLabels, rank_wrong_labels
-from spml.errors import InputError
+from spml.common.errors import InputError
 from tests.audit.simulated import simulate
 
 

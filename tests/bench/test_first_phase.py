@@ -15,7 +15,7 @@ from spml.bench.state import read_state
 from spml.bench.store import Store
 from spml.bench.workers import work
 from spml.cli.main import main
-from spml.errors import InputError
+from spml.common.errors import InputError
 from tests.bench import test_images
 from tests.bench.test_runs import SMALL, job_in
 from tests.bench.toys import save_spec

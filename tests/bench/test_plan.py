@@ -8,8 +8,8 @@ import pytest
 
 from spml.bench import plan
 from spml.bench.read_spec import find_spec, read_spec
+from spml.common.errors import InputError
 from spml.data.hiding import check_observe
-from spml.errors import InputError
 from tests.bench.toys import TOY, save_spec
 
 # -- labels of a candidate -------------------------------------------------------------------------------

@@ -15,8 +15,8 @@ from spml.bench.plan import all_series, next_trial
 from spml.bench.read_spec import find_spec, read_spec, ready_made
 from spml.bench.space import Range
 from spml.bench.spec import merged
+from spml.common.errors import InputError
 from spml.config import AUTO
-from spml.errors import InputError
 from spml.methods.registry import methods
 from spml.models import CLOSED_FORM
 from tests.bench.toys import TOY, save_spec

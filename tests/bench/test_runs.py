@@ -26,9 +26,9 @@ from spml.bench.run import Runner
 from spml.bench.state import read_state
 from spml.bench.store import Store
 from spml.bench.workers import Job, check_data, used_files, work
+from spml.common.errors import InputError
 from spml.config import DataConfig, from_dict
 from spml.data import open_dataset, start_opening
-from spml.errors import InputError
 from spml.runs.console import Console
 from spml.runs.train import run_training
 from tests.bench.rows import row as made_row

@@ -9,7 +9,7 @@ import optuna
 import pytest
 
 from spml.bench.space import Range, grid, propose
-from spml.errors import InputError
+from spml.common.errors import InputError
 
 LR = Range(1e-4, 1e-1, log=True)
 

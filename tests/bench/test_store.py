@@ -19,7 +19,7 @@ import sqlalchemy as sql
 from spml.bench import store as module
 from spml.bench.rows import SeriesKey
 from spml.bench.store import Store
-from spml.errors import InputError, SpmlError
+from spml.common.errors import InputError, SpmlError
 from tests.bench.rows import row
 
 SERIES = SeriesKey("voc", "uniform", "an", 0)

@@ -9,7 +9,7 @@ from jsonargparse import ArgumentParser
 
 from spml.cli.arguments import find_command, join_words, parse, subcommands
 from spml.cli.main import main, make_parser
-from spml.errors import InputError
+from spml.common.errors import InputError
 
 
 def refuse(capsys, *arguments):

@@ -15,7 +15,7 @@ import yaml
 
 from spml.bench.store import Store
 from spml.cli.main import main
-from spml.locks import one_at_a_time
+from spml.common.locks import one_at_a_time
 from tests.bench.toys import TOY, save_spec, save_toy
 
 FREQUENT = "  frequent: {observe: frequency, observe_power: 1.0}\n"

@@ -14,8 +14,8 @@ import yaml
 
 import spml
 from spml.cli.main import main
+from spml.common.errors import InputError
 from spml.config import from_dict, read_yaml
-from spml.errors import InputError
 from spml.runs.recording import read_recording
 from tests.faults.test_kill import make_photos
 

@@ -11,7 +11,7 @@ import pytest
 
 import spml
 from spml.cli.main import main
-from spml.errors import InputError
+from spml.common.errors import InputError
 from spml.models.backbones import Backbone
 from spml.runs import predict as prediction
 from spml.runs.unfinished import Unfinished

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from spml.common.errors import InputError
 from spml.config import DataConfig
 from spml.data.readers import read
-from spml.errors import InputError
 
 Picture = Callable[..., Path]
 

@@ -10,10 +10,10 @@ import pytest
 import torch
 from torch import nn
 
+from spml.common.errors import SpmlError
 from spml.data import cached_features
 from spml.data.images import ImageFiles
 from spml.data.matrix import FeatureMatrix, ImageArray
-from spml.errors import SpmlError
 from tests.data.cached import PIXELS, Counting, files
 
 Picture = Callable[..., Path]

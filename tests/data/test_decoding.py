@@ -15,12 +15,12 @@ import torch
 from PIL import Image
 
 import spml
+from spml.common.errors import InputError
 from spml.config import DataConfig
 from spml.data import Augment, Samples, decoding, list_inputs
 from spml.data.decoding import UnreadableImageError, decode
 from spml.data.images import ImageFiles
 from spml.engine.loader import EpochBatches, make_loader
-from spml.errors import InputError
 from spml.labels import ObservedLabels
 
 

@@ -21,10 +21,10 @@ import numpy.typing as npt
 import pytest
 import torch
 
+from spml.common.errors import SpmlError
 from spml.data import cached_features, feature_store
 from spml.data.feature_store import FeatureStore
 from spml.data.matrix import ImageArray
-from spml.errors import SpmlError
 from tests.data.cached import PIXELS, Counting, files
 
 KILLED = """

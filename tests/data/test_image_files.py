@@ -14,13 +14,13 @@ import pytest
 from PIL import Image
 from torchvision import transforms
 
+from spml.common.errors import InputError, SpmlError
 from spml.config import DataConfig
 from spml.data import Augment, Samples, inspect, open_dataset
 from spml.data import decoding as module
 from spml.data.decoding import FORMATS
 from spml.data.images import ImageFiles, check_images
 from spml.engine.loader import EpochBatches, make_loader
-from spml.errors import InputError, SpmlError
 from spml.labels import ObservedLabels
 
 

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.sparse import csr_matrix
 
+from spml.common.errors import InputError
 from spml.data.join import Part, join_records, merge_rows, relative_names
 from spml.data.names import FilesBelow
 from spml.data.records import Objects, Records
-from spml.errors import InputError
 from spml.labels import ObservedLabels
 
 ROOT = Path("photos")

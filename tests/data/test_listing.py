@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from spml.common.errors import InputError
 from spml.data import list_inputs
 from spml.data.listing import list_images, note_unread
 from spml.data.names import FilesBelow, PackedNames
-from spml.errors import InputError
 
 
 def test_folders_and_the_positions_of_their_images(tmp_path, picture):

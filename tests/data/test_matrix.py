@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from spml.common.errors import InputError
 from spml.data.matrix import FeatureMatrix, ShardedArray, check_finite
-from spml.errors import InputError
 
 WHOLE = np.arange(20, dtype=np.float16).reshape(10, 2)
 

@@ -7,9 +7,9 @@ import unicodedata
 
 import pytest
 
+from spml.common.errors import InputError
 from spml.config import DataConfig
 from spml.data import Dataset, inspect, open_dataset
-from spml.errors import InputError
 from tests.helpers import write_image
 
 CLASSES = ("beach", "dog", "sea")

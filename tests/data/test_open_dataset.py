@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from spml.common.errors import InputError
+from spml.common.safe import quote
 from spml.config import DataConfig
 from spml.data import Augment, open_dataset, open_inputs, start_opening
-from spml.data.safe import quote
-from spml.errors import InputError
 
 
 @pytest.fixture

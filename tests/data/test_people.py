@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from spml.common.errors import InputError
 from spml.config import DataConfig
 from spml.data.readers import read
-from spml.errors import InputError
 
 FOLDER = Path(__file__).parent / "people"
 EXPECTED = json.loads((FOLDER / "expected.json").read_text())

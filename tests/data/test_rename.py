@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from spml.common.errors import InputError
 from spml.config import DataConfig
 from spml.data import read_memory, read_names, write_names
 from spml.data.readers import read
 from spml.data.records import Objects, Records
 from spml.data.rename import rename_classes
-from spml.errors import InputError
 from spml.labels import ObservedLabels
 
 

@@ -9,10 +9,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from spml.common.errors import InputError
 from spml.config import DataConfig
 from spml.data import open_dataset, splits
 from spml.data.splits import compound_split_name, hold_out, split_name
-from spml.errors import InputError
 from spml.labels import ObservedLabels
 
 

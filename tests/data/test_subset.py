@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from spml.common.errors import InputError
 from spml.config import DataConfig
 from spml.data import open_dataset
 from spml.data.readers import read
 from spml.data.subset import take_rows
-from spml.errors import InputError
 
 
 @pytest.fixture

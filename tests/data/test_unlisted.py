@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from spml.common.errors import InputError
 from spml.config import DataConfig
 from spml.data import read_memory
 from spml.data.readers import read
 from spml.data.rename import named_classes, with_negatives
 from spml.data.subset import take_rows
-from spml.errors import InputError
 
 ROWS = ("file,labels", "a.png,cat;dog", "b.png,dog", "c.png,bird", "d.png,cat", "e.png,")
 

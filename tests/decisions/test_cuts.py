@@ -7,9 +7,9 @@ import math
 import numpy as np
 import pytest
 
+from spml.common.errors import InputError
 from spml.decisions import RecallCurves, f1_cuts, global_threshold, label_cuts, precision_cuts, recall_cuts
 from spml.decisions.priors import Priors, priors_from_shares
-from spml.errors import InputError
 from tests.decisions.simulated import make_world, some_labels
 
 

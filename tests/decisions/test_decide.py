@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from spml.common.errors import InputError
 from spml.decisions import Decision, global_threshold, threshold_at, threshold_curve
-from spml.errors import InputError
 
 SCORES = np.asarray([[3.0, 1.0, 2.0], [-1.0, -3.0, -2.0], [0.5, 0.5, 0.5]], np.float32)
 

@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 import pytest
 
+from spml.common.errors import InputError
 from spml.decisions import (
     ClassCut,
     Knots,
@@ -27,7 +28,6 @@ from spml.decisions import (
     read_target,
     recall_cuts,
 )
-from spml.errors import InputError
 
 
 def make_policy(**changes):

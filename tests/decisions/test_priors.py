@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from spml.common.errors import InputError
 from spml.decisions import mean_labels_interval, priors_from_audit, priors_from_shares
-from spml.errors import InputError
 from tests.decisions.simulated import make_world
 
 # Samples with 0, 1, 2, ... labels in real data sets.

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from spml.common.errors import InputError
 from spml.data import Samples
 from spml.decisions.selection import Judge, true_map
-from spml.errors import InputError
 from spml.labels import ObservedLabels
 from spml.metrics import mean_average_precision, naive_map, sp_score, top_scores
 from tests.engine.test_loop import make_data

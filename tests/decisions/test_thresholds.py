@@ -10,9 +10,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spml.common.errors import InputError
 from spml.decisions import threshold_curve
 from spml.decisions.thresholds import global_threshold
-from spml.errors import InputError
 from spml.metrics.top_scores import top_scores
 
 

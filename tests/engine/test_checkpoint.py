@@ -10,6 +10,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
+from spml.common.errors import InputError, SpmlError
 from spml.engine.checkpoint import (
     CURRENT,
     PREVIOUS,
@@ -18,7 +19,6 @@ from spml.engine.checkpoint import (
     save_checkpoint,
     set_random_state,
 )
-from spml.errors import InputError, SpmlError
 
 STATE = {
     "numbers": [1, 2.5, None, True, "text", -1e300],
@@ -196,7 +196,7 @@ def test_nothing_to_load_and_newer_versions_are_said(tmp_path):
 def test_a_full_disk_leaves_what_was_there(tmp_path, monkeypatch):
     """The write fails half-way, as on a full disk."""
     save_checkpoint(tmp_path, {"step": 1})
-    import spml.files as files
+    import spml.common.files as files
 
     def full(fd):
         raise OSError(28, "No space left on device")

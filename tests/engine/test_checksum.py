@@ -11,9 +11,9 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 
+from spml.common.errors import SpmlError
 from spml.engine import checksum
 from spml.engine.checksum import BLANK, has_checksum, write_checked
-from spml.errors import SpmlError
 
 TENSORS = {"a": torch.arange(6.0)}
 
@@ -102,7 +102,7 @@ def test_a_full_disk_leaves_what_was_there(tmp_path, monkeypatch):
     def full(fd):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("spml.files.os.fsync", full)
+    monkeypatch.setattr("spml.common.files.os.fsync", full)
     with pytest.raises(SpmlError, match=r"No space left on device.*untouched"):
         write_checked(path, TENSORS, metadata())
     assert path.read_bytes() == before

@@ -14,7 +14,7 @@ from safetensors.torch import load_file
 
 import spml
 from spml.cli.main import main
-from spml.errors import InputError, SpmlError
+from spml.common.errors import InputError, SpmlError
 
 compile_module = torch.nn.Module.compile
 

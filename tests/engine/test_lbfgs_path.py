@@ -13,12 +13,12 @@ from torch import nn
 
 import spml
 from spml.cli.main import main
+from spml.common.errors import InputError, SpmlError
 from spml.config import read_yaml
 from spml.data import Samples
 from spml.data.matrix import FeatureMatrix
 from spml.engine.lbfgs import minimise
 from spml.engine.lbfgs_path import PENALTIES, TOLERANCE, check_solvable, solve_path
-from spml.errors import InputError, SpmlError
 from spml.labels import ObservedLabels
 from spml.methods.base import Batch, Card, Facts, Objective, Outputs, Progress
 from spml.methods.registry import create, methods

@@ -13,12 +13,12 @@ import torch
 from lightning_fabric import Fabric
 from torch import nn
 
+from spml.common.errors import InputError, SpmlError
 from spml.config import from_dict
 from spml.data import Dataset, Samples
 from spml.data.matrix import FeatureMatrix
 from spml.decisions.selection import Judge
 from spml.engine import Interrupted, Trainer, predict, predict_logits
-from spml.errors import InputError, SpmlError
 from spml.labels import ObservedLabels
 from spml.losses import an_loss
 from spml.methods.base import Card, Facts, Needs, Objective, Outputs

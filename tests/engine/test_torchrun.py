@@ -17,8 +17,8 @@ import pytest
 from safetensors.numpy import load_file
 
 from spml.cli.main import main
+from spml.common.errors import InputError
 from spml.engine.distributed import make_fabric, started_processes
-from spml.errors import InputError
 
 TORCHRUN = {
     "TORCHELASTIC_RUN_ID": "1", "RANK": "3", "LOCAL_RANK": "1", "WORLD_SIZE": "4", "LOCAL_WORLD_SIZE": "2",

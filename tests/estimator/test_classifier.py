@@ -20,8 +20,8 @@ from sklearn.metrics import average_precision_score
 
 import spml
 from spml import metrics
+from spml.common.errors import InputError
 from spml.config import Config
-from spml.errors import InputError
 from spml.sklearn import SinglePositiveClassifier
 from tests.estimator.samples import WORDS, make_samples, ridge
 from tests.faults.test_kill import make_photos

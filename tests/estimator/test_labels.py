@@ -8,7 +8,7 @@ import torch
 from scipy.sparse import csr_array
 from sklearn.exceptions import DataConversionWarning
 
-from spml.errors import InputError
+from spml.common.errors import InputError
 from spml.sklearn.labels import read_labels
 
 nan = np.nan

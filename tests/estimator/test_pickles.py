@@ -14,7 +14,7 @@ import pytest
 from PIL import Image
 
 import spml
-from spml.errors import InputError
+from spml.common.errors import InputError
 from spml.sklearn import SinglePositiveClassifier
 from tests.estimator.samples import WORDS, make_samples
 from tests.faults.test_kill import make_photos

@@ -14,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from spml import metrics
-from spml.errors import InputError
+from spml.common.errors import InputError
 from spml.sklearn import SinglePositiveClassifier, mean_average_precision, sp_score
 from tests.estimator.samples import WORDS, make_samples, ridge
 

@@ -12,8 +12,8 @@ import yaml
 from PIL import Image
 
 import spml
+from spml.common.errors import SpmlError
 from spml.config import ModelConfig
-from spml.errors import SpmlError
 from spml.export.formats import huggingface
 from spml.export.model_card import text
 from spml.models import Classifier, Top, build_backbone, save_classifier

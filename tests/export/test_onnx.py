@@ -11,8 +11,8 @@ import pytest
 import torch
 
 import spml
+from spml.common.errors import InputError, SpmlError
 from spml.config import ModelConfig
-from spml.errors import InputError, SpmlError
 from spml.export.formats import onnx_file
 from spml.models import Classifier, Top, build_backbone, save_classifier
 from tests.models.conftest import GREY, describe

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from spml.errors import InputError, SpmlError
+from spml.common.errors import InputError, SpmlError
 from spml.export import (
     Files,
     check_export,

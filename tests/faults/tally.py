@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from spml.files import write_json
+from spml.common.files import write_json
 
 
 class Tally:

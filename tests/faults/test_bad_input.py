@@ -11,9 +11,9 @@ import torch
 import yaml
 from safetensors.torch import load_file, save_file
 
-from spml import files
 from spml.cli.main import main
-from spml.errors import InputError
+from spml.common import files
+from spml.common.errors import InputError
 from spml.runs.folder import clear
 from tests.cli.test_streams import NO_SPACE, open_full, open_pipe_without_reader
 from tests.faults.test_kill import make_photos
@@ -286,7 +286,7 @@ def test_unreadable_images_are_skipped_counted_and_named(capsys, tmp_path, photo
 def test_a_full_disk_in_training_exits_with_1_and_keeps_the_last_checkpoint(
     capsys, tmp_path, features, monkeypatch
 ):
-    from spml import files
+    from spml.common import files
     from spml.engine.checkpoint import load_checkpoint
 
     output = tmp_path / "run"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from spml.errors import InputError
+from spml.common.errors import InputError
 from tests.faults.fuzz import judge as judging
 from tests.faults.fuzz.__main__ import main
 from tests.faults.fuzz.campaign import Campaign

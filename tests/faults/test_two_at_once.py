@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 
 from spml.cli.main import main
+from spml.common.errors import InputError
+from spml.common.locks import only_writer
 from spml.config import from_dict, read_yaml
-from spml.errors import InputError
-from spml.locks import only_writer
 from spml.runs.folder import only_writer_in
 from spml.runs.held_out import read_held_out
 from spml.runs.train import run_training

@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import nn
 
+from spml.common.errors import InputError
 from spml.config import check, from_dict
-from spml.errors import InputError
 from spml.losses import softmax_loss, weight_penalty_loss
 from spml.methods.base import Outputs
 from spml.methods.registry import create

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from spml.errors import InputError
+from spml.common.errors import InputError
 from spml.labels import ObservedLabels
 from spml.losses import (
     an_loss,

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from spml.errors import InputError
+from spml.common.errors import InputError
 from spml.labels import ObservedLabels
 from spml.losses import (
     em_apl_loss,

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import spml
-from spml.errors import InputError
+from spml.common.errors import InputError
 from spml.labels import ObservedLabels
 from spml.losses import mime_loss, n_ls_loss, smile_loss
 from spml.methods.base import Batch, Facts, Outputs, Progress

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from spml.errors import InputError
+from spml.common.errors import InputError
 from spml.labels import ObservedLabels
 from spml.losses import epr_regulariser_loss, gpr_loss, vlpl_loss
 from spml.methods.base import Batch, Facts, Outputs

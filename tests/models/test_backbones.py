@@ -12,10 +12,10 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import nn
 
+from spml.common.errors import InputError
 from spml.config import ModelConfig
 from spml.data import Dataset
 from spml.data.images import ImageFiles
-from spml.errors import InputError
 from spml.models import Backbone, BackboneSpec, build_backbone
 from spml.models.backbones import SmallCNN
 from tests.models.conftest import FEATURES, GREY, PHOTOS, TINY, data_of, describe, tiny_model

@@ -13,8 +13,8 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from spml.common.errors import InputError
 from spml.config import ModelConfig
-from spml.errors import InputError
 from spml.models import Classifier, Top, build_backbone, load_classifier, save_classifier
 from tests.models.conftest import GREY, PHOTOS, TINY, describe
 
@@ -302,7 +302,7 @@ import json, resource, sys
 from pathlib import Path
 
 import timm, torch
-from spml.errors import InputError
+from spml.common.errors import InputError
 from spml.models import load_classifier
 
 folder, cases = Path(sys.argv[1]), json.loads(sys.argv[2])

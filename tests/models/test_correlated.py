@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import torch
 
+from spml.common.errors import InputError
 from spml.config import ModelConfig
 from spml.data.matrix import FeatureMatrix
-from spml.errors import InputError
 from spml.models import Classifier, Top, build_backbone, load_classifier, save_classifier
 from spml.models.heads import CorrelatedHead
 from tests.models.conftest import FEATURES, GREY, describe

@@ -12,8 +12,8 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from spml.common.errors import InputError
 from spml.config import ModelConfig
-from spml.errors import InputError
 from spml.models import (
     Backbone,
     BackboneSpec,

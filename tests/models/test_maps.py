@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import nn
 
+from spml.common.errors import InputError
 from spml.config import ModelConfig
-from spml.errors import InputError
 from spml.models import Backbone, build_backbone
 from tests.models.conftest import FEATURES, GREY, PHOTOS, describe
 

@@ -13,8 +13,8 @@ import torchvision
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
+from spml.common.errors import InputError
 from spml.config import ModelConfig
-from spml.errors import InputError
 from spml.models import Backbone, OwnNetwork, at_hand, build_backbone
 from spml.models.backbones import SmallCNN
 from spml.models.spec import origin_of

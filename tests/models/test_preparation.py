@@ -11,7 +11,7 @@ import torch
 from torchvision import models, transforms
 from torchvision.transforms import v2
 
-from spml.errors import InputError
+from spml.common.errors import InputError
 from spml.models.backbones.preparation import (
     DEFAULT,
     Preparation,

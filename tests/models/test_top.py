@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch import nn
 
+from spml.common.errors import InputError
 from spml.data.matrix import FeatureMatrix
-from spml.errors import InputError
 from spml.models import Standardise, Top, start_bias
 
 

@@ -11,8 +11,8 @@ from safetensors.torch import save_file
 from torch import nn
 from torchvision import models
 
+from spml.common.errors import InputError
 from spml.config import ModelConfig
-from spml.errors import InputError
 from spml.models import Backbone, build_backbone
 from spml.models.backbones import create_backbone
 from tests.models.conftest import PHOTOS, describe

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from spml.errors import SpmlError
+from spml.common.errors import SpmlError
 from spml.plots import ExampleLabel, compare_curves, example_sheet, learning_curves
 from tests.plots.reading import scenes
 

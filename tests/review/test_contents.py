@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
 
+from spml.common.errors import InputError
 from spml.data.matrix import FeatureMatrix
 from spml.data.records import Records
-from spml.errors import InputError
 from spml.labels import ObservedLabels
 from spml.review.contents import MOST_CHARACTERS, MOST_FEATURES, Contents
 from spml.review.queue import Selection

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from spml.audit.folder import read_observed
+from spml.common.errors import InputError
 from spml.config import DataConfig
 from spml.data.writers import write
-from spml.errors import InputError
 from spml.labels import ObservedLabels
 from spml.review.export import merge, reviewed
 from spml.review.queue import Selection

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from spml.audit.folder import MissingLabel
+from spml.common.errors import InputError
 from spml.data.records import Records
-from spml.errors import InputError
 from spml.labels import ObservedLabels
 from spml.review.queue import Entries, Selection, make_entries, make_order
 

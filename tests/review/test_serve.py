@@ -8,11 +8,11 @@ import threading
 import numpy as np
 import pytest
 
+from spml.common.errors import InputError
+from spml.common.web import listen
 from spml.config import DataConfig
-from spml.errors import InputError
 from spml.review.export import reviewed
 from spml.review.serve import prepare, serve
-from spml.web import listen
 from tests.review.browser import Server, process
 from tests.review.conftest import audit_of, make_audit
 

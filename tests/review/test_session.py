@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from spml.errors import InputError
+from spml.common.errors import InputError
 from spml.review.queue import Selection
 from spml.review.session import Review, open_data
 from tests.helpers import write_image

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from spml.errors import InputError, SpmlError
+from spml.common.errors import InputError, SpmlError
 from spml.review.store import Decision, Store
 
 DATA = ("f" * 64, ("cat", "dog"))

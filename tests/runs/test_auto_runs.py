@@ -12,11 +12,11 @@ import torch
 
 import spml
 from spml.cli.main import main
+from spml.common.errors import InputError
 from spml.config import from_dict, read_yaml
 from spml.data import Samples
 from spml.data.matrix import FeatureMatrix
 from spml.decisions import global_threshold
-from spml.errors import InputError
 from spml.labels import ObservedLabels
 from spml.metrics import sp_score
 from spml.models import load_classifier

@@ -10,9 +10,9 @@ import pytest
 import torch
 
 import spml
+from spml.common.errors import InputError
+from spml.common.files import write_checked_json
 from spml.config import Config, ModelConfig, to_yaml
-from spml.errors import InputError
-from spml.files import write_checked_json
 from spml.models import Classifier, Top, build_backbone, save_classifier
 from spml.runs.contents import read_metrics, read_summary
 from spml.runs.folder import read_config, write_config

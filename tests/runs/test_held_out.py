@@ -10,9 +10,9 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from spml.cli.main import main
+from spml.common.errors import InputError
 from spml.data import Dataset, Samples
 from spml.data.matrix import FeatureMatrix
-from spml.errors import InputError
 from spml.labels import ObservedLabels
 from spml.metrics.top_scores import TopScores
 from spml.models import load_classifier

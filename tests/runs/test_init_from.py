@@ -13,11 +13,11 @@ from safetensors.torch import load_file, save_file
 
 import spml
 from spml.cli.main import main
+from spml.common.errors import InputError
 from spml.config import from_dict, read_yaml
 from spml.data import Samples, open_dataset
 from spml.data.matrix import FeatureMatrix
 from spml.engine.checkpoint import load_checkpoint
-from spml.errors import InputError
 from spml.labels import ObservedLabels
 from spml.runs.init_from import _read_state, fingerprint, write_state
 from tests.faults.test_bad_input import fails

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from spml.common.errors import InputError
 from spml.config import DataConfig
-from spml.errors import InputError
 from spml.models import BackboneSpec
 from spml.runs.inputs import labelled, unlabelled
 from tests.helpers import write_image

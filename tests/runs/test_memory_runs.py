@@ -14,11 +14,11 @@ from torch.utils.data import Dataset
 
 import spml
 from spml.cli.main import main
+from spml.common.errors import InputError
 from spml.config import from_dict, read_yaml
 from spml.engine import Interrupted
 from spml.engine.loop import Trainer
 from spml.engine.resume import save_training
-from spml.errors import InputError
 from spml.runs.resolve import run_folder
 from tests.faults.test_kill import make_photos
 from tests.runs.test_closed_form_runs import make_features

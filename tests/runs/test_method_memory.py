@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from spml.common.errors import InputError
 from spml.config import from_dict
-from spml.errors import InputError
 from spml.methods.base import Facts
 from spml.methods.registry import create, methods
 from spml.metrics import top_scores

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import spml
+from spml.common.errors import InputError
 from spml.config import Config, ModelConfig
 from spml.data import Dataset
-from spml.errors import InputError
 from spml.methods import registry
 from spml.methods.base import Card, Needs, Objective
 from spml.methods.registry import find

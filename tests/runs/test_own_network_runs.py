@@ -15,11 +15,11 @@ from torch import Tensor
 
 import spml
 from spml.bench.read_spec import read_spec
+from spml.common.errors import InputError
 from spml.config import Config, ModelConfig
 from spml.engine import Interrupted
 from spml.engine.loop import Trainer
 from spml.engine.resume import save_training
-from spml.errors import InputError
 from spml.models.backbones import SmallCNN
 from tests.faults.test_kill import make_photos
 from tests.models.nets import Does, Pooled, Small, Tied, seeded

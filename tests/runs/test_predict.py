@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 import spml
-from spml.errors import InputError, SpmlError
+from spml.common.errors import InputError, SpmlError
 from tests.models.test_classifier import set_weights
 from tests.runs.test_contents import change, save_run
 

@@ -14,11 +14,11 @@ from safetensors.torch import load_file, save_file
 from scipy.special import expit, log_softmax
 
 import spml
+from spml.common.errors import InputError
 from spml.config import from_dict
 from spml.data import open_dataset
 from spml.engine import make_fabric
 from spml.engine.loop import Trainer
-from spml.errors import InputError
 from spml.runs.build import Build, make_backbone, start_objective
 from spml.runs.console import Console
 from spml.runs.predict import Engine

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from spml.common.errors import InputError
 from spml.config import Config, from_dict
-from spml.errors import InputError
 from spml.runs.resolve import assumed_mean_labels, run_folder
 from tests.engine.test_loop import make_data
 

@@ -8,12 +8,12 @@ import shutil
 import numpy as np
 import pytest
 
+from spml.common.errors import InputError
 from spml.config import from_dict, read_yaml
 from spml.engine import Interrupted
 from spml.engine.checkpoint import CURRENT, NEW, PREVIOUS, load_checkpoint, save_checkpoint
 from spml.engine.loop import Trainer
 from spml.engine.resume import save_training
-from spml.errors import InputError
 from spml.runs.console import Console
 from spml.runs.folder import METRICS, MODEL, SUMMARY, read_config
 from spml.runs.train import run_training

@@ -11,8 +11,8 @@ import torch
 from PIL import Image
 
 import spml
+from spml.common.errors import InputError
 from spml.data.images import ImageFiles
-from spml.errors import InputError
 from spml.runs.frames import history_frame
 from spml.runs.network import Transform
 from spml.runs.predict import Predictions

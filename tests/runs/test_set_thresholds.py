@@ -11,6 +11,7 @@ import pytest
 
 import spml
 from spml.cli.main import main
+from spml.common.errors import InputError
 from spml.decisions import (
     f1_cuts,
     fit_calibration,
@@ -21,7 +22,6 @@ from spml.decisions import (
     recall_cuts,
     refine_calibration,
 )
-from spml.errors import InputError
 from spml.runs.held_out import read_held_out
 from tests.faults.test_bad_input import fails
 from tests.helpers import write_image

@@ -11,8 +11,8 @@ import pytest
 
 import spml
 from spml.cli.main import main
+from spml.common.errors import InputError
 from spml.decisions import Target, calibration_error, f1_cuts, fit_calibration, priors_from_shares
-from spml.errors import InputError
 from spml.labels import ObservedLabels
 from spml.runs.held_out import HeldOut, read_held_out
 from spml.runs.thresholds import (

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from spml.errors import InputError, SpmlError
-from spml.locks import check_no_writer
+from spml.common.errors import InputError, SpmlError
+from spml.common.locks import check_no_writer
 from spml.runs.unfinished import Unfinished
 
 BLOCKS = [b"one\n", b"", b"three\n" * 3, b"four\n"]

@@ -14,10 +14,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from spml.common.web import listen
 from spml.serve.limits import Limits
 from spml.serve.server import make_server
 from spml.serve.settings import Settings
-from spml.web import listen
 
 PART = b'--b\r\nContent-Disposition: form-data; name="images"; filename="a"\r\n\r\n'
 """Begin of a body with the boundary `b`, up to the content of an image."""

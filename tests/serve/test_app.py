@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import spml
-from spml.errors import InputError
+from spml.common.errors import InputError
 from spml.serve import Limits, create_app
 from tests.serve.conftest import TestClient, bomb, client_of, files, png, service_of
 

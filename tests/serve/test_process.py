@@ -17,10 +17,10 @@ import numpy as np
 import pytest
 
 import spml
+from spml.common.web import listen
 from spml.serve.protocol import PatientProtocol
 from spml.serve.server import make_server
 from spml.serve.settings import Settings
-from spml.web import listen
 from tests.serve.conftest import files, png
 from tests.serve.process import Server, head, process, talk
 

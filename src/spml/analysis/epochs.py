@@ -11,8 +11,8 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from ..common.errors import InputError
 from ..config import Config, differences
-from ..errors import InputError
 from ..plots.style import COLOURS, add_legend, label_axes, new_figure, style_axes
 from ..runs import folder as run_files
 from ..runs.contents import read_metrics

@@ -8,8 +8,8 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from ..errors import InputError
-from ..parsing import parse_yaml
+from ..common.errors import InputError
+from ..common.parsing import parse_yaml
 from ..plots.style import COLOURS, add_legend, label_axes, new_figure, style_axes
 from .probe import Values, probe
 from .registry import register_figure

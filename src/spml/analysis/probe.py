@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from ..errors import InputError
+from ..common.errors import InputError
 from ..labels import ObservedLabels
 from ..methods.base import Batch, Facts, Objective, Outputs, Progress
 from ..methods.registry import create

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from ..errors import InputError, nearest
-from ..plugins import Registry
+from ..common.errors import InputError, nearest
+from ..common.plugins import Registry
 from .result import Analysis
 
 Draw = Callable[..., Analysis]

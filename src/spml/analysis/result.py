@@ -9,8 +9,8 @@ from typing import Any, TypeAlias
 
 import numpy.typing as npt
 
-from ..errors import InputError
-from ..files import check_folder, make_folder, write_rows
+from ..common.errors import InputError
+from ..common.files import check_folder, make_folder, write_rows
 from ..plots.style import save
 
 Column: TypeAlias = Sequence[Any] | npt.NDArray[Any]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import InputError
+from ..common.errors import InputError
 from ..labels import LabelError, ObservedLabels
 from ..metrics.arrays import Scores, as_scores
 from ..metrics.top_scores import fits

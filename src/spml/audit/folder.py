@@ -16,16 +16,16 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 import msgspec
 
+from ..common.errors import InputError
+from ..common.files import make_folder, write_json, write_rows
+from ..common.phrases import shorten
+from ..common.safe import quote
 from ..config import DataConfig, from_dict
 from ..data.hiding import check_observe, hide
 from ..data.join import merge_unread
-from ..data.phrases import shorten
 from ..data.readers import read
 from ..data.records import Records
-from ..data.safe import quote
 from ..data.tables.delimited import read_lines
-from ..errors import InputError
-from ..files import make_folder, write_json, write_rows
 from ..labels import ObservedLabels
 from ..version import __version__
 from .report import ClassSummary

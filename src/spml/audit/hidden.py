@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ..common.errors import InputError
 from ..decisions import (
     AnyScores,
     Calibration,
@@ -20,7 +21,6 @@ from ..decisions import (
     hidden_probabilities,
     priors_from_shares,
 )
-from ..errors import InputError
 from ..metrics.arrays import Scores
 from ..metrics.ranks import rank_positives
 from ..metrics.top_scores import TopScores, fits

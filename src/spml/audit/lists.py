@@ -7,8 +7,8 @@ from pathlib import Path
 
 import msgspec
 
+from ..common.files import write_bytes, write_with
 from ..data.tables.parquet import require_pyarrow
-from ..files import write_bytes, write_with
 from .folder import MissingLabel
 
 FORMATS = ("csv", "jsonl", "parquet")

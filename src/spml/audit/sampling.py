@@ -10,10 +10,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..data.draws import permutation, uniform
+from ..common.draws import permutation, uniform
+from ..common.errors import InputError
 from ..decisions.hidden import hidden_probabilities
 from ..decisions.priors import FEWEST_AUDITED
-from ..errors import InputError
 from ..metrics import bootstrap_map
 
 CORRELATION = 0.9

@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..data.phrases import counted, shorten
-from ..data.safe import CONTROL, quote
+from ..common.errors import InputError, nearest
+from ..common.files import check_writable, write_json, write_rows, write_text
+from ..common.phrases import counted, shorten
+from ..common.safe import CONTROL, quote
 from ..data.tables.delimited import open_delimited
 from ..data.tables.table import Table
-from ..errors import InputError, nearest
-from ..files import check_writable, write_json, write_rows, write_text
 from ..version import __version__
 from .folder import BETWEEN_NAMES
 

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ..common.errors import InputError
 from ..decisions import AnyScores, Calibration
-from ..errors import InputError
 from ..metrics.arrays import Scores
 from .checks import Labels
 from .hidden import Floats, HiddenLabels

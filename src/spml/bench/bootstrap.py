@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from ..data.draws import raw
+from ..common.draws import raw
 
 
 def bootstrap_draws(count: int, draws: int, seed: int) -> npt.NDArray[np.int32]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ..common.errors import InputError, nearest
 from ..config import AUTO, LBFGS, Config, check, from_dict
 from ..data.hiding import check_observe
-from ..errors import InputError, nearest
 from ..methods.registry import create
 from ..models import CLOSED_FORM
 from ..models.spec import OWN, origin_of

@@ -9,9 +9,9 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from ..common.files import write_with
 from ..data import Dataset
 from ..data.matrix import FeatureMatrix
-from ..files import write_with
 
 _ROWS = 4096
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ..errors import SpmlError
+from ..common.errors import SpmlError
 from ..runs.cluster.connection import connected
 from ..runs.console import Console
 from .state import State

@@ -12,8 +12,8 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from msgspec import Meta, Struct
 
+from ..common.errors import InputError, nearest
 from ..config import AUTO, Config, DataConfig
-from ..errors import InputError, nearest
 from ..methods.registry import find, methods
 from ..short_names import nested
 from .check_spec import check_spec

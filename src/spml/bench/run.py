@@ -18,14 +18,14 @@ import numpy.typing as npt
 import torch
 
 from .. import models
+from ..common.draws import permutation
+from ..common.errors import InputError, SpmlError, unexpected
+from ..common.files import sha256_file
 from ..config import Config
 from ..data import Dataset
-from ..data.draws import permutation
 from ..decisions import Judge, true_map
 from ..engine import Interrupted, Trainer, make_fabric
 from ..engine.process_memory import give_back_freed_memory, peak_memory, reset_peak_memory
-from ..errors import InputError, SpmlError, unexpected
-from ..files import sha256_file
 from ..metrics import ScoreBlocks, bootstrap_map, mean_average_precision
 from ..metrics.top_scores import MOST_SCORES, fits
 from ..runs.build import Build, frozen_features, make_backbone, start_objective

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from ..data.draws import raw, uniform
-from ..errors import missing_extra
+from ..common.draws import raw, uniform
+from ..common.errors import missing_extra
 
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution

@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ..common.errors import InputError, SpmlError, quoted, unexpected
 from ..engine import Interrupted
 from ..engine.signals import ended_by_signals, ending_signals
-from ..errors import InputError, SpmlError, quoted, unexpected
 from ..runs.console import Console
 from .plan import (
     CODE_VERSION,

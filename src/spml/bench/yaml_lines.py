@@ -10,8 +10,8 @@ from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 import msgspec
 import yaml
 
-from ..errors import InputError, nearest, quoted
-from ..parsing import check_yaml, read_yaml_text, yaml_errors
+from ..common.errors import InputError, nearest, quoted
+from ..common.parsing import check_yaml, read_yaml_text, yaml_errors
 
 KeyPath = tuple[str | int, ...]
 """Keys and positions that lead to a value."""

@@ -8,8 +8,8 @@ from typing import Any
 
 from jsonargparse import ArgumentParser, Namespace
 
+from ..common.errors import InputError
 from ..config import from_dict
-from ..errors import InputError
 from .own_network import add_backbone_argument
 
 _OUTPUT = "analysis"

@@ -14,9 +14,9 @@ from typing import Any, Literal, NamedTuple, get_args, get_origin
 import yaml
 from jsonargparse import ActionConfigFile, ArgumentParser, Namespace, get_loader, set_loader
 
+from ..common.errors import InputError, nearest
+from ..common.parsing import YAML_ERRORS, check_yaml, parse_yaml, read_yaml_text
 from ..config import Config, read_yaml
-from ..errors import InputError, nearest
-from ..parsing import YAML_ERRORS, check_yaml, parse_yaml, read_yaml_text
 from ..setting_types import describe_type, typed
 
 _MANY = ("+", "*")

@@ -76,8 +76,8 @@ def run_audit_command(arguments: Namespace) -> None:
         InputError: Run, data or output do not suit.
         SpmlError: A training failed or was interrupted.
     """
+    from ..common.errors import InputError
     from ..engine import Interrupted
-    from ..errors import InputError
     from ..runs.audits.find import Limits, run_audit
     from ..runs.cluster.connection import check_engine
     from ..runs.console import Console
@@ -121,7 +121,7 @@ def describe_audit(folder: Path, audit: Audit, health: dict[str, Any]) -> Iterat
         health: Health of the data set.
     """
     from ..audit.missing import Yield
-    from ..data.phrases import counted
+    from ..common.phrases import counted
 
     about = audit.about
     yield (

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from jsonargparse import ArgumentParser, Namespace
 
+from ..common.errors import InputError
 from ..config import DataConfig, from_dict
-from ..errors import InputError
 from .evaluate import add_engine_arguments
 from .own_network import add_backbone_argument
 
@@ -57,7 +57,7 @@ def run_audit_sample(arguments: Namespace) -> None:
         InputError: Runs, data, number of rows or output do not suit.
     """
     from ..audit.sheets import check_sheet
-    from ..data.phrases import counted
+    from ..common.phrases import counted
     from ..runs.audits.sample import sample_for_audit
     from ..runs.console import Console
     from .audit_text import worth

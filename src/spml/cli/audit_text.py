@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..audit.sampling import CORRELATION
 from ..audit.selection import Selection
-from ..data.phrases import counted, first_few
+from ..common.phrases import counted, first_few
 from ..decisions.priors import BIASED_GAMMA
 from ..metrics import shown_score
 from ..runs.audits.sample import AuditSample

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from jsonargparse import ArgumentParser, Namespace
 
-from ..errors import InputError, SpmlError, require_packages
-from ..files import make_folder
+from ..common.errors import InputError, SpmlError, require_packages
+from ..common.files import make_folder
 
 if TYPE_CHECKING:
     from ..bench.state import State
@@ -98,7 +98,7 @@ def _run(arguments: Namespace) -> None:
     from ..bench.state import read_state
     from ..bench.store import Store
     from ..bench.workers import check_data, raise_problems, run_all
-    from ..files import remove_leftovers, write_text
+    from ..common.files import remove_leftovers, write_text
     from ..runs.cluster.connection import check_engine
     from ..runs.console import Console
 
@@ -168,7 +168,7 @@ def _runs(count: int, kind: str = "") -> str:
 def _write(job: Job, state: State, console: Console) -> None:
     from ..bench.plan import all_series
     from ..bench.report import build_report, print_report, write_report
-    from ..locks import one_at_a_time
+    from ..common.locks import one_at_a_time
 
     spec = job.spec()
     report = build_report(

@@ -16,8 +16,8 @@ from ..bench.rows import Row, SeriesKey
 from ..bench.spec import Spec
 from ..bench.state import State
 from ..bench.time_left import in_words, time_left
-from ..data.phrases import counted, first_few
-from ..errors import escaped
+from ..common.errors import escaped
+from ..common.phrases import counted, first_few
 
 _NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e[+-]?\d+)?")
 _STATUSES = ("done", "failed", "missing")

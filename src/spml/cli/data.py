@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from jsonargparse import ArgumentParser, Namespace
 
+from ..common.errors import InputError
+from ..common.files import check_output, make_folder
 from ..config import DataConfig, check, from_dict
-from ..errors import InputError
-from ..files import check_output, make_folder
 from .own_network import add_backbone_argument
 
 if TYPE_CHECKING:
@@ -141,9 +141,9 @@ def _check_names(path: Path, config: DataConfig, *, overwrite: bool) -> None:
 
 def _write_names(path: Path, inspection: Inspection, config: DataConfig) -> str:
     """Write proposed names, next to those that were applied. Returns a line that says so and how to go on."""
+    from ..common.phrases import counted
     from ..data import wanted_names, write_names
     from ..data.inspection.class_names import propose_names
-    from ..data.phrases import counted
 
     proposals = propose_names({each.name: each.positive for each in inspection.classes})
     if not proposals:
@@ -174,9 +174,9 @@ def _prepare(arguments: Namespace) -> None:
 
 
 def _convert(arguments: Namespace) -> None:
+    from ..common.phrases import counted
     from ..data.hiding import check_observe, hide
     from ..data.join import merge_unread
-    from ..data.phrases import counted
     from ..data.readers import read
     from ..data.writers import check_place, find_writer, named_from, write
     from ..runs.console import Console

@@ -15,9 +15,9 @@ from typing import Any
 
 from jsonargparse import ArgumentParser, Namespace
 
+from ..common.errors import InputError
+from ..common.files import check_folder, write_bytes, write_json, write_text
 from ..config import from_dict
-from ..errors import InputError
-from ..files import check_folder, write_bytes, write_json, write_text
 from ..runs import recipes
 from ..runs.console import Console
 

@@ -8,9 +8,9 @@ from typing import Any, Literal
 
 from jsonargparse import ArgumentParser, Namespace
 
+from ..common.errors import InputError
+from ..common.files import check_folder, check_output, check_writable, make_folder, write_json
 from ..config import DataConfig, from_dict
-from ..errors import InputError
-from ..files import check_folder, check_output, check_writable, make_folder, write_json
 from .decision import add_decision_arguments, decision_settings
 from .own_network import add_backbone_argument
 

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ..data.phrases import first_few
+from ..common.phrases import first_few
 from ..metrics import FEWEST_SHOWN, metrics, shown_score
 from ..runs.evaluate import of_one
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from jsonargparse import ArgumentParser, Namespace
 
-from ..errors import InputError
+from ..common.errors import InputError
 from .own_network import add_backbone_argument
 
 

@@ -9,9 +9,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from ..common.phrases import counted, first_few
 from ..data.inspection.class_names import Finding
 from ..data.inspection.report import Inspection
-from ..data.phrases import counted, first_few
 
 _EXTENT = {
     "full": "every label is known",

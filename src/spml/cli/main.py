@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from jsonargparse import ArgumentParser, Namespace
 
-from ..errors import SpmlError, escaped, memory_asked_for
+from ..common.errors import SpmlError, escaped, memory_asked_for
 from ..short_names import command_line
 from ..version import __version__
 from .analyse import add_analyse_command, run_analyse

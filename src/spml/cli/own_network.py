@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from jsonargparse import ArgumentParser
 
-from ..errors import InputError, nearest, quoted, unexpected
-from ..parsing import parse_yaml
+from ..common.errors import InputError, nearest, quoted, unexpected
+from ..common.parsing import parse_yaml
 from .arguments import Command, values_of
 
 if TYPE_CHECKING:

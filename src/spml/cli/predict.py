@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from jsonargparse import ArgumentParser, Namespace
 
-from ..errors import InputError
+from ..common.errors import InputError
 from .decision import add_decision_arguments, decision_settings
 from .evaluate import add_cluster_arguments, add_engine_arguments
 
@@ -77,7 +77,7 @@ def run_predict(arguments: Namespace) -> None:
     Raises:
         InputError: Run, samples or output do not suit.
     """
-    from ..files import check_output
+    from ..common.files import check_output
     from ..runs.cluster.connection import check_engine
 
     cluster = check_engine(arguments.engine, arguments.address)
@@ -160,8 +160,8 @@ def _to_file(
     form: Format,
     output: Path,
 ) -> None:
-    from ..data.phrases import counted
-    from ..files import sha256_file
+    from ..common.files import sha256_file
+    from ..common.phrases import counted
     from ..runs.prediction_files import scores_to_give
     from ..runs.unfinished import Unfinished
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from jsonargparse import ArgumentParser, Namespace
 
-from ..errors import InputError, require_packages
+from ..common.errors import InputError, require_packages
 
 
 def add_review_command(commands: Any) -> None:
@@ -97,7 +97,7 @@ def run_review_export(arguments: Namespace) -> None:
     Raises:
         InputError: The audit, the data, the answers or the output do not suit.
     """
-    from ..data.phrases import counted
+    from ..common.phrases import counted
     from ..data.writers import check_place, find_writer, write
     from ..review.export import reviewed
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from jsonargparse import ArgumentParser, Namespace
 
-from ..errors import require_packages
+from ..common.errors import require_packages
 from ..serve import PACKAGES
 from ..serve.limits import Limits
 from .own_network import add_backbone_argument

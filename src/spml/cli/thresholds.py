@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from jsonargparse import ArgumentParser, Namespace
 
+from ..common.errors import InputError
 from ..config import DataConfig, from_dict
-from ..errors import InputError
 from .evaluate import add_engine_arguments
 
 if TYPE_CHECKING:

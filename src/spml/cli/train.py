@@ -7,8 +7,8 @@ from typing import Any
 
 from jsonargparse import ArgumentParser, Namespace
 
+from ..common.errors import InputError
 from ..config import Config, from_dict, to_yaml
-from ..errors import InputError
 from ..short_names import SHORT_NAMES
 from .common_options import CommonOption, add_aliases, add_two_helps
 from .evaluate import add_cluster_arguments

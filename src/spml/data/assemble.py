@@ -8,15 +8,15 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from ..common.errors import InputError
+from ..common.phrases import counted, first_few
 from ..config import DataConfig
-from ..errors import InputError
 from ..labels import ObservedLabels
 from .dataset import Dataset, Inputs, Samples
 from .hiding import hide
 from .images import MISSING
 from .matrix import FeatureMatrix, check_finite
 from .names import take
-from .phrases import counted, first_few
 from .records import Records
 from .splits import SPLITS, hold_out
 from .subset import NO_LABEL, note_unlabelled

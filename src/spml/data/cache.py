@@ -17,8 +17,8 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader
 from torch.utils.data import Dataset as TorchDataset
 
-from ..errors import SpmlError
-from ..locks import one_at_a_time
+from ..common.errors import SpmlError
+from ..common.locks import one_at_a_time
 from .dataset import ImageInputs, Inputs
 from .feature_store import FeatureStore
 from .matrix import FeatureMatrix

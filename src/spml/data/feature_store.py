@@ -13,8 +13,8 @@ from typing import BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import SpmlError
-from ..locks import try_lock
+from ..common.errors import SpmlError
+from ..common.locks import try_lock
 from .matrix import FeatureMatrix, ShardedArray
 
 Identities = npt.NDArray[np.uint8]

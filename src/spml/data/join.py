@@ -14,16 +14,16 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ..common.errors import InputError
+from ..common.files import sha256_file
+from ..common.phrases import counted, first_few
+from ..common.safe import quote
 from ..config import DataConfig
-from ..errors import InputError
-from ..files import sha256_file
 from ..labels import ObservedLabels, Unlisted
 from .dataset import Inputs
 from .images import ImageSource
 from .names import FilesBelow, PackedNames
-from .phrases import counted, first_few
 from .records import Objects, Records
-from .safe import quote
 from .subset import move_classes, take_rows
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from ..errors import InputError
+from ..common.errors import InputError
 from .dataset import Augment, Kind, Rows
 from .views import feature_views, image_views, partners
 

@@ -15,8 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from ..common.errors import InputError
+from ..common.phrases import counted
 from ..config import DataConfig
-from ..errors import InputError
 from .assemble import Purpose, check_share_skipped, name_skipped, to_dataset
 from .dataset import Dataset, Inputs, Kind, sample_width
 from .hiding import check_observe
@@ -28,7 +29,6 @@ from .matrix import check_finite
 from .memory.frames import has_files
 from .memory.samples import read_samples
 from .names import FilesBelow, PackedNames
-from .phrases import counted
 from .readers import Source, existing, features, read, shards
 from .readers.shards import is_shards
 from .records import MEMORY, Records

@@ -10,16 +10,16 @@ from pathlib import Path
 
 import numpy as np
 
+from ..common.documents import class_name
+from ..common.errors import InputError, nearest
+from ..common.files import write_rows
+from ..common.phrases import counted, first_few, shorten
+from ..common.safe import check_readable, quote
 from ..config import DataConfig
-from ..errors import InputError, nearest
-from ..files import write_rows
 from ..labels import ObservedLabels
 from .inspection.class_names import folded
 from .join import merge_rows
-from .phrases import counted, first_few, shorten
-from .readers.documents import class_name
 from .records import Records
-from .safe import check_readable, quote
 from .subset import move_classes
 from .tables.delimited import DELIMITERS, read_header, read_rows
 

@@ -11,9 +11,9 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import InputError
+from ..common.draws import permutation
+from ..common.errors import InputError
 from ..labels import ObservedLabels
-from .draws import permutation
 
 Integers = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]

@@ -10,11 +10,11 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from ..common.draws import permutation
+from ..common.errors import InputError
+from ..common.phrases import counted, first_few
 from ..config import DataConfig
-from ..errors import InputError
-from .draws import permutation
 from .names import take
-from .phrases import counted, first_few
 from .records import Objects, Records
 
 NO_LABEL = "no label"

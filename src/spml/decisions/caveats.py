@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from ..data.phrases import counted, first_few
+from ..common.phrases import counted, first_few
 from .priors import BIASED_GAMMA, Priors
 
 FEW_POSITIVES = 10

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import InputError
+from ..common.errors import InputError
 from ..metrics.arrays import Scores
 from .by_class import AnyLabels, AnyScores, ByClass, by_class
 from .priors import Priors

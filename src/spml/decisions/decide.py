@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import InputError
+from ..common.errors import InputError
 from ..metrics.top_scores import TopScores
 from .thresholds import pooled
 

@@ -11,8 +11,8 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import InputError
-from ..files import check_json_sha256, json_sha256
+from ..common.errors import InputError
+from ..common.files import check_json_sha256, json_sha256
 from ..metrics.top_scores import TopScores
 from .by_class import AnyLabels, AnyScores
 from .calibration import Calibration

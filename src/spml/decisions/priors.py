@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import InputError
+from ..common.errors import InputError
 
 FEWEST_AUDITED = 20
 """Number of fully labelled samples below which K is not estimated."""

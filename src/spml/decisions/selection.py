@@ -7,8 +7,8 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from ..common.errors import InputError
 from ..data import Samples
-from ..errors import InputError
 from ..labels import ObservedLabels
 from ..metrics import (
     Ranks,

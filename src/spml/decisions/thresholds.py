@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from ..errors import InputError
+from ..common.errors import InputError
 from ..metrics.arrays import Scores, as_scores
 from ..metrics.top_scores import TopScores
 

@@ -19,8 +19,8 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from ..errors import InputError
-from ..parsing import parse_json
+from ..common.errors import InputError
+from ..common.parsing import parse_json
 from .checksum import BLANK, has_checksum, write_checked
 
 CURRENT = "checkpoint.safetensors"

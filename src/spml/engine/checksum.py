@@ -18,7 +18,7 @@ from typing import Any, BinaryIO
 import torch
 from torch import Tensor
 
-from ..files import write_with
+from ..common.files import write_with
 
 BLANK = "crc32:00000000"
 """Text in the metadata of a file that `write_checked` replaces by the checksum."""

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from torch import nn
 
-from ..errors import SpmlError
+from ..common.errors import SpmlError
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..errors import InputError
+from ..common.errors import InputError
 from .process_memory import keep_freed_memory
 
 

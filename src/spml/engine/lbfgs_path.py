@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from ..common.errors import InputError, SpmlError
 from ..data import Samples
-from ..errors import InputError, SpmlError
 from ..methods.base import Batch, Objective, Outputs, Progress
 from .lbfgs import Minimum, minimise
 

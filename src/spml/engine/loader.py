@@ -11,9 +11,9 @@ import numpy.typing as npt
 import torch
 from torch.utils.data import DataLoader, Dataset, Sampler
 
+from ..common.draws import permutation
 from ..data import Augment, Samples
 from ..data.dataset import DecodedInputs
-from ..data.draws import permutation
 from ..methods.base import Batch, Strength
 
 Loaded = tuple[torch.Tensor, tuple[torch.Tensor, ...], Batch]

@@ -17,9 +17,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from ..common.errors import SpmlError
 from ..config import Config
 from ..data import Dataset, Samples
-from ..errors import SpmlError
 from ..methods.base import Batch, Objective, Progress
 from ..metrics import ScoreBlocks
 from .loader import EpochBatches, make_loader

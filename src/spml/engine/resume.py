@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ..data.phrases import class_differences
-from ..errors import InputError, unexpected
+from ..common.errors import InputError, unexpected
+from ..common.phrases import class_differences
 from .checkpoint import finish_saving, load_checkpoint, random_state, save_checkpoint, set_random_state
 from .state import LoopState
 

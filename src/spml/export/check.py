@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import SpmlError
+from ..common.errors import SpmlError
 from .model import Model
 from .network import LABELS, LOGITS, PROBABILITIES, SCORES
 from .registry import FLOAT32

@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from ..errors import CONTROL
+from ..common.errors import CONTROL
 from .model import Model
 
 _SHOWN = 100

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from ..errors import InputError, nearest
-from ..plugins import import_plugins
+from ..common.errors import InputError, nearest
+from ..common.plugins import import_plugins
 from .model import Model
 
 ENTRY_POINTS = "spml.exporters"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch.export import Dim, ExportedProgram
 
-from ..errors import InputError
+from ..common.errors import InputError
 from .model import Model
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from ..errors import InputError
-from ..files import check_folder, check_output, make_folder, write_bytes
+from ..common.errors import InputError
+from ..common.files import check_folder, check_output, make_folder, write_bytes
 from .model import Model
 from .registry import FLOAT32, Exporter, find_exporter
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from ..errors import InputError
+from ..common.errors import InputError
 from ..losses import an_loss, an_ls_loss, iu_loss, n_ls_loss, pr_loss, wan_loss
 from ..losses._core.domains import check_positive
 from .base import Batch, Card, Facts, Objective, Outputs

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias, get_args
 import torch
 from torch import Tensor, nn
 
-from ..errors import InputError
+from ..common.errors import InputError
 from ..losses import gr_loss
 from ..losses._core.domains import check_thresholds
 from ..losses.robust import InstanceWeight, PseudoLabel

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from ..errors import InputError, nearest
+from ..common.errors import InputError, nearest
 from ..labels import ObservedLabels
 from ..losses import large_loss_mask
 from ..losses._core.domains import check_share

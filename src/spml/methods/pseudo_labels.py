@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..errors import InputError
+from ..common.errors import InputError
 from .base import Facts
 
 _FORM = (

@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 
 from torch import nn
 
-from ..errors import InputError, nearest
-from ..plugins import import_plugins
+from ..common.errors import InputError, nearest
+from ..common.plugins import import_plugins
 from .base import Objective
 
 _REGISTRY: dict[str, type[Objective]] = {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from ..errors import InputError
+from ..common.errors import InputError
 from ..losses import softmax_loss
 from .base import Batch, Card, Facts, Objective, Outputs
 from .registry import register

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from ..plugins import Registry
+from ..common.plugins import Registry
 from .arrays import BoolArray, Empty, FloatArray, IntArray, Scores, as_scores, as_truth
 from .highest import highest
 from .ranks import Ranks, rank_positives

@@ -13,9 +13,9 @@ import msgspec
 import torch
 from torch import Tensor, nn
 
-from ..data.safe import CONTROL, quote
-from ..errors import InputError, closest
-from ..files import check_json_sha256, sha256_file, write_bytes, write_checked_json
+from ..common.errors import InputError, closest
+from ..common.files import check_json_sha256, sha256_file, write_bytes, write_checked_json
+from ..common.safe import CONTROL, quote
 from ..methods.base import Outputs
 from .backbones import Backbone, check_fit, create_backbone, needed
 from .backbones.hugging_face import require_transformers

@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from ..common.errors import InputError
 from ..data.decoding import INTERPOLATIONS
-from ..errors import InputError
 
 NONE, SMALL_CNN = "none", "small_cnn"
 TIMM, TORCHVISION, HUGGING_FACE, OWN = "timm", "torchvision", "hf", "own"

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from ..common.errors import InputError
 from ..data.dataset import Inputs
-from ..errors import InputError
 from ..methods.base import Outputs
 from .heads import CORRELATED, LINEAR, BoostedCAM, CorrelatedHead, GaussianHead, last_layer, make_head
 from .scaling import RAW, STANDARD, make_scaling

@@ -92,7 +92,7 @@ def _draw_precision(axes: Any, precision: npt.NDArray[np.float64], listed: int) 
     axes.set_xlim(0, len(precision) * 1.02)
     if listed:
         axes.axvline(listed, color=MISSED, linewidth=1.2, linestyle=(0, (4, 2)))
-        from ..data.phrases import counted  # imports torch
+        from ..common.phrases import counted  # imports torch
 
         about = f"- - listed: {counted(listed, 'label')}, {100 * precision[listed - 1]:.0f} % expected right"
         white = {"facecolor": "white", "edgecolor": "none", "pad": 2}

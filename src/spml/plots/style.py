@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..files import write_with
+from ..common.files import write_with
 
 # Okabe and Ito's palette, without yellow, which is too light for lines and text.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")

@@ -16,9 +16,9 @@ from fastapi.middleware.trustedhost import TrustedHostMiddleware
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 
+from ..common.errors import SpmlError
+from ..common.web import LOCAL_NAMES, invalid, page_router, security_headers
 from ..data.decoding import UnreadableImageError
-from ..errors import SpmlError
-from ..web import LOCAL_NAMES, invalid, page_router, security_headers
 from .pictures import Picture, Pictures
 from .progress import LEAST_CHECKS
 from .queue import Selection

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..common.errors import InputError
+from ..common.phrases import counted, shorten
+from ..common.safe import quote
 from ..data.matrix import CHUNK, FeatureMatrix
-from ..data.phrases import counted, shorten
 from ..data.records import Records
-from ..data.safe import quote
 from ..data.tables.read import open_table
 from ..data.tables.table import text
-from ..errors import InputError
 
 MOST_FEATURES = 30
 """Features of a sample that are shown."""

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from ..data.phrases import counted
+from ..common.phrases import counted
 from ..data.records import Records
 from ..labels import ObservedLabels
 from .answers import Answers, Status

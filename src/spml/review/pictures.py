@@ -11,11 +11,11 @@ from typing import NamedTuple
 import numpy as np
 from PIL import Image
 
+from ..common.files import write_bytes
 from ..data.dataset import Inputs
 from ..data.decoding import UnreadableImageError
 from ..data.images import ImageSource, file_state, thumbnail
 from ..data.records import Records
-from ..files import write_bytes
 
 CACHE = "thumbnails"
 THUMBNAIL, PHOTO = 192, 1280

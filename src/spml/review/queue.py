@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ..audit.folder import MISSING, MissingLabel
-from ..data.draws import permutation
+from ..common.draws import permutation
+from ..common.errors import InputError
 from ..data.records import Records
-from ..errors import InputError
 from ..labels import ObservedLabels
 
 CHECK_EVERY = 5  # every fifth card is that of a random entry

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import uvicorn
 
-from ..data.phrases import counted
-from ..web import LOOPBACK, listen
+from ..common.phrases import counted
+from ..common.web import LOOPBACK, listen
 from .app import create_app
 from .pictures import CACHE, Pictures
 from .session import Review, open_data

@@ -13,11 +13,11 @@ import numpy as np
 import numpy.typing as npt
 
 from ..audit.folder import MISSING, About, Audit, fingerprint, read_audit, read_observed
-from ..data.phrases import counted
+from ..common.errors import InputError
+from ..common.files import sha256_file
+from ..common.phrases import counted
+from ..common.safe import quote
 from ..data.records import Records
-from ..data.safe import quote
-from ..errors import InputError
-from ..files import sha256_file
 from .answers import STATUSES, Answers, Status
 from .contents import Content, Contents
 from .progress import UNDECIDED, Progress, measure

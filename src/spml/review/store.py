@@ -15,8 +15,8 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from ..data.safe import quote
-from ..errors import InputError, SpmlError
+from ..common.errors import InputError, SpmlError
+from ..common.safe import quote
 
 FILE = "review.sqlite"
 FORMAT = 1

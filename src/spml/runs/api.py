@@ -9,8 +9,8 @@ from typing import Any
 
 from torch import nn
 
+from ..common.errors import InputError
 from ..config import Config, from_dict
-from ..errors import InputError
 from ..models import OwnNetwork, at_hand
 from ..short_names import from_arguments, python_names
 from .cluster.connection import check_engine

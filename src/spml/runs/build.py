@@ -14,6 +14,7 @@ import torch
 from torch import nn
 
 from .. import models
+from ..common.errors import InputError, SpmlError
 from ..config import LBFGS, Config
 from ..data import Dataset, Samples, cached_features
 from ..data.cache import Compute
@@ -25,7 +26,6 @@ from ..engine.checkpoint import has_checkpoint
 from ..engine.compiled import compiled
 from ..engine.lbfgs_path import check_solvable
 from ..engine.loop import Judging, OnScores
-from ..errors import InputError, SpmlError
 from ..methods.base import Facts, Objective
 from ..metrics import ScoreBlocks
 from .folder import features_of_neighbours

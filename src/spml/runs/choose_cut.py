@@ -6,8 +6,8 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..common.errors import InputError
 from ..decisions import threshold_at
-from ..errors import InputError
 from .resolve import check_mean_labels
 from .thresholds import read_thresholds
 

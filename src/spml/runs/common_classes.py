@@ -8,8 +8,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..data.phrases import counted, first_few
-from ..errors import InputError, nearest
+from ..common.errors import InputError, nearest
+from ..common.phrases import counted, first_few
 from ..labels import ObservedLabels
 
 UnknownClasses = Literal["stop", "leave_out"]

@@ -7,7 +7,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from ..errors import InputError
+from ..common.errors import InputError
 from ..short_names import python_names
 from .api import load
 from .common_classes import UnknownClasses

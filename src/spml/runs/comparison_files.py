@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import plots
-from ..files import write_json, write_rows
+from ..common.files import write_json, write_rows
 from ..metrics import FEWEST_SHOWN
 
 JSON, CSV, PICTURE = "comparison.json", "comparison.csv", "comparison.png"

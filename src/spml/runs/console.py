@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TextIO
 
-from ..errors import escaped
+from ..common.errors import escaped
 
 
 class Console:

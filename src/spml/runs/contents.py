@@ -9,10 +9,10 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from .. import models
-from ..data.safe import is_special
-from ..errors import InputError
-from ..files import check_json_sha256
-from ..parsing import parse_json
+from ..common.errors import InputError
+from ..common.files import check_json_sha256
+from ..common.parsing import parse_json
+from ..common.safe import is_special
 from . import folder as run_files
 
 _Positive = Annotated[float, msgspec.Meta(gt=0)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from ..errors import SpmlError
+from ..common.errors import SpmlError
 from ..metrics import FEWEST_SHOWN, shown_score
 
 if TYPE_CHECKING:

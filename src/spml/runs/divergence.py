@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
+from ..common.phrases import counted
 from ..config import Config
-from ..data.phrases import counted
 from .solve import Fitted
 
 _RISE = 10.0

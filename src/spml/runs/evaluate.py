@@ -11,12 +11,12 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from ..common.errors import InputError
+from ..common.phrases import first_few
 from ..config import DataConfig
 from ..data import Dataset, Records, Samples, start_opening
-from ..data.phrases import first_few
 from ..data.rename import NOTE
 from ..decisions import Decision, Policy, default_mean_labels
-from ..errors import InputError
 from ..labels import ObservedLabels
 from ..metrics import (
     MIN_DRAWS,

@@ -9,10 +9,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from ..common.errors import InputError
+from ..common.files import write_checked_json, write_with
 from ..config import Config
 from ..engine.resume import check_classes
-from ..errors import InputError
-from ..files import write_checked_json, write_with
 from ..metrics import compare_ranks, ranks_of
 from ..metrics.top_scores import TopScores
 from . import folder as run_files

@@ -11,13 +11,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from ..common.errors import InputError
+from ..common.files import check_folder, make_folder, remove_leftovers, write_text
+from ..common.locks import Report, check_no_writer, only_writer
+from ..common.parsing import read_yaml_text
 from ..config import Config, read_yaml, to_yaml
 from ..data import read_names, wanted_names, write_names
 from ..engine.checkpoint import CURRENT, NEW, PREVIOUS, has_checkpoint
-from ..errors import InputError
-from ..files import check_folder, make_folder, remove_leftovers, write_text
-from ..locks import Report, check_no_writer, only_writer
-from ..parsing import read_yaml_text
 
 CONFIG = "config.yaml"
 NAMES = "names.csv"
@@ -121,7 +121,7 @@ def only_writer_in(folder: Path, report: Report) -> Iterator[None]:
 
     Args:
         folder: Folder.
-        report: Callback for a message, as in `spml.locks.only_writer`.
+        report: Callback for a message, as in `spml.common.locks.only_writer`.
 
     Raises:
         InputError: Another process writes to the folder, or it can't be made.

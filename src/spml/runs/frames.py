@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ..common.errors import missing_extra
 from ..data.writers.predictions import PROBABILITY
-from ..errors import missing_extra
 
 if TYPE_CHECKING:
     from .predict import Predictions

@@ -15,12 +15,12 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from ..common.draws import permutation
+from ..common.errors import InputError
+from ..common.parsing import parse_json
 from ..data import Dataset
-from ..data.draws import permutation
-from ..errors import InputError
 from ..labels import ObservedLabels
 from ..metrics.top_scores import HIGHEST, TopScores, fits, top_scores
-from ..parsing import parse_json
 from . import folder as run_files
 from .row_names import NumberedNames, row_names
 from .score_table import highest_scores

@@ -16,11 +16,11 @@ import torch
 from torch import Tensor
 
 from .. import models
+from ..common.errors import InputError
+from ..common.phrases import class_differences
 from ..config import ModelConfig
 from ..data import Opening, Samples
-from ..data.phrases import class_differences
 from ..engine.checksum import BLANK, has_checksum, write_checked
-from ..errors import InputError
 from ..methods.base import Objective
 from ..models.backbones import check_fit, create_backbone
 from ..models.classifier import no_folder

@@ -12,10 +12,10 @@ import numpy as np
 import torch
 from PIL import Image
 
+from ..common.errors import InputError
 from ..config import DataConfig, from_dict
 from ..data import MEMORY, Inputs, Records, list_inputs, list_samples, read_memory, wanted_names
 from ..data.memory.frames import is_series
-from ..errors import InputError
 from ..models import BackboneSpec
 
 

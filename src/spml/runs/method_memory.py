@@ -9,10 +9,10 @@ from typing import Any
 
 from torch import nn
 
+from ..common.errors import InputError
+from ..common.phrases import counted
 from ..data import Dataset
-from ..data.phrases import counted
 from ..engine.process_memory import total_memory
-from ..errors import InputError
 from ..methods.base import Facts, Objective
 from ..methods.registry import methods
 from ..metrics.top_scores import fits

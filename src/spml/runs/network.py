@@ -9,8 +9,8 @@ import torch
 from PIL import Image
 from torch import Tensor, nn
 
+from ..common.errors import InputError
 from ..data.decoding import UnreadableImageError, resized
-from ..errors import InputError
 from ..models import Classifier
 
 

@@ -17,14 +17,14 @@ from torch.utils.data import DataLoader
 from torch.utils.data import Dataset as TorchDataset
 
 from .. import models
+from ..common.errors import InputError, SpmlError
+from ..common.files import check_folder
 from ..config import Config
 from ..data import Inputs
 from ..data.cache import store_folder
 from ..data.feature_store import FeatureStore
 from ..data.images import ImageFiles, LoadedImages
 from ..engine.process_memory import total_memory
-from ..errors import InputError, SpmlError
-from ..files import check_folder
 from .cluster.work import Batches, Computed
 from .console import Console
 from .folder import FEATURES, features_of_neighbours

@@ -16,10 +16,10 @@ from typing import Any, BinaryIO, Literal
 import numpy as np
 import numpy.typing as npt
 
+from ..common.errors import CONTROL, InputError, require_packages
+from ..common.files import write_with
 from ..data.tables.parquet import require_pyarrow
 from ..data.writers.predictions import PROBABILITY
-from ..errors import CONTROL, InputError, require_packages
-from ..files import write_with
 from .predict import Predictions
 
 Scores = Literal["auto", "all", "predicted", "none"]

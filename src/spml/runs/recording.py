@@ -18,11 +18,11 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from ..common.errors import InputError
+from ..common.files import make_folder
+from ..common.phrases import counted
 from ..config import Config
 from ..data import Dataset, Samples
-from ..data.phrases import counted
-from ..errors import InputError
-from ..files import make_folder
 from ..models import LOG_SOFTMAX
 from . import folder as run_files
 from .tensor_files import check_names, check_tensor, open_tensors, write_tensors

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from .. import models
+from ..common.errors import InputError
+from ..common.safe import quote
 from ..config import AUTO, LBFGS, Config, DataConfig, ModelConfig, OptimConfig, check, differences
 from ..data import MEMORY, Dataset, Records, start_opening, wanted_names
-from ..data.safe import quote
 from ..decisions import default_mean_labels
-from ..errors import InputError
 from ..methods.base import Needs, Objective
 from ..methods.registry import create, find
 from . import recipes, solver_checks

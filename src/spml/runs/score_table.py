@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import InputError
+from ..common.errors import InputError
 from ..labels import ObservedLabels
 from ..metrics.top_scores import HIGHEST, TopScores, fits, top_scores
 

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from ..common.errors import InputError
+from ..common.locks import check_no_writer, only_writer
+from ..common.phrases import counted
 from ..config import DataConfig
 from ..data import Records, Samples, start_opening
-from ..data.phrases import counted
 from ..decisions import HOW_TO_KNOW_K, Policy, Target
-from ..errors import InputError
 from ..labels import ObservedLabels
-from ..locks import check_no_writer, only_writer
 from ..metrics.top_scores import TopScores
 from . import folder as run_files
 from .audits.answers import audited_scores, read_audited

@@ -14,12 +14,12 @@ import torch
 from torch import Tensor, nn
 
 from .. import models
+from ..common.errors import SpmlError
 from ..config import AUTO, Config
 from ..data import Samples
 from ..decisions import Judge
 from ..engine.lbfgs_path import solve_path
 from ..engine.loop import Judging
-from ..errors import SpmlError
 from ..methods.base import Objective
 from ..metrics import FEWEST_SHOWN, ScoreBlocks, compare_ranks, shown_score, sp_score
 from ..metrics.top_scores import TopScores, fits

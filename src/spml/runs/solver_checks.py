@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from .. import models
+from ..common.errors import InputError
 from ..config import AUTO, LBFGS, Config, ModelConfig
-from ..errors import InputError
 from . import recipes
 
 

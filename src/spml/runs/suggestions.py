@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..data.phrases import counted
+from ..common.phrases import counted
 from ..data.records import Records
 from ..data.writers.predictions import rows_by_name
 from ..decisions import hidden_probabilities

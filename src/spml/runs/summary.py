@@ -14,6 +14,7 @@ import numpy.typing as npt
 import torch
 
 from .. import models, plots
+from ..common.files import sha256_file, write_checked_json
 from ..data import Dataset
 from ..decisions import (
     Decision,
@@ -24,7 +25,6 @@ from ..decisions import (
     global_threshold,
     threshold_curve,
 )
-from ..files import sha256_file, write_checked_json
 from ..metrics import FEWEST_SHOWN, shown_score
 from ..version import __version__
 from . import folder as run_files

@@ -11,9 +11,9 @@ from typing import Any
 import torch
 from safetensors import SafetensorError, safe_open
 
+from ..common.errors import InputError
+from ..common.parsing import parse_json
 from ..engine.checksum import BLANK, has_checksum, write_checked
-from ..errors import InputError
-from ..parsing import parse_json
 
 _KEY = "spml scores"
 """Only key of the metadata, so that equal contents are equal files: safetensors keeps no order of keys."""

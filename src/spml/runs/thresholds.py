@@ -11,6 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import plots
+from ..common.errors import InputError
+from ..common.files import write_bytes
 from ..decisions import (
     MANY_CLASSES,
     Calibration,
@@ -35,8 +37,6 @@ from ..decisions import (
     priors_from_shares,
     refine_calibration,
 )
-from ..errors import InputError
-from ..files import write_bytes
 from ..version import __version__
 from . import folder as run_files
 from .held_out import HeldOut

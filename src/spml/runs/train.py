@@ -14,14 +14,14 @@ from typing import Any
 import torch
 
 from .. import models
+from ..common.errors import InputError
+from ..common.files import remove_leftovers, write_rows
 from ..config import Config, differences
 from ..data import Dataset
 from ..decisions import Judge
 from ..engine import AFTER_LAST_EPOCH, Interrupted, Trainer, make_fabric
 from ..engine.process_memory import give_back_freed_memory, peak_memory
 from ..engine.resume import data_changed
-from ..errors import InputError
-from ..files import remove_leftovers, write_rows
 from ..methods.base import Objective
 from . import folder as run_files
 from .build import Build, frozen_features, make_backbone, start_objective

@@ -13,13 +13,13 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import models
+from ..common.errors import InputError, SpmlError, nearest
 from ..config import Config, DataConfig
 from ..data import Inputs, Samples, list_inputs, wanted_names
 from ..data.images import ImageFiles
 from ..data.open import note_unreadable
 from ..decisions import Calibration, Chooser, Decision, Policy
 from ..engine import make_fabric
-from ..errors import InputError, SpmlError, nearest
 from . import folder as runfolder
 from .choose_cut import choose_cut
 from .console import Console

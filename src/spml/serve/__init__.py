@@ -19,7 +19,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..errors import require_packages
+from ..common.errors import require_packages
 from .limits import Limits
 
 if TYPE_CHECKING:

@@ -18,9 +18,9 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ..errors import InputError, nearest, quoted
+from ..common.errors import InputError, nearest, quoted
+from ..common.web import invalid, page_router, security_headers
 from ..runs.prediction_files import Scores
-from ..web import invalid, page_router, security_headers
 from .multipart import FIELD, Uploads
 from .refusal import RefusedError
 from .service import Answer, Service, Wanted

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, fields
 
-from ..errors import InputError
+from ..common.errors import InputError
 
 
 @dataclass(frozen=True)

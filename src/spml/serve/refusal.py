@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..errors import one_line
+from ..common.errors import one_line
 
 
 class RefusedError(Exception):

@@ -17,9 +17,9 @@ from types import FrameType
 
 import uvicorn
 
-from ..data.phrases import counted
-from ..errors import InputError, SpmlError
-from ..web import LOCAL_NAMES, listen
+from ..common.errors import InputError, SpmlError
+from ..common.phrases import counted
+from ..common.web import LOCAL_NAMES, listen
 from .app import make_app
 from .protocol import PATIENCE, PatientProtocol
 from .service import Service

@@ -17,11 +17,11 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from ..common.errors import InputError
+from ..common.files import sha256_file
 from ..data.decoding import UnreadableImageError, load_pixels
 from ..decisions import Decision
 from ..engine import make_fabric
-from ..errors import InputError
-from ..files import sha256_file
 from ..runs.folder import THRESHOLDS
 from ..runs.predict import Batch
 from ..runs.prediction_files import Scores, as_objects, scores_to_give

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..errors import InputError
+from ..common.errors import InputError
 from ..runs.api import load
 from .limits import Limits
 from .service import Service

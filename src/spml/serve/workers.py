@@ -15,7 +15,7 @@ from multiprocessing.context import SpawnProcess
 from types import FrameType
 from typing import NamedTuple
 
-from ..errors import SpmlError
+from ..common.errors import SpmlError
 from .metrics import FOLDER
 from .settings import Settings
 

@@ -16,9 +16,9 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_consistent_length, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from ..common.errors import InputError
 from ..config import AUTO
 from ..data import list_samples
-from ..errors import InputError
 from ..labels import Unlisted
 from ..models import CLOSED_FORM
 from ..runs.api import train

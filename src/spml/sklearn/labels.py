@@ -14,11 +14,11 @@ from sklearn.utils import assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
+from ..common.documents import class_name
+from ..common.errors import InputError, nearest, quoted
 from ..data.memory.frames import column_names, is_frame, is_series, numbers
 from ..data.memory.labels import ACCEPTED, understand_labels
 from ..data.memory.samples import as_numpy, described
-from ..data.readers.documents import class_name
-from ..errors import InputError, nearest, quoted
 from ..labels import ObservedLabels, Unlisted
 
 _LISTS = (list, tuple, set, frozenset, np.ndarray)

@@ -10,9 +10,9 @@ import torch
 from PIL import Image
 from sklearn.utils.validation import validate_data
 
+from ..common.errors import InputError
 from ..data.memory.frames import is_series
 from ..data.memory.samples import as_numpy, is_dataset
-from ..errors import InputError
 
 _IMAGES = (str, Path, Image.Image)
 _UNCHECKED = "images or a torch Dataset"

@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import metrics
+from ..common.errors import InputError
 from ..decisions import default_mean_labels, true_map
-from ..errors import InputError
 from ..labels import ObservedLabels
 from ..metrics.arrays import Empty, as_scores
 from .labels import read_labels

@@ -9,8 +9,8 @@ from typing import Any
 
 from safetensors.torch import save
 
+from ..common.errors import InputError
 from ..decisions import encode_policy
-from ..errors import InputError
 from ..runs.api import load
 from ..runs.folder import MODEL, THRESHOLDS
 from ..runs.run import Run

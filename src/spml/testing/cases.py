@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..errors import InputError
+from ..common.errors import InputError
 from ..labels import IntArray, ObservedLabels
 from ..methods.base import Batch, Extra, Facts, Objective, Outputs, Progress
 

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from spml.analysis.networks.grad_cam import grad_cam
-from spml.errors import InputError
+from spml.common.errors import InputError
 from spml.models import BackboneSpec, Classifier, Top
 from spml.models.backbones import Backbone
 from tests.models.test_maps import images_for, random_backbone

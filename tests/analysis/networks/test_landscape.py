@@ -18,9 +18,9 @@ from spml.analysis import landscape
 from spml.analysis.networks.loss_around import LossAround, filter_normalised
 from spml.analysis.networks.opened import open_runs
 from spml.cli.main import main
+from spml.common.errors import InputError
 from spml.config import read_yaml
 from spml.data import Dataset, Samples, open_dataset
-from spml.errors import InputError
 from spml.losses import an_loss, em_apl_loss, em_loss
 from spml.methods.base import Batch, Outputs, Progress
 from spml.methods.registry import create

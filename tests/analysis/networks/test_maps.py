@@ -13,9 +13,9 @@ import spml
 from spml.analysis import landscape, maps, predictions
 from spml.analysis.networks.grad_cam import grad_cam
 from spml.analysis.networks.maps import overlay
+from spml.common.errors import InputError
 from spml.config import DataConfig
 from spml.data import open_dataset, open_inputs
-from spml.errors import InputError
 from spml.models import load_classifier
 from tests.analysis.conftest import CLASSES, train_on, write_photos
 

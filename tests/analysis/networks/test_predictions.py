@@ -11,9 +11,9 @@ import spml
 from spml.analysis import predictions
 from spml.analysis.networks.opened import Pictures
 from spml.analysis.networks.predictions import _lines
+from spml.common.errors import InputError
 from spml.config import DataConfig
 from spml.data import open_dataset
-from spml.errors import InputError
 from spml.plots.style import MISSED, RIGHT, WRONG
 from tests.analysis.conftest import CLASSES, train_on, write_photos
 from tests.analysis.networks.test_maps import texts

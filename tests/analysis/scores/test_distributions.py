@@ -11,7 +11,7 @@ from scipy.stats import wasserstein_distance
 
 from spml.analysis import densities, separation
 from spml.analysis.scores.distributions import wasserstein
-from spml.errors import InputError
+from spml.common.errors import InputError
 from tests.analysis.scores.recordings import make_labels, make_logits, save_recording
 
 

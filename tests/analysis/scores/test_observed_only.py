@@ -7,7 +7,7 @@ import pytest
 from scipy.special import expit
 
 from spml.analysis import observed_only
-from spml.errors import InputError
+from spml.common.errors import InputError
 from tests.analysis.scores.recordings import make_labels, make_logits, save_recording
 
 

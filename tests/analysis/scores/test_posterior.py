@@ -8,7 +8,7 @@ from scipy.special import expit
 
 from spml.analysis import posterior
 from spml.analysis.scores.posterior import selected_completely_at_random
-from spml.errors import InputError
+from spml.common.errors import InputError
 from tests.analysis.scores.recordings import make_labels, make_logits, save_recording
 
 

@@ -11,7 +11,7 @@ from sklearn.metrics import precision_score
 
 from spml.analysis import pseudo_labels
 from spml.analysis.scores.pseudo_labels import predictive_values
-from spml.errors import InputError
+from spml.common.errors import InputError
 from tests.analysis.scores.recordings import make_labels, make_logits, save_recording
 
 

@@ -8,7 +8,7 @@ import pytest
 from spml.analysis import densities, observed_only, posterior, pseudo_labels, separation
 from spml.analysis.scores.recorded import chosen_epochs, counted_labels, read_runs
 from spml.cli.main import main
-from spml.errors import InputError
+from spml.common.errors import InputError
 from spml.runs.recording import read_recording
 from tests.analysis.scores.recordings import make_labels, make_logits, save_recording
 

@@ -12,7 +12,7 @@ from spml.analysis import sensitivity
 from spml.analysis.trials.axes import axes_of, in_order, value_of
 from spml.bench.store import Store
 from spml.cli.main import main
-from spml.errors import InputError
+from spml.common.errors import InputError
 from tests.bench.rows import row
 
 SEEDS = (0, 1, 2)

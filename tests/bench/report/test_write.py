@@ -19,7 +19,7 @@ from spml.bench.report import write_report as write_files
 from spml.bench.report.figures import _lanes
 from spml.bench.report.latex import escape
 from spml.bench.space import Range
-from spml.errors import SpmlError
+from spml.common.errors import SpmlError
 from tests.bench.rows import HOSTILE, MODES, row, sweep
 
 SETTINGS = {

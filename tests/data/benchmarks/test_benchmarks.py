@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 import spml
+from spml.common.errors import InputError
 from spml.config import DataConfig
 from spml.data import open_dataset
 from spml.data.benchmarks import BENCHMARKS, common, prepare
 from spml.data.hiding.protocol import protocol_observed, protocol_split
 from spml.data.readers import read
-from spml.errors import InputError
 from spml.labels import ObservedLabels
 from tests.data.benchmarks.layouts import LAYOUTS, TEST, TRAIN, formatted_nuswide
 

@@ -7,10 +7,10 @@ import shutil
 import numpy as np
 import pytest
 
+from spml.common.errors import InputError
 from spml.config import DataConfig
 from spml.data import open_dataset
 from spml.data.benchmarks import BENCHMARKS, cub200, prepare
-from spml.errors import InputError
 from tests.data.benchmarks.layouts import LAYOUTS, formatted_nuswide
 
 # -- what is missing -------------------------------------------------------------------------------------

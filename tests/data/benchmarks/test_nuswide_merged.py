@@ -7,13 +7,13 @@ import json
 import numpy as np
 import pytest
 
+from spml.common.errors import InputError
 from spml.config import DataConfig
 from spml.data import open_dataset
 from spml.data.benchmarks import nuswide as module
 from spml.data.benchmarks import prepare
 from spml.data.hiding.protocol import protocol_observed, protocol_split
 from spml.data.readers import read
-from spml.errors import InputError
 from tests.data.benchmarks.layouts import TEST, TRAIN, formatted_nuswide, nuswide
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest, chisquare
 
-from spml.data.draws import uniform
+from spml.common.draws import uniform
 from spml.data.hiding.rules import single_positive, with_all_negatives, with_wrong_positives
 from spml.labels import ObservedLabels
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.stats import chi2, hypergeom, kstest
 
-from spml.data.draws import raw, uniform
+from spml.common.draws import raw, uniform
 from spml.data.hiding import rules
 from spml.data.records import Objects
 from spml.labels import ObservedLabels

@@ -12,13 +12,13 @@ import torch
 
 import spml
 from spml.cli.main import main
+from spml.common.errors import InputError
 from spml.config import DataConfig, read_yaml
 from spml.data import open_dataset
 from spml.data.assemble import to_dataset
 from spml.data.dataset import Samples
 from spml.data.hiding import USES, hide, rules
 from spml.data.records import Objects, Records
-from spml.errors import InputError
 from spml.labels import ObservedLabels
 
 RULES = get_args(get_type_hints(DataConfig)["observe"])

@@ -9,8 +9,8 @@ import time
 import numpy as np
 import pytest
 
+from spml.common.errors import InputError
 from spml.data.hiding.protocol import observed_labels, protocol_observed, protocol_split
-from spml.errors import InputError
 from spml.labels import ObservedLabels
 
 

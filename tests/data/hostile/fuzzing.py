@@ -16,9 +16,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from spml.common.errors import InputError
 from spml.config import DataConfig
 from spml.data import open_dataset
-from spml.errors import InputError
 
 MEMORY = 100e6  # bytes, of Python and of Arrow, that no file of a few kilobytes may need
 LONG = int(os.environ.get("FUZZ_EXAMPLES", "500"))

@@ -8,9 +8,9 @@ import json
 import pytest
 from hypothesis import strategies as st
 
+from spml.common.errors import InputError
 from spml.config import DataConfig
 from spml.data.readers import read
-from spml.errors import InputError
 from tests.data.hostile.fuzzing import DELETE, bounded, change_document, fuzz
 
 COCO = {

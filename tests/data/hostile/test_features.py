@@ -12,10 +12,10 @@ import pytest
 import scipy.sparse
 from hypothesis import strategies as st
 
+from spml.common.errors import InputError
 from spml.config import DataConfig
 from spml.data.readers import features as reader
 from spml.data.readers.features import read_features
-from spml.errors import InputError
 from tests.data.hostile.fuzzing import changes, damage, fuzz, open_or_refuse, text_changes, unlisted
 
 X = np.arange(12, dtype=np.float32).reshape(4, 3) % 5

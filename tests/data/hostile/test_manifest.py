@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
+from spml.common.errors import InputError
+from spml.common.files import json_sha256
 from spml.config import DataConfig
 from spml.data.benchmarks import prepare
 from spml.data.readers import manifest, read
-from spml.errors import InputError
-from spml.files import json_sha256
 from tests.data.benchmarks.layouts import LAYOUTS
 from tests.data.hostile.fuzzing import bounded, fuzz
 

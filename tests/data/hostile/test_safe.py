@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spml.common import safe
+from spml.common.errors import InputError
+from spml.common.safe import inside, is_special, quote, refuse_leaving_link
 from spml.config import DataConfig
-from spml.data import safe
 from spml.data.listing import list_images
 from spml.data.readers import read
 from spml.data.readers.features import read_unlabelled
 from spml.data.readers.folder import read_folder
-from spml.data.safe import inside, is_special, quote, refuse_leaving_link
-from spml.errors import InputError
 
 
 @pytest.fixture

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from hypothesis import strategies as st
 
+from spml.common.errors import InputError
 from spml.config import DataConfig
 from spml.data.readers import read, voc
-from spml.errors import InputError
 from tests.data.hostile.fuzzing import bounded, fuzz
 
 BOX = "<bndbox><xmin>1</xmin><ymin>1</ymin><xmax>10</xmax><ymax>10</ymax></bndbox>"

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from spml.common.errors import InputError
 from spml.config import DataConfig
 from spml.data import inspect
 from spml.data.inspection.class_names import ALIKE, NUMBERS, ONE_LETTER
-from spml.errors import InputError
 from tests.helpers import write_odd_photos
 
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from spml.common.errors import InputError
 from spml.config import DataConfig
 from spml.data import read_memory
 from spml.data.readers import read
-from spml.errors import InputError
 
 pandas = pytest.importorskip("pandas", reason="pandas is not installed")
 

@@ -7,8 +7,8 @@ import pytest
 import torch
 from scipy.sparse import csr_matrix
 
+from spml.common.errors import InputError
 from spml.data.memory.labels import understand_labels
-from spml.errors import InputError
 
 NAN = float("nan")
 ABC = ("a", "b", "c")

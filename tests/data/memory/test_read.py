@@ -9,10 +9,10 @@ import torch
 from scipy.sparse import csr_matrix
 from torch.utils.data import Dataset, Subset, TensorDataset
 
+from spml.common.errors import InputError
 from spml.config import DataConfig
 from spml.data import MEMORY, read_memory, start_opening
 from spml.data.readers import read
-from spml.errors import InputError
 
 X = np.arange(12, dtype=np.float32).reshape(6, 2)
 PIXELS = np.zeros((4, 4, 3), np.uint8)

@@ -12,12 +12,12 @@ from PIL import Image
 from scipy.sparse import coo_matrix, csr_matrix
 from torch.utils.data import Dataset, IterableDataset, TensorDataset
 
+from spml.common.errors import InputError
 from spml.config import DataConfig
 from spml.data import read_memory, start_opening
 from spml.data.images import ImageFiles, MemoryImage
 from spml.data.matrix import FeatureMatrix, check_finite
 from spml.data.memory.samples import read_samples
-from spml.errors import InputError
 from tests.helpers import write_image
 
 X = np.arange(6, dtype=np.float32).reshape(3, 2)

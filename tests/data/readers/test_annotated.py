@@ -7,9 +7,9 @@ import re
 
 import pytest
 
+from spml.common.errors import InputError
 from spml.config import DataConfig
 from spml.data.readers import read
-from spml.errors import InputError
 
 
 def coco(names, categories=("cat", "dog")):

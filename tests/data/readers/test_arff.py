@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from spml.common.errors import InputError
 from spml.config import DataConfig
 from spml.data import open_dataset
 from spml.data.readers.arff import read_arff
 from spml.data.readers.features import read_features
-from spml.errors import InputError
 
 HEADER = """% a comment with 'quotes
 @relation 'two words'

@@ -11,12 +11,13 @@ import tracemalloc
 import numpy as np
 import pytest
 
+from spml.common import documents
+from spml.common.documents import load_json, read_outline
+from spml.common.errors import InputError
 from spml.config import DataConfig
 from spml.data import open_dataset
-from spml.data.readers import documents, read
+from spml.data.readers import read
 from spml.data.readers.coco import KEYS, Document
-from spml.data.readers.documents import load_json, read_outline
-from spml.errors import InputError
 from tests.data.hostile.fuzzing import DELETE, set_value
 
 IMAGES = [

@@ -7,12 +7,12 @@ import pytest
 import scipy.sparse
 import torch
 
+from spml.common.errors import InputError
 from spml.config import DataConfig
 from spml.data import Augment, open_dataset
 from spml.data.matrix import FeatureMatrix, ImageArray, check_finite
 from spml.data.readers.features import read_features, read_unlabelled
 from spml.data.readers.label_arrays import read_labels
-from spml.errors import InputError
 
 X = np.arange(12, dtype=np.float32).reshape(4, 3) % 5
 Y = np.array([[1, 0], [0, 1], [1, 1], [0, 0]], np.uint8)

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spml.common.errors import InputError
 from spml.config import DataConfig
 from spml.data import open_dataset
 from spml.data.readers import read
 from spml.data.readers.folder import read_folder
-from spml.errors import InputError
 
 
 def test_classes_ids_and_hold_out(tmp_path, picture):

@@ -7,10 +7,10 @@ import json
 
 import pytest
 
+from spml.common.errors import InputError
 from spml.config import DataConfig
 from spml.data import open_dataset
 from spml.data.readers import read
-from spml.errors import InputError
 from tests.data.hostile.fuzzing import DELETE, set_value
 
 

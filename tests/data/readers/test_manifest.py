@@ -8,12 +8,12 @@ import shutil
 import numpy as np
 import pytest
 
+from spml.common.errors import InputError
 from spml.config import DataConfig
 from spml.data import open_dataset
 from spml.data.benchmarks import prepare
 from spml.data.readers import Source, read
 from spml.data.readers.manifest import is_manifest
-from spml.errors import InputError
 from tests.data.benchmarks.layouts import LAYOUTS
 
 

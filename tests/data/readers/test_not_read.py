@@ -6,9 +6,9 @@ import json
 
 import pytest
 
+from spml.common.errors import InputError
 from spml.config import DataConfig
 from spml.data.readers import read
-from spml.errors import InputError
 
 
 def message(path, content=b""):

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from spml.common.errors import InputError
 from spml.config import DataConfig
 from spml.data import open_dataset
 from spml.data.readers import read
-from spml.errors import InputError
 
 HEADER = "ImageID,Source,LabelName,Confidence"
 ROWS = (

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from spml.common.errors import InputError
 from spml.config import DataConfig
 from spml.data import inspect, open_dataset
 from spml.data.readers import find_files, places, read
 from spml.data.readers.places import hint_at, images_folder, locate_names
-from spml.errors import InputError
 
 
 @pytest.mark.parametrize(

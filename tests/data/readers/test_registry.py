@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from spml.common.errors import InputError
 from spml.config import DataConfig
 from spml.data import open_dataset
 from spml.data.readers import Records, Source, read, readers, register_reader, registry
-from spml.errors import InputError
 from spml.labels import ObservedLabels
 
 LINES = ("a.png: dog beach", "b.png: dog", "c.png: beach sea", "d.png: sea")

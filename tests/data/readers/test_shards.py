@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from spml.common.errors import InputError
 from spml.config import DataConfig
 from spml.data import list_inputs, open_dataset
 from spml.data.matrix import FeatureMatrix
 from spml.data.names import RowNames
 from spml.data.readers import Source, read
 from spml.data.readers.shards import is_shards, read_shards, read_unlabelled
-from spml.errors import InputError
 
 X = np.random.default_rng(0).standard_normal((12, 4)).astype(np.float16)
 INDEX = np.arange(12, dtype=np.int16) % 3

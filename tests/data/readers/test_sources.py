@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from spml.common.errors import InputError
 from spml.config import DataConfig
 from spml.data.readers import read
-from spml.errors import InputError
 
 OLD = "file,label\nold/1.png,cat\nold/2.png,Tree\n"
 NEW = "image;tags\n3.png;dog|tree\n4.png;\n"

@@ -7,10 +7,10 @@ import os
 
 import pytest
 
+from spml.common.errors import InputError
 from spml.config import DataConfig
 from spml.data import open_dataset
 from spml.data.readers import read
-from spml.errors import InputError
 
 
 def thing(name, box=(1, 1, 10, 10), **more):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from spml.common.errors import InputError
 from spml.config import DataConfig
 from spml.data.readers import read
-from spml.errors import InputError
 
 BOX = " .5 .5 .2 .2\n"
 

@@ -27,6 +27,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from spml.common.errors import InputError
 from spml.config import DataConfig
 from spml.data.memory.frames import read_frame
 from spml.data.memory.labels import understand_labels
@@ -36,7 +37,6 @@ from spml.data.tables.labels import label_cells
 from spml.data.tables.lists import is_blank
 from spml.data.tables.read import read_table
 from spml.data.tables.rows import Column
-from spml.errors import InputError
 
 Rows = list[tuple[str, ...]]
 

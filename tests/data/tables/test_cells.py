@@ -7,9 +7,9 @@ import time
 import numpy as np
 import pytest
 
+from spml.common.errors import InputError
 from spml.data.tables.cells import parse_cells, split_cell, whole_numbers
 from spml.data.tables.lists import Listed, is_blank, parse_list
-from spml.errors import InputError
 
 
 def parse(*cells, counts=None, **options):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from spml.common.errors import InputError
 from spml.config import DataConfig
 from spml.data.tables.read import read_table
-from spml.errors import InputError
 
 
 def names(records):

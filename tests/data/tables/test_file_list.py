@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from spml.common.errors import InputError
 from spml.data import list_inputs
 from spml.data.tables.read import read_file_list
-from spml.errors import InputError
 
 Picture = Callable[..., Path]
 

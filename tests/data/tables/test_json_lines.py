@@ -6,9 +6,9 @@ import json
 
 import pytest
 
+from spml.common.errors import InputError
 from spml.config import DataConfig
 from spml.data.tables.read import read_file_list, read_table
-from spml.errors import InputError
 
 
 @pytest.fixture

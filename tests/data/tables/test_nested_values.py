@@ -6,8 +6,8 @@ import json
 
 import pytest
 
+from spml.common.errors import InputError
 from spml.data.tables.json_lines import open_json_lines
-from spml.errors import InputError
 
 
 def test_nested_values(tmp_path):

@@ -7,11 +7,11 @@ import sys
 import numpy as np
 import pytest
 
+from spml.common.errors import InputError
 from spml.config import DataConfig
 from spml.data import open_dataset
 from spml.data.tables import parquet as reader
 from spml.data.tables.read import read_table
-from spml.errors import InputError
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow, which reads Parquet, is not installed")
 parquet = pytest.importorskip("pyarrow.parquet")

@@ -7,10 +7,10 @@ import tracemalloc
 
 import pytest
 
+from spml.common.errors import InputError
 from spml.config import DataConfig
 from spml.data.tables import delimited
 from spml.data.tables.read import read_table
-from spml.errors import InputError
 
 
 def names(records):

@@ -7,8 +7,8 @@ import random
 import numpy as np
 import pytest
 
+from spml.common.errors import InputError
 from spml.data.tables.cells import parse_cells
-from spml.errors import InputError
 
 _CLASS_LISTS = {
     "coco": (

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from spml.common.errors import InputError
 from spml.data.writers import named_from, write
-from spml.errors import InputError
 from tests.data.writers.samples import CLASSES, FILES, GUESSED, MATRIX, feature_records, image_records
 
 SCORES = np.array([[0.9, 0.2, 0.1], [0.75, 0.5, 0.6], [0, 1, 0.3]], np.float32)

@@ -7,10 +7,10 @@ import json
 import numpy as np
 import pytest
 
+from spml.common.errors import InputError
 from spml.config import DataConfig
 from spml.data.readers import read
 from spml.data.writers import Inferred, write
-from spml.errors import InputError
 from tests.data.writers.samples import CLASSES, FILES, GUESSED, MATRIX, assert_same, image_records
 
 SPLIT = ("train", "val", "test")

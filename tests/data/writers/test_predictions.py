@@ -12,8 +12,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from spml.common.errors import InputError
 from spml.data.writers.predictions import read_inferred
-from spml.errors import InputError
 from tests.data.writers.samples import CLASSES, MATRIX, feature_records, image_records
 
 relaxed = settings(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from spml import plugins
+from spml.common import plugins
+from spml.common.errors import InputError
 from spml.data.writers import find_writer, register_writer, registry, writers
-from spml.errors import InputError
 
 
 @pytest.fixture

@@ -8,10 +8,10 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from spml.common.errors import InputError
 from spml.config import DataConfig
 from spml.data.readers import read
 from spml.data.writers import image_names, named_from, write
-from spml.errors import InputError
 from tests.data.writers.samples import (
     CLASSES,
     FILES,

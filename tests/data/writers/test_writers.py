@@ -16,13 +16,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
+from spml.common.errors import InputError, SpmlError
+from spml.common.safe import CONTROL
 from spml.config import DataConfig
 from spml.data.readers import read
 from spml.data.records import Records
-from spml.data.safe import CONTROL
 from spml.data.writers import Inferred, write, writers
 from spml.data.writers.samples import leave_out_known
-from spml.errors import InputError, SpmlError
 from spml.labels import ObservedLabels
 from tests.data.writers.samples import (
     CLASSES,

@@ -12,12 +12,12 @@ import numpy as np
 import scipy.sparse
 from PIL import Image
 
+from spml.common.errors import LONGEST, InputError
+from spml.common.files import json_sha256
 from spml.config import DataConfig
 from spml.data import list_inputs, open_dataset, start_opening
 from spml.data.benchmarks import prepare
 from spml.data.images import check_images
-from spml.errors import LONGEST, InputError
-from spml.files import json_sha256
 from tests.data.benchmarks.layouts import LAYOUTS
 from tests.data.hostile.test_documents import COCO, SAMPLES, TASKS
 from tests.data.hostile.test_features import ARFF, LABELS, feature_files

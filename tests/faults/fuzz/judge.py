@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import spml
-from spml.errors import CONTROL, LONGEST, SpmlError
+from spml.common.errors import CONTROL, LONGEST, SpmlError
 from tests.faults.fuzz.change import Change
 
 SECONDS = 4.0

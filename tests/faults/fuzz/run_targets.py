@@ -18,12 +18,12 @@ import spml
 from spml.analysis.epochs import epochs
 from spml.cli.arguments import parse
 from spml.cli.main import main, make_parser
+from spml.common.errors import InputError, SpmlError
+from spml.common.files import sha256_file
 from spml.config import ModelConfig, check, from_dict, read_yaml
 from spml.decisions import Decision
 from spml.engine.checkpoint import load_checkpoint
 from spml.engine.checksum import BLANK
-from spml.errors import InputError, SpmlError
-from spml.files import sha256_file
 from spml.models import describe_backbone
 from spml.runs.audits.use import use_audit
 from spml.runs.contents import read_summary

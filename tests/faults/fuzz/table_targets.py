@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from spml.common.errors import LONGEST
 from spml.config import DataConfig
 from spml.data.tables.class_columns import find_class_columns
 from spml.data.tables.columns import find_columns
@@ -15,7 +16,6 @@ from spml.data.tables.labels import label_cells
 from spml.data.tables.marks import MARKS
 from spml.data.tables.rows import Column
 from spml.data.tables.table import Block, Table
-from spml.errors import LONGEST
 from tests.faults.fuzz.change import WORDS, of_json_lines, of_text
 from tests.faults.fuzz.data_targets import file_target, pictures
 from tests.faults.fuzz.judge import Target

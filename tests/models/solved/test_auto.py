@@ -10,9 +10,9 @@ from scipy.sparse import csr_matrix
 from sklearn.kernel_approximation import Nystroem
 from sklearn.linear_model import Ridge
 
+from spml.common.errors import InputError
 from spml.data import Samples
 from spml.data.matrix import FeatureMatrix
-from spml.errors import InputError
 from spml.labels import ObservedLabels
 from spml.metrics import sp_score
 from spml.models import Top

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import torch
 
+from spml.common.errors import InputError
 from spml.data import Samples
 from spml.data.matrix import FeatureMatrix
-from spml.errors import InputError
 from spml.labels import ObservedLabels
 from spml.metrics import sp_score
 from spml.models import Top

@@ -12,9 +12,9 @@ from scipy.sparse import csr_matrix
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.linear_model import Ridge
 
+from spml.common.errors import InputError
 from spml.data import Samples
 from spml.data.matrix import FeatureMatrix
-from spml.errors import InputError
 from spml.labels import ObservedLabels
 from spml.models import Top
 from spml.models.solved.linear import (

@@ -12,9 +12,9 @@ import pytest
 import spml
 from spml.audit import HiddenLabels
 from spml.audit.folder import fingerprint, read_audit, read_observed
+from spml.common.errors import InputError
 from spml.config import DataConfig
 from spml.decisions import Calibration, priors_from_shares
-from spml.errors import InputError
 from spml.labels import ObservedLabels
 from spml.runs.audits import find as auditing
 from spml.runs.audits import out_of_fold, refits

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import spml
-from spml.errors import InputError
-from spml.files import write_checked_json
+from spml.common.errors import InputError
+from spml.common.files import write_checked_json
 from spml.labels import ObservedLabels
 from spml.runs.audits import refits
 from spml.runs.audits.out_of_fold import TrainedRun, score_samples

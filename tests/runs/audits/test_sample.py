@@ -11,8 +11,8 @@ import pytest
 import spml
 from spml.audit.sampling import draw_sample, forecast_audit
 from spml.cli.main import main
+from spml.common.files import sha256_file
 from spml.decisions import fit_calibration, priors_from_shares
-from spml.files import sha256_file
 from spml.runs.audits.common_scores import read_common_scores
 from spml.runs.audits.sample import sample_for_audit
 from spml.runs.held_out import HeldOut, read_held_out, write_held_out

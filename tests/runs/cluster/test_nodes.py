@@ -12,8 +12,8 @@ import pytest
 
 import spml
 from spml.cli.main import main
+from spml.common.errors import InputError
 from spml.data.images import ImageFiles
-from spml.errors import InputError
 from spml.runs.cluster import stream
 from spml.runs.cluster.connection import connected
 from spml.runs.predict import Engine

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from spml.common.errors import InputError
 from spml.data import list_inputs
 from spml.data.images import FilePart, ImageFiles, MemoryImage
 from spml.data.matrix import FeatureMatrix, ImageArray
-from spml.errors import InputError
 from spml.runs.cluster.samples import MappedFile, by_path, portable
 
 ROWS = np.array([3, 0, 5])

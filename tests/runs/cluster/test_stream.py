@@ -12,7 +12,7 @@ import pytest
 
 import spml
 from spml.cli.main import main
-from spml.errors import InputError, SpmlError
+from spml.common.errors import InputError, SpmlError
 from spml.models.backbones import Backbone
 from spml.runs.audits import find as auditing
 from spml.runs.cluster import connection, stream

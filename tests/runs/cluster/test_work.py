@@ -7,9 +7,9 @@ import pytest
 import torch
 
 import spml
+from spml.common.errors import InputError, SpmlError
 from spml.data.images import ImageFiles
 from spml.data.matrix import FeatureMatrix
-from spml.errors import InputError, SpmlError
 from spml.runs.cluster.work import Batches, Job, Worker, describe_error, versions
 from tests.faults.test_kill import make_photos
 from tests.runs.test_contents import save_run

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ...errors import InputError
+from ...common.errors import InputError
 from ...models import Backbone, Classifier
 from ...models.spec import NONE
 from ...models.top import LOGITS

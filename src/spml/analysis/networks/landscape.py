@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ...errors import InputError
+from ...common.errors import InputError
 from ...plots.style import COLOURS, label_axes, new_figure, style_axes
 from ..registry import register_figure
 from ..result import Analysis, Column

@@ -14,13 +14,13 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn import functional
 
+from ...common.draws import permutation
+from ...common.errors import InputError
 from ...config import LBFGS
 from ...data import Augment, Dataset, Samples
-from ...data.draws import permutation
 from ...data.matrix import FeatureMatrix
 from ...engine.distributed import make_fabric
 from ...engine.step import TrainingStep
-from ...errors import InputError
 from ...methods.base import Batch, Objective, Outputs, Progress
 from ...methods.registry import create
 from ...models import LOG_SOFTMAX

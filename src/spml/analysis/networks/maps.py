@@ -11,7 +11,7 @@ import numpy.typing as npt
 import torch
 from torch.nn import functional
 
-from ...errors import InputError
+from ...common.errors import InputError
 from ...plots.examples import GAP, LINE, SIDE, TITLE, Line, marked, sheet_legend, shortened
 from ...plots.style import GIVEN, axes_at, cut, image_at, new_sheet, text_at
 from ..registry import register_figure

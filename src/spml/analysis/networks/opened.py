@@ -10,10 +10,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ...common.draws import permutation
+from ...common.errors import InputError
 from ...config import Config, DataConfig
 from ...data import Dataset, Inputs, Opening, Samples, open_inputs, start_opening
-from ...data.draws import permutation
-from ...errors import InputError
 from ...labels import ObservedLabels
 from ...models import BackboneSpec, Classifier
 from ...models.spec import NONE

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ...errors import InputError
+from ...common.errors import InputError
 from ...plots.style import COLOURS, new_figure, style_axes
 
 

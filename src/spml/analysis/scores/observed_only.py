@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ...errors import InputError
+from ...common.errors import InputError
 from ...plots.style import COLOURS, add_legend, cut, label_axes
 from ..registry import register_figure
 from ..result import Analysis

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import InputError
+from ...common.errors import InputError
 from ...plots.style import COLOURS, add_legend, label_axes
 from ...runs.recording import Recording
 from ..registry import register_figure

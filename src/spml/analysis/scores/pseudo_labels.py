@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ...errors import InputError
+from ...common.errors import InputError
 from ...plots.style import COLOURS, add_legend, label_axes, new_figure, style_axes
 from ..registry import register_figure
 from ..result import Analysis

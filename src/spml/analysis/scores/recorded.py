@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ...errors import InputError, nearest
+from ...common.errors import InputError, nearest
 from ...runs.recording import Recording, read_recording
 
 Mask = npt.NDArray[np.bool_]

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...errors import InputError, missing_extra, nearest
+from ...common.errors import InputError, missing_extra, nearest
 from .axes import Value, axes_of, value_of
 
 

@@ -7,8 +7,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from ...errors import SpmlError
-from ...files import write_bytes, write_rows, write_text
+from ...common.errors import SpmlError
+from ...common.files import write_bytes, write_rows, write_text
 from .figures import draw
 from .latex import to_latex
 from .markdown import UNKNOWN, criterion, share, task_name, to_html, with_sd

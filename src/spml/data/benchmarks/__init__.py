@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ...errors import InputError, nearest
-from ...locks import only_writer
+from ...common.errors import InputError, nearest
+from ...common.locks import only_writer
 from .coco2014 import COCO2014
 from .common import Report, write_manifest
 from .cub200 import CUB200

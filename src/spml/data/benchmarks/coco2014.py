@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ...errors import InputError
+from ...common.documents import load_json
+from ...common.errors import InputError
 from ...labels import ObservedLabels
 from ..readers.coco import Document
-from ..readers.documents import load_json
 from .common import Benchmark, Official, Part, find_folder
 
 _PHASES = ("train", "val")

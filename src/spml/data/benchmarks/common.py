@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ...errors import InputError
-from ...files import json_sha256, write_text
+from ...common.documents import MAX_BYTES, read_text
+from ...common.errors import InputError
+from ...common.files import json_sha256, write_text
+from ...common.safe import is_file
 from ...labels import ObservedLabels
 from ..hiding.protocol import protocol_observed, protocol_split
-from ..readers.documents import MAX_BYTES, read_text
 from ..readers.manifest import FORMAT, PARTS, image_paths
-from ..safe import is_file
 from ..writers.samples import known_by_sample
 
 Report = Callable[[str], None]

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from ...errors import InputError
+from ...common.errors import InputError
+from ...common.safe import quote
 from ...labels import ObservedLabels
-from ..safe import quote
 from .common import Benchmark, Official, Part, find_folder, read_lines
 
 _FOLDERS = ("CUB_200_2011", ".", "CUB_200_2011/CUB_200_2011")

@@ -12,10 +12,10 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from ...errors import InputError
+from ...common.draws import permutation
+from ...common.errors import InputError
+from ...common.phrases import counted
 from ...labels import LabelError, ObservedLabels
-from ..draws import permutation
-from ..phrases import counted
 from .common import Benchmark, Official, Part, find_folder, images_exist, read_lines
 
 _FLICKR = ("Flickr", "images", "Images")

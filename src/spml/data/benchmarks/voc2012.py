@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ...errors import InputError
+from ...common.errors import InputError
+from ...common.phrases import counted
 from ...labels import ObservedLabels
-from ..phrases import counted
 from .common import Benchmark, Official, Part, find_folder, read_lines
 
 CLASSES = (

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any
 
+from ...common.errors import InputError, quoted
 from ...config import DataConfig
-from ...errors import InputError, quoted
 from ...labels import ObservedLabels
 from ..records import Records
 from . import rules

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from ...errors import InputError
+from ...common.errors import InputError
 from ...labels import ObservedLabels
 from .rules import known_positives
 

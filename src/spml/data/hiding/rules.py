@@ -13,8 +13,8 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
+from ...common.draws import stream, uniform
 from ...labels import IntArray, ObservedLabels
-from ..draws import stream, uniform
 from ..readers.entries import Entries, label_entries
 from ..records import Objects
 

@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ..safe import quote
+from ...common.safe import quote
 from ..tables.lists import is_blank
 
 MIN_LENGTH, MAX_LENGTH = 5, 100  # letters of the names that are compared letter by letter

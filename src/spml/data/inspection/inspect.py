@@ -11,8 +11,9 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
+from ...common.errors import InputError
+from ...common.phrases import counted
 from ...config import DataConfig
-from ...errors import InputError
 from ...labels import ObservedLabels
 from ..assemble import check_share_skipped, to_dataset
 from ..dataset import Dataset, Inputs
@@ -22,7 +23,6 @@ from ..hiding import check_observe
 from ..images import ImageFiles, ImageSource, check_images, note_twelve_bits
 from ..join import Checked, merge_same_content
 from ..matrix import CHUNK, FeatureMatrix
-from ..phrases import counted
 from ..readers import read
 from ..records import Records
 from ..splits import SPLITS

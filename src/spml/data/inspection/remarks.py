@@ -8,11 +8,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ...common.phrases import counted, first_few
+from ...common.safe import quote
 from ...labels import ObservedLabels
 from ..dataset import Dataset
 from ..images import ImageFiles
-from ..phrases import counted, first_few
-from ..safe import quote
 from .class_names import group_alike, spelled
 
 EXAMPLES = 3  # examples that a remark names

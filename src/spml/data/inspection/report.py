@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ...files import write_json, write_rows
+from ...common.files import write_json, write_rows
 from ..dataset import Kind
 from .class_names import Finding
 from .statistics import LabelMeans

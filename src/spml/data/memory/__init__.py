@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
+from ...common.errors import InputError
+from ...common.phrases import counted
+from ...common.safe import quote
 from ...config import DataConfig
-from ...errors import InputError
-from ..phrases import counted
 from ..records import MEMORY, Records
 from ..rename import read_as_stated
-from ..safe import quote
 from ..splits import SPELLINGS, split_name
 from .frames import has_files, is_frame, read_frame, split_off
 from .labels import ACCEPTED, understand_labels

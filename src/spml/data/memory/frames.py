@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ...common.errors import InputError, nearest
+from ...common.safe import quote
 from ...config import DataConfig
-from ...errors import InputError, nearest
 from ..readers.places import images_folder
 from ..records import MEMORY, Records
-from ..safe import quote
 from ..tables.columns import find_file
 from ..tables.delimited import names_files
 from ..tables.read import read_rows

@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from ...errors import InputError, nearest, quoted
+from ...common.documents import class_name
+from ...common.errors import InputError, nearest, quoted
+from ...common.safe import quote
 from ...labels import ObservedLabels, Unlisted
-from ..readers.documents import class_name
 from ..readers.label_arrays import read_labels
 from ..records import MEMORY
-from ..safe import quote
 from ..tables.labels import label_cells
 from ..tables.rows import Column
 from .frames import cells_of, column_names, is_frame, is_missing, is_series, numbers

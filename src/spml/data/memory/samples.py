@@ -14,16 +14,16 @@ from PIL import Image
 from torch.utils.data import Dataset as TorchDataset
 from torch.utils.data import IterableDataset
 
+from ...common.errors import InputError, quoted
+from ...common.phrases import first_few
+from ...common.safe import quote
 from ...config import DataConfig
-from ...errors import InputError, quoted
 from ..images import ImageSource, MemoryImage
 from ..matrix import FeatureMatrix
 from ..names import RowNames
-from ..phrases import first_few
 from ..readers.features import feature_matrix
 from ..readers.places import images_folder
 from ..records import MEMORY
-from ..safe import quote
 from .frames import column_names, is_frame, is_series, numbers, row_names
 
 ACCEPTED = (

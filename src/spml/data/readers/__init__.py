@@ -9,11 +9,11 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from ...common.errors import InputError, nearest
+from ...common.safe import CONTROL, check_readable, is_special, quote
 from ...config import DataConfig
-from ...errors import InputError, nearest
 from ..records import MEMORY, Records
 from ..rename import read_as_stated
-from ..safe import CONTROL, check_readable, is_special, quote
 from ..subset import select
 from .digits import make_digits
 from .not_read import not_read

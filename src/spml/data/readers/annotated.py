@@ -11,13 +11,13 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from ...common.errors import InputError
+from ...common.phrases import counted, first_few
+from ...common.safe import is_file, refuse_leaving_link
 from ...config import DataConfig
-from ...errors import InputError
 from ..join import Part, join_records, relative_names
 from ..listing import Folder, Listing
-from ..phrases import counted, first_few
 from ..records import Records
-from ..safe import is_file, refuse_leaving_link
 from ..splits import compound_split_name
 from .registry import Source, find_reader
 from .voc import read_xml_files

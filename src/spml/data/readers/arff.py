@@ -15,16 +15,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...common.documents import class_name, parse_xml
+from ...common.errors import InputError
+from ...common.phrases import counted, shorten
+from ...common.safe import is_file, quote
 from ...config import DataConfig
-from ...errors import InputError
 from ...labels import ObservedLabels, Unlisted
 from ..matrix import FeatureMatrix
-from ..phrases import counted, shorten
 from ..records import Records
-from ..safe import is_file, quote
 from ..tables.delimited import read_lines
 from ..tables.marks import BAD, BLANK, COUNT, MARKS, meaning
-from .documents import class_name, parse_xml
 from .features import MAX_WIDTH
 from .registry import register_reader
 

@@ -14,16 +14,16 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from ...common.documents import class_name, load_json
+from ...common.errors import InputError
+from ...common.phrases import counted, first_few
+from ...common.safe import quote
 from ...config import DataConfig
-from ...errors import InputError
 from ...labels import IntArray
 from ..join import Part, join_records, relative_names
-from ..phrases import counted, first_few
 from ..records import Objects, Records
-from ..safe import quote
 from ..splits import split_name
 from ..subset import move_classes
-from .documents import class_name, load_json
 from .entries import Entries, in_both, label_entries, objects_of, without_box
 from .places import find_files, find_folder, folder_above, images_folder
 from .registry import register_reader

@@ -7,8 +7,8 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
+from ...common.draws import permutation, raw
 from ...labels import ObservedLabels
-from ..draws import permutation, raw
 from ..matrix import ImageArray
 from ..records import Records
 

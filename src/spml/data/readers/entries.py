@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ...common.errors import InputError
+from ...common.phrases import counted
 from ...config import DataConfig
-from ...errors import InputError
 from ...labels import ObservedLabels, Unlisted
-from ..phrases import counted
 from ..records import Objects, Records
 from ..subset import without_unlabelled
 from .places import find_files

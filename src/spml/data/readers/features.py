@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ...common.errors import InputError
+from ...common.phrases import shorten
+from ...common.safe import CONTROL, check_readable, quote
 from ...config import DataConfig
-from ...errors import InputError
 from ..matrix import FeatureMatrix, check_finite
 from ..names import RowNames
-from ..phrases import shorten
 from ..records import Records
-from ..safe import CONTROL, check_readable, quote
 from ..splits import SPELLINGS, split_name
 from .label_arrays import read_labels
 from .places import find_files, images_folder

@@ -11,13 +11,13 @@ from typing import Any
 
 from msgspec import Struct
 
+from ...common.documents import class_name, class_names, convert, load_json
+from ...common.errors import InputError, nearest
+from ...common.phrases import counted, first_few
+from ...common.safe import CONTROL, inside, is_file, quote
 from ...config import DataConfig
-from ...errors import InputError, nearest
-from ..phrases import counted, first_few
 from ..records import Records
-from ..safe import CONTROL, inside, is_file, quote
 from ..splits import SPLITS, split_name
-from .documents import class_name, class_names, convert, load_json
 from .entries import NamedImage, named_records
 from .places import images_folder
 from .registry import Source, register_reader

@@ -12,13 +12,13 @@ from pathlib import Path
 
 import numpy as np
 
+from ...common.errors import InputError
+from ...common.phrases import counted, first_few
+from ...common.safe import quote, refuse_leaving_link
 from ...config import DataConfig
-from ...errors import InputError
 from ..listing import Folder, Listing, list_images, note_unread
 from ..names import FilesBelow, PackedNames
-from ..phrases import counted, first_few
 from ..records import Records
-from ..safe import quote, refuse_leaving_link
 from ..splits import compound_split_name
 from .annotated import NO_CLASS, Annotation, Splits, annotations_in, read_annotated, read_annotation
 from .entries import Entries, label_entries

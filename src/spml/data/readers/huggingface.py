@@ -15,18 +15,18 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from ...common.documents import class_name, class_names, convert, load_json
+from ...common.errors import InputError
+from ...common.phrases import shorten
+from ...common.safe import inside, is_file, quote
 from ...config import DataConfig
-from ...errors import InputError
 from ...labels import ObservedLabels
 from ..images import FilePart
-from ..phrases import shorten
 from ..records import Records
-from ..safe import inside, is_file, quote
 from ..splits import SPELLINGS, split_name
 from ..subset import without_unlabelled
 from ..tables.columns import LABEL_COLUMNS, find_stated
 from ..tables.parquet import cells, require_pyarrow
-from .documents import class_name, class_names, convert, load_json
 from .registry import Source, register_reader
 
 SPLITS, INFO, STATE = "dataset_dict.json", "dataset_info.json", "state.json"

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from ...errors import InputError
+from ...common.errors import InputError
 from ...labels import LabelError, ObservedLabels, Unlisted
 
 MAX_CLASSES = 1_000_000

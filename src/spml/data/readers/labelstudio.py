@@ -11,14 +11,14 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 from msgspec import Struct
 
+from ...common.documents import class_names, convert, load_json
+from ...common.errors import InputError
+from ...common.phrases import counted, first_few
+from ...common.safe import CONTROL, quote
 from ...config import DataConfig
-from ...errors import InputError
 from ..images import SUFFIXES
-from ..phrases import counted, first_few
 from ..records import Records
-from ..safe import CONTROL, quote
 from ..splits import split_name
-from .documents import class_names, convert, load_json
 from .entries import NamedImage, named_records
 from .places import find_folder, images_folder
 from .registry import Source, register_reader

@@ -12,14 +12,14 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from ...common.documents import load_json
+from ...common.errors import InputError
+from ...common.files import json_sha256
+from ...common.safe import CONTROL, MAX_NAME, inside, quote
 from ...config import DataConfig
-from ...errors import InputError
-from ...files import json_sha256
 from ...labels import ObservedLabels
 from ..hiding.protocol import observed_labels
 from ..records import Records
-from ..safe import CONTROL, MAX_NAME, inside, quote
-from .documents import load_json
 from .places import are_listed, images_folder
 from .registry import Source, register_reader
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from ...errors import InputError
+from ...common.errors import InputError
 from ..images import SUFFIXES
 from .coco import KEYS
 from .registry import Source

@@ -10,15 +10,15 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from ...common.documents import class_name
+from ...common.errors import InputError
+from ...common.phrases import counted
+from ...common.safe import inside, is_file, quote
 from ...config import DataConfig
-from ...errors import InputError
 from ..images import MISSING
-from ..phrases import counted
 from ..records import Records
-from ..safe import inside, is_file, quote
 from ..tables.delimited import open_delimited, read_header, read_rows
 from ..tables.table import text
-from .documents import class_name
 from .entries import Entries, in_both, label_entries
 from .places import images_folder
 from .registry import register_reader

@@ -13,12 +13,12 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
+from ...common.errors import InputError
+from ...common.phrases import first_few
+from ...common.safe import CONTROL, inside, is_file, quote, shorter_name, shown
 from ...config import DataConfig
-from ...errors import InputError
 from ..images import SUFFIXES
 from ..names import FilesBelow
-from ..phrases import first_few
-from ..safe import CONTROL, inside, is_file, quote, shorter_name, shown
 
 Missing = Literal["stop", "skip"]
 

@@ -9,11 +9,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
+from ...common.documents import Outline, read_outline
+from ...common.errors import InputError
+from ...common.plugins import Registry
 from ...config import DataConfig
-from ...errors import InputError
-from ...plugins import Registry
 from ..records import Records
-from .documents import Outline, read_outline
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def register_reader(
     """Register the decorated function as the reader of a format.
 
     The function takes the path and the settings of the data, and returns `Records`. For a mistake in the
-    file it raises `spml.errors.InputError`, whose message is shown to the user. `find_files` looks up the
+    file it raises `spml.InputError`, whose message is shown to the user. `find_files` looks up the
     images that a file names, and raises this error if one is missing or outside the folder.
 
     `examples/your_own_reader.py` is complete. A reader in a package of your own is found once the package is

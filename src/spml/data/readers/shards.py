@@ -28,13 +28,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ...common.documents import read_text
+from ...common.errors import InputError
+from ...common.phrases import counted, first_few
 from ...config import DataConfig
-from ...errors import InputError
 from ..matrix import FeatureMatrix, ShardedArray, check_finite
 from ..names import RowNames
-from ..phrases import counted, first_few
 from ..records import Records
-from .documents import read_text
 from .features import check_shape, check_text, damaged, distinct, split_column, strings
 from .label_arrays import read_label_shards
 from .registry import Source, register_reader

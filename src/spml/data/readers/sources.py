@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
+from ...common.errors import InputError, nearest, quoted
+from ...common.parsing import parse_yaml, read_yaml_text
+from ...common.phrases import counted
+from ...common.safe import inside, quote
 from ...config import DataConfig, from_dict
-from ...errors import InputError, nearest, quoted
-from ...parsing import parse_yaml, read_yaml_text
 from ..join import Part, join_records, relative_names
-from ..phrases import counted
 from ..records import Records
 from ..rename import NEGATIVE, UNUSED, named_classes, with_negatives
-from ..safe import inside, quote
 from ..splits import SPELLINGS, split_name
 from ..subset import move_classes
 

@@ -9,13 +9,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
+from ...common.documents import class_name, parse_xml, read_text
+from ...common.errors import InputError
+from ...common.phrases import counted
+from ...common.safe import quote
 from ...config import DataConfig
-from ...errors import InputError
-from ..phrases import counted
 from ..records import Records
-from ..safe import quote
 from ..splits import SPLITS
-from .documents import class_name, parse_xml, read_text
 from .entries import Entries, label_entries, objects_of, without_box
 from .places import IMAGE_SUFFIXES, find_files, images_folder
 from .registry import register_reader

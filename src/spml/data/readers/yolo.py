@@ -6,16 +6,16 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
+from ...common.documents import class_name, read_text
+from ...common.errors import InputError
+from ...common.parsing import parse_yaml, read_yaml_text
+from ...common.phrases import counted, first_few
+from ...common.safe import inside, is_file, quote
 from ...config import DataConfig
-from ...errors import InputError
-from ...parsing import parse_yaml, read_yaml_text
 from ..listing import list_images
 from ..names import FilesBelow, PackedNames
-from ..phrases import counted, first_few
 from ..records import Records
-from ..safe import inside, is_file, quote
 from ..splits import split_name
-from .documents import class_name, read_text
 from .entries import Entries, label_entries
 from .registry import Source, register_reader
 

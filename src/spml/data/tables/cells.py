@@ -16,9 +16,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ...errors import InputError
-from ..phrases import counted, first_few
-from ..safe import quote
+from ...common.errors import InputError
+from ...common.phrases import counted, first_few
+from ...common.safe import quote
 from .evidence import RECOMBINE, SEPARATORS, Evidence, inner_separators, rivals, split_cell, weigh
 from .lists import is_bracketed, parse_list
 

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from ...errors import InputError
-from ..phrases import counted, first_few, shorten
-from ..safe import quote
+from ...common.errors import InputError
+from ...common.phrases import counted, first_few, shorten
+from ...common.safe import quote
 from .cells import parse_cells
 from .columns import INFERRED, PRESENCE_COLUMNS, SPLIT_FLAGS, is_named, option, propose_labels, repeating
 from .marks import BAD, BLANK, COUNT, EXPECTED, MARKS

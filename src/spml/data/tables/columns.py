@@ -9,11 +9,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
+from ...common.errors import InputError, nearest
+from ...common.phrases import counted, first_few, shorten
+from ...common.safe import CONTROL, quote
 from ...config import DataConfig
-from ...errors import InputError, nearest
 from ..images import SUFFIXES
-from ..phrases import counted, first_few, shorten
-from ..safe import CONTROL, quote
 from ..splits import SPELLINGS, split_name
 from .delimited import FILE_COLUMNS
 from .marks import BAD, BLANK, MARKS

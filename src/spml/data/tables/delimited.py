@@ -17,8 +17,8 @@ from itertools import compress, islice
 from operator import itemgetter
 from pathlib import Path
 
-from ...errors import InputError
-from ..phrases import counted, shorten
+from ...common.errors import InputError
+from ...common.phrases import counted, shorten
 from .table import EXPECTED, MAX_COLUMNS, Block, Table
 
 DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..phrases import counted
+from ...common.phrases import counted
 
 SEPARATORS = {
     "\n": ("line breaks", "\r\n"),

@@ -11,9 +11,9 @@ from typing import Any
 
 import msgspec
 
-from ...errors import InputError
-from ..phrases import shorten
-from ..safe import quote
+from ...common.errors import InputError
+from ...common.phrases import shorten
+from ...common.safe import quote
 from .delimited import read_lines
 from .table import EXPECTED, MAX_COLUMNS, Block, Table
 

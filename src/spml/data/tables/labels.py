@@ -9,9 +9,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..phrases import counted, first_few
-from ..readers.documents import class_name
-from ..safe import quote
+from ...common.documents import class_name
+from ...common.phrases import counted, first_few
+from ...common.safe import quote
 from .cells import Cell, parse_cells, summary, whole_numbers
 from .lists import is_blank
 

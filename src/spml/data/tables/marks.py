@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from ...errors import InputError
+from ...common.errors import InputError
 from ...labels import Unlisted
 from .lists import BLANK_WORDS
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import InputError
-from ..phrases import shorten
-from ..safe import quote
+from ...common.errors import InputError
+from ...common.phrases import shorten
+from ...common.safe import quote
 from .delimited import names_files
 from .table import MAX_COLUMNS, Block, Table
 

@@ -10,17 +10,17 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ...common.documents import class_name
+from ...common.errors import InputError, nearest
+from ...common.phrases import counted, shorten
+from ...common.safe import quote
 from ...config import DataConfig
-from ...errors import InputError, nearest
 from ...labels import ObservedLabels
 from ..names import FilesBelow
-from ..phrases import counted, shorten
-from ..readers.documents import class_name
 from ..readers.entries import Entries, in_both, joined, label_entries
 from ..readers.places import images_folder
 from ..records import Records
 from ..rename import wanted_names
-from ..safe import quote
 from .class_columns import find_class_columns
 from .columns import PLURALS, Columns, describe, find_columns, find_file
 from .delimited import names_files, open_delimited

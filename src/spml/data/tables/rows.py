@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ...common.errors import InputError
+from ...common.phrases import counted
+from ...common.safe import quote
 from ...config import DataConfig
-from ...errors import InputError
 from ..images import SUFFIXES
 from ..names import FilesBelow, PackedNames
-from ..phrases import counted
 from ..readers.places import IMAGE_SUFFIXES, are_listed, locate_names
-from ..safe import quote
 from ..splits import SPELLINGS, split_name
 from .columns import Columns
 from .marks import MARKS

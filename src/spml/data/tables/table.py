@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from ...errors import InputError
+from ...common.errors import InputError
 
 MAX_COLUMNS = 100_000
 EXPECTED = (

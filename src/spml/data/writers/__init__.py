@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ...errors import InputError, SpmlError
-from ...files import check_folder, check_writable, write_text, write_with
-from ...locks import Report, only_writer
-from ..phrases import counted
+from ...common.errors import InputError, SpmlError
+from ...common.files import check_folder, check_writable, write_text, write_with
+from ...common.locks import Report, only_writer
+from ...common.phrases import counted
+from ...common.safe import CONTROL, quote
 from ..records import Records
-from ..safe import CONTROL, quote
 from .registry import Files, Writer, find_writer, register_writer, writers
 from .samples import Inferred, image_names, known_by_sample, leave_out_known, named_from
 
@@ -33,7 +33,7 @@ def write(
         form: Name of a registered format, such as `csv`.
         inferred: Labels of the samples that a model inferred.
         overwrite: Whether to replace files that exist.
-        report: Callback for a message, as in `spml.locks.only_writer`.
+        report: Callback for a message, as in `spml.common.locks.only_writer`.
 
     Returns:
         Notes on how to read the output back and on what it does not hold, one line each.

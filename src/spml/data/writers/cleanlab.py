@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import InputError
-from ..phrases import counted
+from ...common.errors import InputError
+from ...common.phrases import counted
+from ...common.safe import quote
 from ..records import Records
-from ..safe import quote
 from .registry import Files, register_writer
 from .samples import Inferred, image_files, image_names
 

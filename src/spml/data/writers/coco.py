@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from ...errors import InputError
+from ...common.errors import InputError
 from ..readers.coco import PATTERN, PREFIX
 from ..records import Records
 from ..splits import SPLITS

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from ...errors import InputError
+from ...common.errors import InputError
 from ..readers.fiftyone import FIELDS, GIVEN, METADATA, SAMPLES, SEVERAL, SINGLE
 from ..records import Records
 from .registry import Files, register_writer

@@ -13,11 +13,11 @@ from typing import Annotated, NamedTuple
 import msgspec
 import numpy as np
 
-from ...errors import InputError, nearest
-from ..phrases import counted
+from ...common.errors import InputError, nearest
+from ...common.phrases import counted
+from ...common.safe import quote
 from ..readers.features import load_arrays
 from ..records import Records
-from ..safe import quote
 from ..tables.delimited import read_lines, read_rows
 from ..tables.parquet import open_parquet
 from .samples import Inferred, image_files

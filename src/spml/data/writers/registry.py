@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from ...errors import InputError, nearest
-from ...plugins import Registry
+from ...common.errors import InputError, nearest
+from ...common.plugins import Registry
 from ..records import Records
 from .samples import Inferred
 

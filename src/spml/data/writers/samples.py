@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ...errors import InputError
+from ...common.errors import InputError
+from ...common.phrases import counted
+from ...common.safe import CONTROL, quote
 from ...labels import ObservedLabels
 from ..names import FilesBelow
-from ..phrases import counted
 from ..records import Records
-from ..safe import CONTROL, quote
 
 
 class Inferred(NamedTuple):

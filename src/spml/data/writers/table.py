@@ -8,7 +8,7 @@ import re
 from itertools import starmap
 from pathlib import Path
 
-from ...errors import InputError
+from ...common.errors import InputError
 from ..records import Records
 from ..tables.columns import INFERRED, SPLIT_FLAGS, is_named
 from .registry import Files, register_writer

@@ -9,7 +9,7 @@ import torch
 from safetensors.torch import save
 from torch import nn
 
-from ...errors import SpmlError
+from ...common.errors import SpmlError
 from ..check import TOLERANCE
 from ..model import Model
 from ..model_card import model_card

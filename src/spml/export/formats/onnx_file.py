@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from ...errors import InputError, require_packages
+from ...common.errors import InputError, require_packages
 from ..check import check_outputs
 from ..model import Model
 from ..registry import FLOAT32, Files, register_exporter

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ...errors import InputError
+from ...common.errors import InputError
 from ..spec import NONE, BackboneSpec
 from .code import code_of
 from .outputs import MAPS, TENSOR, probe, read_features

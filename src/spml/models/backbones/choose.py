@@ -7,9 +7,9 @@ from pathlib import Path
 
 from torch import nn
 
+from ...common.errors import InputError
 from ...config import ModelConfig
 from ...data.dataset import Kind
-from ...errors import InputError
 from ..spec import HUGGING_FACE, LARGEST_SIZE, NONE, OWN, SMALL_CNN, TORCHVISION, BackboneSpec, origin_of
 from . import hugging_face, own, timm_models, torchvision_models
 from .backbone import Backbone, SmallCNN

@@ -17,9 +17,9 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
+from ...common.errors import InputError, missing_extra
+from ...common.files import sha256_file
 from ...config import ModelConfig
-from ...errors import InputError, missing_extra
-from ...files import sha256_file
 from ..spec import HUGGING_FACE, BackboneSpec, read_json
 from .download import CONFIG, PROCESSOR, WEIGHTS, Source
 from .outputs import POOLED, WAYS, inspect

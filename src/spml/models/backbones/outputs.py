@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ...errors import InputError, quoted
+from ...common.errors import InputError, quoted
 
 POOLED, FIRST_TOKEN, MEAN_OF_TOKENS, MAPS, TENSOR = (
     "pooler_output",

@@ -17,8 +17,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ...common.errors import InputError, quoted
 from ...config import ModelConfig
-from ...errors import InputError, quoted
 from ..spec import LARGEST_SIZE, OWN, BackboneSpec, origin_of
 from . import timm_models, torchvision_models
 from .backbone import Backbone

@@ -10,8 +10,8 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from ...common.errors import InputError, nearest, quoted
 from ...data.decoding import INTERPOLATIONS
-from ...errors import InputError, nearest, quoted
 
 
 class Preparation(NamedTuple):

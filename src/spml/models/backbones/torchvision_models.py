@@ -7,8 +7,8 @@ from typing import Any
 
 from torch import nn
 
+from ...common.errors import InputError, nearest
 from ...config import ModelConfig
-from ...errors import InputError, nearest
 from ..spec import TORCHVISION, BackboneSpec
 from .preparation import Preparation, read_transform
 from .weights import check_fit, read_weights, with_file

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from torch import Tensor
 
-from ...errors import InputError
-from ...files import sha256_file
+from ...common.errors import InputError
+from ...common.files import sha256_file
 from ..spec import BackboneSpec
 
 _EXAMPLES = 3  # names of weights in a message

@@ -16,8 +16,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from ...common.draws import permutation
 from ...data import Samples
-from ...data.draws import permutation
 from ..scaling import TFIDF, Scaling
 from .calibration import class_logits
 from .columns import Columns, IntArray

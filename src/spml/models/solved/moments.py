@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ...common.errors import InputError
 from ...data import Samples
-from ...errors import InputError
 from .columns import Columns, IntArray
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from ...errors import InputError
+from ...common.errors import InputError
 from ..scaling import SQRT_L2, STANDARD, TFIDF
 from .ensemble import penalty_name, space_name
 from .linear import FINITE_PENALTIES, LDA, PENALTIES, RIDGE

@@ -9,8 +9,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from ...common.draws import permutation
 from ...data import Samples
-from ...data.draws import permutation
 from ..scaling import Scaling, make_scaling
 from .columns import Columns, IntArray
 from .ensemble import KernelMap, head_scores, squared_distances

@@ -10,15 +10,15 @@ import numpy as np
 import numpy.typing as npt
 
 from ...audit.sheets import read_answers
+from ...common.errors import InputError, nearest
+from ...common.phrases import counted
+from ...common.safe import quote
 from ...config import DataConfig
 from ...data import Inputs, Samples
 from ...data.matrix import FeatureMatrix
-from ...data.phrases import counted
 from ...data.readers import read
-from ...data.safe import quote
 from ...data.tables.delimited import open_delimited
 from ...decisions.priors import FEWEST_AUDITED
-from ...errors import InputError, nearest
 from ...labels import ObservedLabels
 from ..held_out import HeldOut
 from ..score_table import all_scores, take_scores

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ...errors import InputError
+from ...common.errors import InputError
 from ..common_classes import columns_of
 from ..evaluate import check_classes
 from ..held_out import read_held_out

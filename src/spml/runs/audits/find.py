@@ -28,10 +28,10 @@ from ...audit.hidden import HiddenLabels, MissingLabels, hidden_labels
 from ...audit.lists import check_format, write_list
 from ...audit.report import ClassSummary, summarise_classes, summarise_health
 from ...audit.wrong import doubtful_labels
+from ...common.errors import InputError
 from ...config import from_dict
 from ...data import Dataset
 from ...decisions import priors_from_shares
-from ...errors import InputError
 from ..cluster.connection import connected_if
 from ..folder import only_writer_in
 from ..inputs import with_names

@@ -11,11 +11,11 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from ...common.errors import InputError, SpmlError
+from ...common.phrases import counted
 from ...config import Config, DataConfig
 from ...data import Dataset, Inputs, Samples, start_opening
 from ...data.dataset import ImageInputs
-from ...data.phrases import counted
-from ...errors import InputError, SpmlError
 from ...labels import ObservedLabels
 from ...metrics.top_scores import TopScores
 from .. import folder as run_files

@@ -10,14 +10,14 @@ import numpy as np
 import numpy.typing as npt
 
 from ... import models
+from ...common.draws import permutation
+from ...common.errors import InputError
+from ...common.phrases import counted
 from ...config import AUTO, Config, differences
 from ...data import Dataset, Samples
-from ...data.draws import permutation
-from ...data.phrases import counted
 from ...decisions import Judge
 from ...engine import make_fabric
 from ...engine.loop import Judging
-from ...errors import InputError
 from ...labels import ObservedLabels
 from ...metrics import ScoreBlocks
 from ...metrics.top_scores import HIGHEST, TopScores, top_scores

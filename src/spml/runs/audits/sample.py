@@ -12,10 +12,10 @@ import numpy.typing as npt
 from ...audit.folder import data_settings, read_observed
 from ...audit.sampling import Forecast, draw_sample, forecast_audit
 from ...audit.sheets import SheetFiles, write_sheet
+from ...common.errors import InputError
+from ...common.phrases import counted
 from ...config import DataConfig
-from ...data.phrases import counted
 from ...decisions import Priors, fit_calibration, priors_from_shares
-from ...errors import InputError
 from ..common_classes import common_classes
 from ..inputs import with_names
 from ..resolve import check_mean_labels

@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ...audit.selection import Selection, select_by_audit
+from ...common.files import sha256_file, write_json
+from ...common.locks import Report, only_writer
 from ...decisions import Interval, Policy, Priors, Target, mean_labels_interval, priors_from_shares
-from ...files import sha256_file, write_json
-from ...locks import Report, only_writer
 from ...version import __version__
 from .. import folder as run_files
 from ..common_classes import columns_of
@@ -116,7 +116,7 @@ class UsedAudit(NamedTuple):
 
         Args:
             runs: The runs by name.
-            report: Callback for a message, as in `spml.locks.only_writer`.
+            report: Callback for a message, as in `spml.common.locks.only_writer`.
 
         Raises:
             InputError: Another process writes to the folder of a run; nothing was written.

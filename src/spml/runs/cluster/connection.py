@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
+from ...common.errors import InputError, missing_extra
 from ...engine.signals import ended_by_signals
-from ...errors import InputError, missing_extra
 
 
 def check_engine(engine: str, address: str) -> str | None:

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ...common.errors import InputError
 from ...data import Inputs
 from ...data.images import FilePart, ImageFiles, ImageSource, MemoryImage
 from ...data.matrix import FeatureMatrix
 from ...data.names import FilesBelow
-from ...errors import InputError
 
 
 def portable(inputs: Inputs) -> Inputs:

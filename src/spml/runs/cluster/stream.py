@@ -14,10 +14,10 @@ import numpy.typing as npt
 import torch
 from torch import nn
 
+from ...common.errors import InputError, SpmlError
 from ...data import Inputs
 from ...data.cache import Compute
 from ...data.images import FilePart, ImageFiles
-from ...errors import InputError, SpmlError
 from .connection import connected
 from .samples import portable
 from .work import Batches, Computed, Job, Worker, describe_error, versions

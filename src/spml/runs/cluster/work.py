@@ -16,10 +16,10 @@ import numpy.typing as npt
 import torch
 from torch import nn
 
+from ...common.errors import InputError, SpmlError, unexpected
 from ...data import Inputs
 from ...data.images import ImageFiles, LoadedImages
 from ...engine import make_fabric
-from ...errors import InputError, SpmlError, unexpected
 from ...version import __version__
 
 

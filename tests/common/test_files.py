@@ -9,13 +9,13 @@ import sys
 
 import pytest
 
-from spml.errors import InputError
-from spml.files import check_output, write_text, write_with
+from spml.common.errors import InputError
+from spml.common.files import check_output, write_text, write_with
 
 KILLED = """
 import os, sys
 from pathlib import Path
-from spml.files import write_with
+from spml.common.files import write_with
 
 def write(stream):
     stream.write(b"half")

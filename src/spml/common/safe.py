@@ -8,8 +8,8 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..errors import CONTROL as CONTROL
-from ..errors import InputError
+from .errors import CONTROL as CONTROL
+from .errors import InputError
 
 # File systems do not support longer names; none of these characters occurs in an honest name.
 MAX_NAME, MAX_PATH = 255, 4096

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import islice
 
-from ..errors import CONTROL
+from .errors import CONTROL
 
 
 def counted(number: int, noun: str, plural: str = "") -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spml.data.phrases import counted, first_few
+from spml.common.phrases import counted, first_few
 
 
 def test_numbers_and_nouns_agree():

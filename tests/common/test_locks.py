@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from spml.errors import InputError, SpmlError
-from spml.locks import check_no_writer, one_at_a_time, only_writer
+from spml.common.errors import InputError, SpmlError
+from spml.common.locks import check_no_writer, one_at_a_time, only_writer
 
 HERE = socket.gethostname()
 REFUSED = (
@@ -73,7 +73,7 @@ def test_a_writer_that_has_not_named_itself_yet_is_waited_for(tmp_path, monkeypa
             if len(waits) == 3:
                 lock.write_text(name)
 
-        monkeypatch.setattr("spml.locks.time.sleep", sleep)
+        monkeypatch.setattr("spml.common.locks.time.sleep", sleep)
         with pytest.raises(InputError, match=refused(tmp_path / "out", os.getpid())):
             check_no_writer(tmp_path / "out")
         assert len(waits) == 3
@@ -88,7 +88,7 @@ def test_an_exception_ends_the_lock(tmp_path):
 HOLDER = """
 import os, sys, time
 from pathlib import Path
-from spml.locks import only_writer
+from spml.common.locks import only_writer
 with only_writer(Path(sys.argv[1]), print):
     # A process that loads images outlives its parent by some seconds. The child itself tells its number,
     # which it can do once the functions that Python runs in it after a fork have ended.

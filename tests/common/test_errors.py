@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from spml.errors import LONGEST, InputError, SpmlError, escaped, memory_asked_for, one_line
+from spml.common.errors import LONGEST, InputError, SpmlError, escaped, memory_asked_for, one_line
 
 
 def test_control_characters_are_escaped_but_line_breaks_are_not():

@@ -13,9 +13,9 @@ from xml.parsers.expat import ExpatError, ParserCreate
 
 import msgspec
 
-from ...errors import InputError
-from ..phrases import first_few
-from ..safe import CONTROL, is_file, quote
+from .errors import InputError
+from .phrases import first_few
+from .safe import CONTROL, is_file, quote
 
 MAX_BYTES = 1 << 32
 MAX_NAME = 1000  # characters of a class name

@@ -12,9 +12,9 @@ from spml.analysis.loss_curves import parse_method
 from spml.bench.yaml_lines import Document
 from spml.cli.arguments import parse
 from spml.cli.main import make_parser
+from spml.common.errors import InputError
+from spml.common.parsing import MAX_DEPTH, MAX_YAML, parse_json, parse_yaml
 from spml.config import read_yaml
-from spml.errors import InputError
-from spml.parsing import MAX_DEPTH, MAX_YAML, parse_json, parse_yaml
 
 
 def nested_references():

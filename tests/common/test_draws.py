@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from spml.data.draws import of_rows, permutation, raw, split_mix, stream, uniform
+from spml.common.draws import of_rows, permutation, raw, split_mix, stream, uniform
 
 
 def test_draws_are_pinned():
