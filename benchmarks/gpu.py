@@ -47,7 +47,7 @@ from losses import bce, processor
 from spml import losses
 from spml.config import from_dict
 from spml.data import Dataset, Samples
-from spml.data.images import ImageFiles
+from spml.data.images.image_files import ImageFiles
 from spml.decisions.selection import Judge
 from spml.engine import Trainer
 from spml.engine.distributed import make_fabric

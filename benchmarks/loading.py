@@ -53,8 +53,8 @@ from torchvision import transforms
 from losses import processor
 from spml.config import from_dict
 from spml.data import Augment, Dataset, Samples, cached_features
-from spml.data.feature_store import FeatureStore
-from spml.data.images import ImageFiles, check_images
+from spml.data.images.feature_store import FeatureStore
+from spml.data.images.image_files import ImageFiles, check_images
 from spml.decisions.selection import Judge
 from spml.engine.distributed import make_fabric
 from spml.engine.loader import EpochBatches, make_loader

@@ -22,7 +22,7 @@ from spml.bench.state import read_state
 from spml.bench.store import Store
 from spml.bench.workers import Job, work
 from spml.cli.main import main
-from spml.data.feature_store import FeatureStore
+from spml.data.images.feature_store import FeatureStore
 from tests.bench.test_runs import content
 from tests.bench.toys import save_spec
 

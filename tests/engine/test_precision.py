@@ -10,7 +10,7 @@ import torch
 import spml
 from spml.config import DataConfig, from_dict
 from spml.data import Dataset, open_dataset
-from spml.data.cache import store_folder
+from spml.data.images.cache import store_folder
 from spml.decisions.selection import Judge
 from spml.engine import Trainer
 from spml.engine.distributed import make_fabric

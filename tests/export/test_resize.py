@@ -7,7 +7,7 @@ import pytest
 import torch
 from PIL import Image
 
-from spml.data.decoding import INTERPOLATIONS
+from spml.data.images.decoding import INTERPOLATIONS
 from spml.export.resize import PillowResize
 
 SHAPES = [

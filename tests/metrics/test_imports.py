@@ -20,6 +20,6 @@ def test_metrics_import_torch_and_numpy_only():
     brought = run.stdout.split()
     assert "spml.metrics.average_precision" in brought
     own = [name for name in brought if name.startswith("spml") and not name.startswith("spml.metrics")]
-    assert own == ["spml", "spml.common.plugins"]
+    assert own == ["spml", "spml.common", "spml.common.plugins"]
     others = {name.split(".")[0] for name in brought} - {"spml"} - set(sys.stdlib_module_names)
     assert others <= {"numpy", "torch"}

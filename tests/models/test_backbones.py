@@ -15,7 +15,7 @@ from torch import nn
 from spml.common.errors import InputError
 from spml.config import ModelConfig
 from spml.data import Dataset
-from spml.data.images import ImageFiles
+from spml.data.images.image_files import ImageFiles
 from spml.models import Backbone, BackboneSpec, build_backbone
 from spml.models.backbones import SmallCNN
 from tests.models.conftest import FEATURES, GREY, PHOTOS, TINY, data_of, describe, tiny_model

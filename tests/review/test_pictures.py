@@ -12,7 +12,7 @@ from PIL import Image
 
 from spml.audit.folder import read_observed
 from spml.config import DataConfig
-from spml.data.decoding import UnreadableImageError
+from spml.data.images.decoding import UnreadableImageError
 from spml.data.readers import make_digits
 from spml.review.pictures import Pictures
 from tests.helpers import write_image

@@ -12,7 +12,7 @@ from PIL import Image
 
 import spml
 from spml.common.errors import InputError
-from spml.data.images import ImageFiles
+from spml.data.images.image_files import ImageFiles
 from spml.runs.frames import history_frame
 from spml.runs.network import Transform
 from spml.runs.predict import Predictions

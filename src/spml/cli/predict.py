@@ -210,7 +210,7 @@ def _print(content: bytes) -> None:
 
 def _digest(ids: Sequence[str], inputs: Inputs) -> str:
     """SHA-256 by which samples that were changed are noticed without reading all of them."""
-    from ..data.images import ImageFiles
+    from ..data.images.image_files import ImageFiles
 
     digest = hashlib.sha256("\n".join(ids).encode(errors="backslashreplace"))
     if isinstance(inputs, ImageFiles):

@@ -1,7 +1,7 @@
 """Data sets: read, checked, with labels hidden and split. `open_dataset` is the one way in."""
 
-from .cache import cached_features
 from .dataset import Augment, Dataset, Inputs, Kind, Samples
+from .images.cache import cached_features
 from .inspection.inspect import inspect
 from .inspection.report import Inspection
 from .memory import read_memory

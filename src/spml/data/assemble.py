@@ -13,10 +13,10 @@ from ..common.phrases import counted, first_few
 from ..config import DataConfig
 from ..labels import ObservedLabels
 from .dataset import Dataset, Inputs, Samples
+from .files.names import take
 from .hiding import hide
-from .images import MISSING
+from .images.image_files import MISSING
 from .matrix import FeatureMatrix, check_finite
-from .names import take
 from .records import Records
 from .splits import SPLITS, hold_out
 from .subset import NO_LABEL, note_unlabelled

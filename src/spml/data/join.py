@@ -21,8 +21,8 @@ from ..common.safe import quote
 from ..config import DataConfig
 from ..labels import ObservedLabels, Unlisted
 from .dataset import Inputs
-from .images import ImageSource
-from .names import FilesBelow, PackedNames
+from .files.names import FilesBelow, PackedNames
+from .images.image_files import ImageSource
 from .records import Objects, Records
 from .subset import move_classes, take_rows
 

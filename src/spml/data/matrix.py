@@ -12,7 +12,7 @@ import torch
 
 from ..common.errors import InputError
 from .dataset import Augment, Kind, Rows
-from .views import feature_views, image_views, partners
+from .images.views import feature_views, image_views, partners
 
 CHUNK = 1 << 22  # numbers processed at a time
 _SCATTERED = 32  # rows per part, below which it is quicker to copy them one by one

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from ..labels import ObservedLabels
 from .dataset import Inputs
-from .images import ImageSource
+from .images.image_files import ImageSource
 
 MEMORY = "data in memory"
 """`data.path` of data that is in no file; a folder of that name is `./data in memory`."""

@@ -14,7 +14,7 @@ from ..common.draws import permutation
 from ..common.errors import InputError
 from ..common.phrases import counted, first_few
 from ..config import DataConfig
-from .names import take
+from .files.names import take
 from .records import Objects, Records
 
 NO_LABEL = "no label"

@@ -13,7 +13,7 @@ import torch
 from PIL import Image
 from torch import nn
 
-from ..data.decoding import resized
+from ..data.images.decoding import resized
 from ..decisions import Calibration, Policy
 from ..models import Classifier, probabilities
 from ..version import __version__

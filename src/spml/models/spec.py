@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from ..common.errors import InputError
-from ..data.decoding import INTERPOLATIONS
+from ..data.images.decoding import INTERPOLATIONS
 
 NONE, SMALL_CNN = "none", "small_cnn"
 TIMM, TORCHVISION, HUGGING_FACE, OWN = "timm", "torchvision", "hf", "own"

@@ -18,7 +18,7 @@ from pydantic import BaseModel
 
 from ..common.errors import SpmlError
 from ..common.web import LOCAL_NAMES, invalid, page_router, security_headers
-from ..data.decoding import UnreadableImageError
+from ..data.images.decoding import UnreadableImageError
 from .pictures import Picture, Pictures
 from .progress import LEAST_CHECKS
 from .queue import Selection

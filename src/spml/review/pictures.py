@@ -13,8 +13,8 @@ from PIL import Image
 
 from ..common.files import write_bytes
 from ..data.dataset import Inputs
-from ..data.decoding import UnreadableImageError
-from ..data.images import ImageSource, file_state, thumbnail
+from ..data.images.decoding import UnreadableImageError
+from ..data.images.image_files import ImageSource, file_state, thumbnail
 from ..data.records import Records
 
 CACHE = "thumbnails"

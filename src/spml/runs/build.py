@@ -17,8 +17,8 @@ from .. import models
 from ..common.errors import InputError, SpmlError
 from ..config import LBFGS, Config
 from ..data import Dataset, Samples, cached_features
-from ..data.cache import Compute
 from ..data.dataset import ImageInputs
+from ..data.images.cache import Compute
 from ..data.matrix import FeatureMatrix
 from ..decisions import default_mean_labels
 from ..engine import Trainer, predict_logits, predict_scores

@@ -10,7 +10,7 @@ from PIL import Image
 from torch import Tensor, nn
 
 from ..common.errors import InputError
-from ..data.decoding import UnreadableImageError, resized
+from ..data.images.decoding import UnreadableImageError, resized
 from ..models import Classifier
 
 

@@ -21,9 +21,9 @@ from ..common.errors import InputError, SpmlError
 from ..common.files import check_folder
 from ..config import Config
 from ..data import Inputs
-from ..data.cache import store_folder
-from ..data.feature_store import FeatureStore
-from ..data.images import ImageFiles, LoadedImages
+from ..data.images.cache import store_folder
+from ..data.images.feature_store import FeatureStore
+from ..data.images.image_files import ImageFiles, LoadedImages
 from ..engine.process_memory import total_memory
 from .cluster.work import Batches, Computed
 from .console import Console

@@ -16,7 +16,7 @@ from .. import models
 from ..common.errors import InputError, SpmlError, nearest
 from ..config import Config, DataConfig
 from ..data import Inputs, Samples, list_inputs, wanted_names
-from ..data.images import ImageFiles
+from ..data.images.image_files import ImageFiles
 from ..data.open import note_unreadable
 from ..decisions import Calibration, Chooser, Decision, Policy
 from ..engine import make_fabric

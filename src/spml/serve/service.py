@@ -19,7 +19,7 @@ from torch import Tensor
 
 from ..common.errors import InputError
 from ..common.files import sha256_file
-from ..data.decoding import UnreadableImageError, load_pixels
+from ..data.images.decoding import UnreadableImageError, load_pixels
 from ..decisions import Decision
 from ..engine import make_fabric
 from ..runs.folder import THRESHOLDS

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import strategies as st
 from PIL import Image
 
-from spml.data.images import check_images
+from spml.data.images.image_files import check_images
 from tests.data.hostile.fuzzing import bounded, changes, damage, fuzz
 
 SUFFIXES = ["jpeg", "png", "webp", "gif", "tiff", "bmp"]

@@ -15,7 +15,7 @@ from torch.utils.data import Dataset, IterableDataset, TensorDataset
 from spml.common.errors import InputError
 from spml.config import DataConfig
 from spml.data import read_memory, start_opening
-from spml.data.images import ImageFiles, MemoryImage
+from spml.data.images.image_files import ImageFiles, MemoryImage
 from spml.data.matrix import FeatureMatrix, check_finite
 from spml.data.memory.samples import read_samples
 from tests.helpers import write_image

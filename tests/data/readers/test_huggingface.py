@@ -14,7 +14,7 @@ from PIL import Image
 from spml.common.errors import InputError, SpmlError
 from spml.config import DataConfig
 from spml.data import open_dataset
-from spml.data.images import FilePart
+from spml.data.images.image_files import FilePart
 from spml.data.readers import Source
 from spml.data.readers import huggingface as reader
 from spml.data.readers.huggingface import is_huggingface, read_huggingface

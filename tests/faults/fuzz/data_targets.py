@@ -17,7 +17,7 @@ from spml.common.files import json_sha256
 from spml.config import DataConfig
 from spml.data import list_inputs, open_dataset, start_opening
 from spml.data.benchmarks import prepare
-from spml.data.images import check_images
+from spml.data.images.image_files import check_images
 from tests.data.benchmarks.layouts import LAYOUTS
 from tests.data.hostile.test_documents import COCO, SAMPLES, TASKS
 from tests.data.hostile.test_features import ARFF, LABELS, feature_files

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from spml.config import DataConfig
-from spml.data.feature_store import FeatureStore
+from spml.data.images.feature_store import FeatureStore
 from spml.data.readers import read
 from spml.data.writers.predictions import read_inferred
 from spml.runs.unfinished import Unfinished

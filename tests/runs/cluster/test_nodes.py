@@ -13,7 +13,7 @@ import pytest
 import spml
 from spml.cli.main import main
 from spml.common.errors import InputError
-from spml.data.images import ImageFiles
+from spml.data.images.image_files import ImageFiles
 from spml.runs.cluster import stream
 from spml.runs.cluster.connection import connected
 from spml.runs.predict import Engine

@@ -10,7 +10,7 @@ from PIL import Image
 
 from spml.common.errors import InputError
 from spml.data import list_inputs
-from spml.data.images import FilePart, ImageFiles, MemoryImage
+from spml.data.images.image_files import FilePart, ImageFiles, MemoryImage
 from spml.data.matrix import FeatureMatrix, ImageArray
 from spml.runs.cluster.samples import MappedFile, by_path, portable
 

@@ -8,7 +8,7 @@ import torch
 
 import spml
 from spml.common.errors import InputError, SpmlError
-from spml.data.images import ImageFiles
+from spml.data.images.image_files import ImageFiles
 from spml.data.matrix import FeatureMatrix
 from spml.runs.cluster.work import Batches, Job, Worker, describe_error, versions
 from tests.faults.test_kill import make_photos

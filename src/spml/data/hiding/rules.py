@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from ...common.draws import stream, uniform
 from ...labels import IntArray, ObservedLabels
-from ..readers.entries import Entries, label_entries
+from ..entries import Entries, label_entries
 from ..records import Objects
 
 Keys = npt.NDArray[np.uint64]

@@ -17,10 +17,10 @@ from ...config import DataConfig
 from ...labels import ObservedLabels
 from ..assemble import check_share_skipped, to_dataset
 from ..dataset import Dataset, Inputs
-from ..decoding import UnreadableImageError, decode
-from ..decoding import orientation as orientation_of
 from ..hiding import check_observe
-from ..images import ImageFiles, ImageSource, check_images, note_twelve_bits
+from ..images.decoding import UnreadableImageError, decode
+from ..images.decoding import orientation as orientation_of
+from ..images.image_files import ImageFiles, ImageSource, check_images, note_twelve_bits
 from ..join import Checked, merge_same_content
 from ..matrix import CHUNK, FeatureMatrix
 from ..readers import read

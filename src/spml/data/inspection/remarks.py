@@ -12,7 +12,7 @@ from ...common.phrases import counted, first_few
 from ...common.safe import quote
 from ...labels import ObservedLabels
 from ..dataset import Dataset
-from ..images import ImageFiles
+from ..images.image_files import ImageFiles
 from .class_names import group_alike, spelled
 
 EXAMPLES = 3  # examples that a remark names

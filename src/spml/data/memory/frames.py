@@ -15,7 +15,7 @@ import numpy.typing as npt
 from ...common.errors import InputError, nearest
 from ...common.safe import quote
 from ...config import DataConfig
-from ..readers.places import images_folder
+from ..files.places import images_folder
 from ..records import MEMORY, Records
 from ..tables.columns import find_file
 from ..tables.delimited import names_files

@@ -18,11 +18,11 @@ from ...common.errors import InputError, quoted
 from ...common.phrases import first_few
 from ...common.safe import quote
 from ...config import DataConfig
-from ..images import ImageSource, MemoryImage
+from ..files.names import RowNames
+from ..files.places import images_folder
+from ..images.image_files import ImageSource, MemoryImage
 from ..matrix import FeatureMatrix
-from ..names import RowNames
 from ..readers.features import feature_matrix
-from ..readers.places import images_folder
 from ..records import MEMORY
 from .frames import column_names, is_frame, is_series, numbers, row_names
 

@@ -12,12 +12,12 @@ from pathlib import Path
 from ...common.errors import InputError, nearest
 from ...common.safe import CONTROL, check_readable, is_special, quote
 from ...config import DataConfig
+from ..files.places import find_files
 from ..records import MEMORY, Records
 from ..rename import read_as_stated
 from ..subset import select
 from .digits import make_digits
 from .not_read import not_read
-from .places import find_files
 from .registry import Reader, Source, find_reader, readers, register_reader
 from .sources import is_sources, read_sources
 

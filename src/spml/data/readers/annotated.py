@@ -15,8 +15,8 @@ from ...common.errors import InputError
 from ...common.phrases import counted, first_few
 from ...common.safe import is_file, refuse_leaving_link
 from ...config import DataConfig
+from ..files.listing import Folder, Listing
 from ..join import Part, join_records, relative_names
-from ..listing import Folder, Listing
 from ..records import Records
 from ..splits import compound_split_name
 from .registry import Source, find_reader

@@ -20,12 +20,12 @@ from ...common.errors import InputError
 from ...common.phrases import shorten
 from ...common.safe import CONTROL, check_readable, quote
 from ...config import DataConfig
+from ..files.names import RowNames
+from ..files.places import find_files, images_folder
 from ..matrix import FeatureMatrix, check_finite
-from ..names import RowNames
 from ..records import Records
 from ..splits import SPELLINGS, split_name
 from .label_arrays import read_labels
-from .places import find_files, images_folder
 from .registry import register_reader
 
 Arrays = dict[str, Any]

@@ -16,10 +16,10 @@ from ...common.errors import InputError, nearest
 from ...common.phrases import counted, first_few
 from ...common.safe import CONTROL, inside, is_file, quote
 from ...config import DataConfig
+from ..entries import NamedImage, named_records
+from ..files.places import images_folder
 from ..records import Records
 from ..splits import SPLITS, split_name
-from .entries import NamedImage, named_records
-from .places import images_folder
 from .registry import Source, register_reader
 
 SAMPLES, METADATA = "samples.json", "metadata.json"

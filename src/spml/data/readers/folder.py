@@ -16,12 +16,12 @@ from ...common.errors import InputError
 from ...common.phrases import counted, first_few
 from ...common.safe import quote, refuse_leaving_link
 from ...config import DataConfig
-from ..listing import Folder, Listing, list_images, note_unread
-from ..names import FilesBelow, PackedNames
+from ..entries import Entries, label_entries
+from ..files.listing import Folder, Listing, list_images, note_unread
+from ..files.names import FilesBelow, PackedNames
 from ..records import Records
 from ..splits import compound_split_name
 from .annotated import NO_CLASS, Annotation, Splits, annotations_in, read_annotated, read_annotation
-from .entries import Entries, label_entries
 from .registry import register_reader
 
 _FOLLOWED = 4  # levels of folders in which links to folders are followed

@@ -21,7 +21,7 @@ from ...common.phrases import shorten
 from ...common.safe import inside, is_file, quote
 from ...config import DataConfig
 from ...labels import ObservedLabels
-from ..images import FilePart
+from ..images.image_files import FilePart
 from ..records import Records
 from ..splits import SPELLINGS, split_name
 from ..subset import without_unlabelled

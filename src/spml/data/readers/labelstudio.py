@@ -16,11 +16,11 @@ from ...common.errors import InputError
 from ...common.phrases import counted, first_few
 from ...common.safe import CONTROL, quote
 from ...config import DataConfig
-from ..images import SUFFIXES
+from ..entries import NamedImage, named_records
+from ..files.places import find_folder, images_folder
+from ..images.image_files import SUFFIXES
 from ..records import Records
 from ..splits import split_name
-from .entries import NamedImage, named_records
-from .places import find_folder, images_folder
 from .registry import Source, register_reader
 
 MAX_IGNORED = 20  # types of results that are named, so that the note stays short

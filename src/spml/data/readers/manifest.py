@@ -18,9 +18,9 @@ from ...common.files import json_sha256
 from ...common.safe import CONTROL, MAX_NAME, inside, quote
 from ...config import DataConfig
 from ...labels import ObservedLabels
+from ..files.places import are_listed, images_folder
 from ..hiding.protocol import observed_labels
 from ..records import Records
-from .places import are_listed, images_folder
 from .registry import Source, register_reader
 
 FORMAT = "spml benchmark 1"

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from ...common.errors import InputError
-from ..images import SUFFIXES
+from ..images.image_files import SUFFIXES
 from .coco import KEYS
 from .registry import Source
 

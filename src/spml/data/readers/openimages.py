@@ -15,12 +15,12 @@ from ...common.errors import InputError
 from ...common.phrases import counted
 from ...common.safe import inside, is_file, quote
 from ...config import DataConfig
-from ..images import MISSING
+from ..entries import Entries, in_both, label_entries
+from ..files.places import images_folder
+from ..images.image_files import MISSING
 from ..records import Records
 from ..tables.delimited import open_delimited, read_header, read_rows
 from ..tables.table import text
-from .entries import Entries, in_both, label_entries
-from .places import images_folder
 from .registry import register_reader
 
 COLUMNS = ("imageid", "labelname", "confidence")

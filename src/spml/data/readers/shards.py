@@ -32,8 +32,8 @@ from ...common.documents import read_text
 from ...common.errors import InputError
 from ...common.phrases import counted, first_few
 from ...config import DataConfig
+from ..files.names import RowNames
 from ..matrix import FeatureMatrix, ShardedArray, check_finite
-from ..names import RowNames
 from ..records import Records
 from .features import check_shape, check_text, damaged, distinct, split_column, strings
 from .label_arrays import read_label_shards

@@ -14,10 +14,10 @@ from ...common.errors import InputError
 from ...common.phrases import counted
 from ...common.safe import quote
 from ...config import DataConfig
+from ..entries import Entries, label_entries, objects_of, without_box
+from ..files.places import IMAGE_SUFFIXES, find_files, images_folder
 from ..records import Records
 from ..splits import SPLITS
-from .entries import Entries, label_entries, objects_of, without_box
-from .places import IMAGE_SUFFIXES, find_files, images_folder
 from .registry import register_reader
 
 MAX_BYTES = 1 << 22  # of one XML file; those of VOC have a few thousand

@@ -12,11 +12,11 @@ from ...common.parsing import parse_yaml, read_yaml_text
 from ...common.phrases import counted, first_few
 from ...common.safe import inside, is_file, quote
 from ...config import DataConfig
-from ..listing import list_images
-from ..names import FilesBelow, PackedNames
+from ..entries import Entries, label_entries
+from ..files.listing import list_images
+from ..files.names import FilesBelow, PackedNames
 from ..records import Records
 from ..splits import split_name
-from .entries import Entries, label_entries
 from .registry import Source, register_reader
 
 _YAML = ("data.yaml", "data.yml", "dataset.yaml", "dataset.yml")

@@ -13,7 +13,7 @@ from ...common.errors import InputError, nearest
 from ...common.phrases import counted, first_few, shorten
 from ...common.safe import CONTROL, quote
 from ...config import DataConfig
-from ..images import SUFFIXES
+from ..images.image_files import SUFFIXES
 from ..splits import SPELLINGS, split_name
 from .delimited import FILE_COLUMNS
 from .marks import BAD, BLANK, MARKS

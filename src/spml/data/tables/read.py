@@ -16,9 +16,9 @@ from ...common.phrases import counted, shorten
 from ...common.safe import quote
 from ...config import DataConfig
 from ...labels import ObservedLabels
-from ..names import FilesBelow
-from ..readers.entries import Entries, in_both, joined, label_entries
-from ..readers.places import images_folder
+from ..entries import Entries, in_both, joined, label_entries
+from ..files.names import FilesBelow
+from ..files.places import images_folder
 from ..records import Records
 from ..rename import wanted_names
 from .class_columns import find_class_columns

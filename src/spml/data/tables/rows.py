@@ -14,9 +14,9 @@ from ...common.errors import InputError
 from ...common.phrases import counted
 from ...common.safe import quote
 from ...config import DataConfig
-from ..images import SUFFIXES
-from ..names import FilesBelow, PackedNames
-from ..readers.places import IMAGE_SUFFIXES, are_listed, locate_names
+from ..files.names import FilesBelow, PackedNames
+from ..files.places import IMAGE_SUFFIXES, are_listed, locate_names
+from ..images.image_files import SUFFIXES
 from ..splits import SPELLINGS, split_name
 from .columns import Columns
 from .marks import MARKS

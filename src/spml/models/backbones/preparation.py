@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ...common.errors import InputError, nearest, quoted
-from ...data.decoding import INTERPOLATIONS
+from ...data.images.decoding import INTERPOLATIONS
 
 
 class Preparation(NamedTuple):

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import msgspec
 
 from ...common.errors import InputError, nearest
-from ...data.decoding import INTERPOLATIONS
+from ...data.images.decoding import INTERPOLATIONS
 from ..spec import BackboneSpec, read_json
 from .download import hub_file
 from .preparation import DEFAULT

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from ...config import Config, DataConfig
 from ...data import Inputs
-from ...data.images import ImageSource
+from ...data.files.names import RowNames
+from ...data.images.image_files import ImageSource
 from ...data.matrix import FeatureMatrix
-from ...data.names import RowNames
 from ...data.readers import Source, read
 from ...data.readers.shards import is_shards
 

@@ -13,9 +13,9 @@ import numpy.typing as npt
 
 from ...common.errors import InputError
 from ...data import Inputs
-from ...data.images import FilePart, ImageFiles, ImageSource, MemoryImage
+from ...data.files.names import FilesBelow
+from ...data.images.image_files import FilePart, ImageFiles, ImageSource, MemoryImage
 from ...data.matrix import FeatureMatrix
-from ...data.names import FilesBelow
 
 
 def portable(inputs: Inputs) -> Inputs:

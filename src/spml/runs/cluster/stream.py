@@ -16,8 +16,8 @@ from torch import nn
 
 from ...common.errors import InputError, SpmlError
 from ...data import Inputs
-from ...data.cache import Compute
-from ...data.images import FilePart, ImageFiles
+from ...data.images.cache import Compute
+from ...data.images.image_files import FilePart, ImageFiles
 from .connection import connected
 from .samples import portable
 from .work import Batches, Computed, Job, Worker, describe_error, versions

@@ -18,7 +18,7 @@ from torch import nn
 
 from ...common.errors import InputError, SpmlError, unexpected
 from ...data import Inputs
-from ...data.images import ImageFiles, LoadedImages
+from ...data.images.image_files import ImageFiles, LoadedImages
 from ...engine import make_fabric
 from ...version import __version__
 

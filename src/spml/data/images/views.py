@@ -22,8 +22,8 @@ import numpy.typing as npt
 import torch
 from PIL import Image
 
-from ..common.draws import of_rows, raw
-from .dataset import Augment, Rows
+from ...common.draws import of_rows, raw
+from ..dataset import Augment, Rows
 
 REACH = 8  # weak views are shifted by up to 1 / REACH of each side
 GREY = 127  # value of the square that Cutout fills

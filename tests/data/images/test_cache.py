@@ -12,7 +12,7 @@ from torch import nn
 
 from spml.common.errors import SpmlError
 from spml.data import cached_features
-from spml.data.images import ImageFiles
+from spml.data.images.image_files import ImageFiles
 from spml.data.matrix import FeatureMatrix, ImageArray
 from tests.data.cached import PIXELS, Counting, files
 

@@ -13,9 +13,9 @@ from typing import BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from ..common.errors import SpmlError
-from ..common.locks import try_lock
-from .matrix import FeatureMatrix, ShardedArray
+from ...common.errors import SpmlError
+from ...common.locks import try_lock
+from ..matrix import FeatureMatrix, ShardedArray
 
 Identities = npt.NDArray[np.uint8]
 """SHA-256 of samples, uint8 of shape (N, 32)."""

@@ -11,8 +11,9 @@ import pytest
 from spml.common.errors import InputError
 from spml.config import DataConfig
 from spml.data import inspect, open_dataset
-from spml.data.readers import find_files, places, read
-from spml.data.readers.places import hint_at, images_folder, locate_names
+from spml.data.files import places
+from spml.data.files.places import hint_at, images_folder, locate_names
+from spml.data.readers import find_files, read
 
 
 @pytest.mark.parametrize(
@@ -229,7 +230,7 @@ def test_listing_folders_finds_what_looking_for_each_file_finds(tmp_path, name, 
     monkeypatch.chdir(tmp_path)
     found = []
     for many in (1, 100):
-        monkeypatch.setattr("spml.data.readers.places.MANY", many)
+        monkeypatch.setattr("spml.data.files.places.MANY", many)
         try:
             found.append(locate_names(root, [[name.format(root=root)], ["a.jpg"]], "row {}".format, "skip"))
         except InputError as error:

@@ -12,11 +12,11 @@ from PIL import Image
 from torchvision.transforms import v2
 
 from spml.data import Augment, Samples
-from spml.data import views as module
-from spml.data.images import ImageFiles, check_images
+from spml.data.images import views as module
+from spml.data.images.image_files import ImageFiles, check_images
+from spml.data.images.views import cut_out, feature_views, image_views, partners, shifted
 from spml.data.matrix import FeatureMatrix, ImageArray
 from spml.data.readers.digits import make_digits
-from spml.data.views import cut_out, feature_views, image_views, partners, shifted
 from spml.engine.loader import EpochBatches, make_loader
 from spml.labels import ObservedLabels
 

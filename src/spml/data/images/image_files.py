@@ -16,13 +16,13 @@ import numpy.typing as npt
 import torch
 from PIL import Image
 
-from ..common.draws import raw
-from ..common.errors import InputError, SpmlError
-from ..common.phrases import counted
+from ...common.draws import raw
+from ...common.errors import InputError, SpmlError
+from ...common.phrases import counted
+from ..dataset import Augment, Kind, Rows
+from ..files.names import FilesBelow, take
 from . import decoding
-from .dataset import Augment, Kind, Rows
 from .decoding import DECODERS, INTERPOLATIONS, UnreadableImageError, load_pixels
-from .names import FilesBelow, take
 from .views import image_views
 
 SUFFIXES = frozenset(

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from pathlib import Path
 
-from ..common.errors import InputError
-from ..common.phrases import counted, first_few
-from ..common.safe import CONTROL, is_special, quote
-from .images import SUFFIXES
+from ...common.errors import InputError
+from ...common.phrases import counted, first_few
+from ...common.safe import CONTROL, is_special, quote
+from ..images.image_files import SUFFIXES
 
 SYSTEM_FOLDERS = frozenset(
     (

@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ...common.errors import InputError
-from ...common.phrases import counted
-from ...config import DataConfig
-from ...labels import ObservedLabels, Unlisted
-from ..records import Objects, Records
-from ..subset import without_unlabelled
-from .places import find_files
+from ..common.errors import InputError
+from ..common.phrases import counted
+from ..config import DataConfig
+from ..labels import ObservedLabels, Unlisted
+from .files.places import find_files
+from .records import Objects, Records
+from .subset import without_unlabelled
 
 
 class Entries(NamedTuple):

@@ -17,9 +17,10 @@ from PIL import Image
 import spml
 from spml.common.errors import InputError
 from spml.config import DataConfig
-from spml.data import Augment, Samples, decoding, list_inputs
-from spml.data.decoding import UnreadableImageError, decode
-from spml.data.images import ImageFiles
+from spml.data import Augment, Samples, list_inputs
+from spml.data.images import decoding
+from spml.data.images.decoding import UnreadableImageError, decode
+from spml.data.images.image_files import ImageFiles
 from spml.engine.loader import EpochBatches, make_loader
 from spml.labels import ObservedLabels
 

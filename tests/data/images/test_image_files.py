@@ -17,9 +17,9 @@ from torchvision import transforms
 from spml.common.errors import InputError, SpmlError
 from spml.config import DataConfig
 from spml.data import Augment, Samples, inspect, open_dataset
-from spml.data import decoding as module
-from spml.data.decoding import FORMATS
-from spml.data.images import ImageFiles, check_images
+from spml.data.images import decoding as module
+from spml.data.images.decoding import FORMATS
+from spml.data.images.image_files import ImageFiles, check_images
 from spml.engine.loader import EpochBatches, make_loader
 from spml.labels import ObservedLabels
 

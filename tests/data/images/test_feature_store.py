@@ -22,8 +22,9 @@ import pytest
 import torch
 
 from spml.common.errors import SpmlError
-from spml.data import cached_features, feature_store
-from spml.data.feature_store import FeatureStore
+from spml.data import cached_features
+from spml.data.images import feature_store
+from spml.data.images.feature_store import FeatureStore
 from spml.data.matrix import ImageArray
 from tests.data.cached import PIXELS, Counting, files
 

@@ -17,8 +17,8 @@ from ...common.errors import InputError
 from ...common.phrases import first_few
 from ...common.safe import CONTROL, inside, is_file, quote, shorter_name, shown
 from ...config import DataConfig
-from ..images import SUFFIXES
-from ..names import FilesBelow
+from ..images.image_files import SUFFIXES
+from .names import FilesBelow
 
 Missing = Literal["stop", "skip"]
 

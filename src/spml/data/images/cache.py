@@ -17,11 +17,11 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader
 from torch.utils.data import Dataset as TorchDataset
 
-from ..common.errors import SpmlError
-from ..common.locks import one_at_a_time
-from .dataset import ImageInputs, Inputs
+from ...common.errors import SpmlError
+from ...common.locks import one_at_a_time
+from ..dataset import ImageInputs, Inputs
+from ..matrix import FeatureMatrix
 from .feature_store import FeatureStore
-from .matrix import FeatureMatrix
 
 Compute = Callable[
     [nn.Module, ImageInputs, Sequence[int], int, torch.dtype | None],
