@@ -20,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
-from spml.bench.plan import code_version
+from spml.bench.plan import CODE_VERSION
 from spml.bench.workers import Job, run_all
 from spml.runs.console import Console
 from spml.runs.summary import versions
@@ -71,7 +71,7 @@ def main():
         text = SPEC.format(seeds=seeds, trials=trials)
         started = time.perf_counter()
         state, problems = run_all(
-            Job("sweep.yaml", text, folder, folder, url, code_version()), workers, Console()
+            Job("sweep.yaml", text, folder, folder, url, CODE_VERSION), workers, Console()
         )
         assert not problems, problems
         wall = time.perf_counter() - started

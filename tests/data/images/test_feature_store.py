@@ -155,7 +155,9 @@ def test_rows_that_another_process_added_before_this_one_writes(tmp_path: Path) 
 @pytest.mark.parametrize("workers", [0, 1])
 def test_the_next_process_continues_after_a_kill(tmp_path: Path, workers: int) -> None:
     folder = tmp_path / "killed"
-    script = KILLED.format(folder_of_tests=str(Path(__file__).parent), folder=str(folder), workers=workers)
+    script = KILLED.format(
+        folder_of_tests=str(Path(__file__).parents[1]), folder=str(folder), workers=workers
+    )
     killed = subprocess.run([sys.executable, "-c", script], timeout=120, check=False)
     assert killed.returncode == -signal.SIGKILL
     batches, steps, lines = resume(folder)
