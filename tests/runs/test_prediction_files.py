@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from spml.common.errors import InputError
-from spml.data.writers.predictions import read_inferred
+from spml.runs.inferred_labels import read_inferred
 from spml.runs.predict import Predictions
 from spml.runs.prediction_files import make_format
 from tests.data.writers.samples import FILES, MATRIX, image_records

@@ -220,8 +220,8 @@ def _infer(
     source: Path, records: Records, all_scores: bool, console: Console
 ) -> tuple[Inferred, tuple[str, ...]]:
     """Inferred labels from a file, or predicted by the run in a folder; and notes."""
-    from ..data.writers.predictions import match, predicted, read_inferred
     from ..data.writers.samples import image_files
+    from ..runs.inferred_labels import match, predicted, read_inferred
 
     if not source.is_dir():
         return read_inferred(source, records, all_scores=all_scores)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ..common.errors import missing_extra
-from ..data.writers.predictions import PROBABILITY
+from .inferred_labels import PROBABILITY
 
 if TYPE_CHECKING:
     from .predict import Predictions

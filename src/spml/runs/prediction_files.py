@@ -19,7 +19,7 @@ import numpy.typing as npt
 from ..common.errors import CONTROL, InputError, require_packages
 from ..common.files import write_with
 from ..data.tables.parquet import require_pyarrow
-from ..data.writers.predictions import PROBABILITY
+from .inferred_labels import PROBABILITY
 from .predict import Predictions
 
 Scores = Literal["auto", "all", "predicted", "none"]

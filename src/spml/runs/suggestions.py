@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from ..common.phrases import counted
 from ..data.records import Records
-from ..data.writers.predictions import rows_by_name
 from ..decisions import hidden_probabilities
+from .inferred_labels import rows_by_name
 from .predict import Predictions
 
 

@@ -13,14 +13,14 @@ from typing import Annotated, NamedTuple
 import msgspec
 import numpy as np
 
-from ...common.errors import InputError, nearest
-from ...common.phrases import counted
-from ...common.safe import quote
-from ..readers.features import load_arrays
-from ..records import Records
-from ..tables.delimited import read_lines, read_rows
-from ..tables.parquet import open_parquet
-from .samples import Inferred, image_files
+from ..common.errors import InputError, nearest
+from ..common.phrases import counted
+from ..common.safe import quote
+from ..data.readers.features import load_arrays
+from ..data.records import Records
+from ..data.tables.delimited import read_lines, read_rows
+from ..data.tables.parquet import open_parquet
+from ..data.writers.samples import Inferred, image_files
 
 PROBABILITY = "probability of "
 """Start of the name of a column of probabilities of one class; the rest is its name."""
