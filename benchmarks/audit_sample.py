@@ -28,7 +28,7 @@ from spml.config import DataConfig
 from spml.data.readers import read
 from spml.decisions import fit_calibration, priors_from_shares
 from spml.metrics import bootstrap_map, mean_average_precision
-from spml.runs.summary import versions
+from spml.runs.folder.summary import versions
 
 RESULTS = Path(__file__).parent / "results"
 ROWS = (50, 100, 200)

@@ -43,7 +43,7 @@ from spml.models.solved import LDA, RIDGE, auto, search
 from spml.models.solved.calibration import class_logits
 from spml.models.solved.ensemble import squared_distances
 from spml.models.solved.spaces import Pool, Spaces
-from spml.runs.summary import versions
+from spml.runs.folder.summary import versions
 
 RESULT = Path(__file__).parent / "results" / "auto_head.json"
 SEEDS = range(3)

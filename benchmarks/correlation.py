@@ -33,10 +33,10 @@ from spml.config import from_dict
 from spml.decisions import Judge
 from spml.engine import make_fabric
 from spml.metrics import mean_average_precision
-from spml.runs.build import Build, make_backbone, start_objective
-from spml.runs.init_from import Start
-from spml.runs.resolve import open_for_backbone, resolve
-from spml.runs.summary import versions
+from spml.runs.fit.build import Build, make_backbone, start_objective
+from spml.runs.folder.summary import versions
+from spml.runs.settle.init_from import Start
+from spml.runs.settle.resolve import open_for_backbone, resolve
 
 RESULTS = Path(__file__).parent / "results"
 MODES = {"oracle": "val/mAP", "observed": "val/SP"}

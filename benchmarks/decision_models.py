@@ -23,8 +23,8 @@ from spml.metrics.observed import sp_scores
 from spml.models.solved import auto
 from spml.models.solved.search import Candidate
 from spml.models.solved.spaces import Pool, Spaces
-from spml.runs.build import Build, make_backbone, start_objective
-from spml.runs.resolve import open_for_backbone, resolve
+from spml.runs.fit.build import Build, make_backbone, start_objective
+from spml.runs.settle.resolve import open_for_backbone, resolve
 
 FOLDS, DRAWS = 5, 200
 AUDITS = (50, 100, 200)

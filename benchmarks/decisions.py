@@ -29,7 +29,7 @@ from decision_measures import Measured, mean_labels_of_audits, priors_of_audits
 from decision_pages import page
 
 from spml.config import Config, DataConfig, ModelConfig, OptimConfig
-from spml.runs.summary import versions
+from spml.runs.folder.summary import versions
 
 RESULTS = Path(__file__).parent / "results"
 AUDITS = "audits"

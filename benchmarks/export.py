@@ -44,7 +44,7 @@ from losses import processor
 from spml.common.files import write_json, write_text
 from spml.export.formats import onnx_variants
 from spml.metrics import mean_average_precision
-from spml.runs.summary import versions
+from spml.runs.folder.summary import versions
 
 RESULTS = Path(__file__).parent / "results"
 VARIANTS = ("float32", "float16", "int8")

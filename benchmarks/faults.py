@@ -28,7 +28,7 @@ from losses import processor
 from spml.common.files import sha256_file, write_bytes, write_json, write_text
 from spml.common.locks import only_writer
 from spml.engine.checkpoint import save_checkpoint
-from spml.runs.summary import versions
+from spml.runs.folder.summary import versions
 
 RESULTS = Path(__file__).parent / "results"
 SEARCHES = {

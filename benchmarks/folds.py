@@ -28,7 +28,7 @@ from losses import processor
 from spml.audit.folder import ABOUT, read_audit
 from spml.config import DataConfig
 from spml.data.readers import read
-from spml.runs.summary import versions
+from spml.runs.folder.summary import versions
 
 RESULT = Path(__file__).parent / "results" / "folds.json"
 MEAN_LABELS, FOLDS, LENGTHS = 1.4, (0, 3), (100, 500)

@@ -60,7 +60,7 @@ from spml.models.backbones import create_backbone
 from spml.models.classifier import Classifier
 from spml.models.spec import BackboneSpec
 from spml.models.top import Top
-from spml.runs.summary import versions
+from spml.runs.folder.summary import versions
 
 CLASSES, LR = 80, 1e-5
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)

@@ -26,8 +26,8 @@ import numpy as np
 
 import spml
 from spml.config import Config, DataConfig
-from spml.runs.resolve import open_for_backbone
-from spml.runs.summary import versions
+from spml.runs.folder.summary import versions
+from spml.runs.settle.resolve import open_for_backbone
 
 RESULTS = Path(__file__).parent / "results"
 SHARES = (0.05, 0.1, 0.25, 0.5, 1.0)

@@ -24,7 +24,7 @@ from pathlib import Path
 
 from losses import processor
 from spml.engine.process_memory import peak_memory
-from spml.runs.summary import versions
+from spml.runs.folder.summary import versions
 
 RESULTS = Path(__file__).parent / "results"
 SIZES = (100_000, 1_000_000, 10_000_000)

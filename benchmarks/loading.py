@@ -66,7 +66,7 @@ from spml.models.backbones import create_backbone
 from spml.models.classifier import Classifier
 from spml.models.spec import BackboneSpec
 from spml.models.top import Top
-from spml.runs.summary import versions
+from spml.runs.folder.summary import versions
 
 IMAGES, ENLARGED = 384, {1280: 96, 4000: 8}  # longer side in pixels: how many of the images
 SIZES, BATCH, ROUNDS = (224, 448), 32, 5

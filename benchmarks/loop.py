@@ -48,8 +48,8 @@ from spml.models.solved.calibration import class_logits
 from spml.models.solved.ensemble import head_scores
 from spml.models.solved.linear import LdaStart
 from spml.models.solved.spaces import Pool, Spaces
-from spml.runs.build import Build, make_backbone, start_objective
-from spml.runs.resolve import open_for_backbone, resolve
+from spml.runs.fit.build import Build, make_backbone, start_objective
+from spml.runs.settle.resolve import open_for_backbone, resolve
 
 SETS = ("animals 224", "yeast", "enron")
 BUDGETS = (0.3, 1.0, 3.0)  # answers per training sample

@@ -14,7 +14,7 @@ import numpy as np
 
 from spml.common.files import write_text
 from spml.plots import style
-from spml.runs.summary import versions
+from spml.runs.folder.summary import versions
 
 RESULTS = Path(__file__).parent / "results"
 AUTO, CORRECTED, GR = "auto", "auto, corrected", "GR"

@@ -52,7 +52,7 @@ from spml.labels import ObservedLabels
 from spml.methods.base import Batch, Facts, Outputs, Progress
 from spml.methods.registry import create
 from spml.models.backbones import SmallCNN
-from spml.runs.summary import versions
+from spml.runs.folder.summary import versions
 
 SHAPES = ((16, 80), (256, 80), (1024, 312), (256, 10_000), (64, 100_000))
 ROUNDS, SECONDS, LIMIT = 15, 0.02, 30.0

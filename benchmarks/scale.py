@@ -26,7 +26,7 @@ from pathlib import Path
 import numpy as np
 
 from losses import processor
-from spml.runs.summary import versions
+from spml.runs.folder.summary import versions
 
 RESULTS = Path(__file__).parent / "results"
 CLASSES, WIDTHS = (1_000, 10_000, 100_000, 1_000_000), (64, 256)

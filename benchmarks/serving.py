@@ -46,7 +46,7 @@ from tests.serve.process import PART, head
 import spml
 from losses import processor
 from spml.common.files import write_json, write_text
-from spml.runs.summary import versions
+from spml.runs.folder.summary import versions
 
 ROOT = Path(__file__).resolve().parents[1]
 CLIENTS = (1, 16, 64)

@@ -29,7 +29,7 @@ from spml.engine.lbfgs_path import PENALTIES, TOLERANCE, solve_path
 from spml.methods.base import Facts
 from spml.methods.registry import create
 from spml.metrics import average_precision
-from spml.runs.summary import versions
+from spml.runs.folder.summary import versions
 
 RESULTS = Path(__file__).parent / "results"
 # Path below DATA and mean labels per sample.

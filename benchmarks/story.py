@@ -27,7 +27,7 @@ from pathlib import Path
 from losses import processor
 from spml.audit.folder import read_audit
 from spml.review.session import Review, open_data
-from spml.runs.summary import versions
+from spml.runs.folder.summary import versions
 
 RESULT = Path(__file__).parent / "results" / "story.json"
 SEED, PER_CLASS, MEAN_LABELS = 0, 50, 1.4

@@ -23,7 +23,7 @@ import numpy as np
 from spml.bench.plan import CODE_VERSION
 from spml.bench.workers import Job, run_all
 from spml.runs.console import Console
-from spml.runs.summary import versions
+from spml.runs.folder.summary import versions
 
 SAMPLES, FEATURES, CLASSES, TEST = 5000, 1280, 20, 1000
 FULL = (5, 12)  # seeds and trials of the aim

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from .methods.base import Objective
     from .methods.registry import register
     from .runs.api import load, train
-    from .runs.compare import compare
-    from .runs.predict import Predictions
+    from .runs.compute.predict import Predictions
+    from .runs.judge.compare import compare
     from .runs.run import Run
     from .testing import check_objective
     from .version import __version__
@@ -30,12 +30,12 @@ _WHERE = {
     "InputError": "common.errors",
     "Objective": "methods.base",
     "ObservedLabels": "labels",
-    "Predictions": "runs.predict",
+    "Predictions": "runs.compute.predict",
     "Run": "runs.run",
     "SpmlError": "common.errors",
     "__version__": "version",
     "check_objective": "testing",
-    "compare": "runs.compare",
+    "compare": "runs.judge.compare",
     "load": "runs.api",
     "register": "methods.registry",
     "train": "runs.api",

@@ -272,7 +272,7 @@ def test_an_unforeseen_error_with_the_data_leaves_the_other_data(tmp_path, monke
             raise MemoryError("too large")
         return start_opening(config, **rest)
 
-    monkeypatch.setattr("spml.runs.resolve.start_opening", breaking)
+    monkeypatch.setattr("spml.runs.settle.resolve.start_opening", breaking)
     problems = work(job)
     assert len(problems) == 3  # each names its series
     assert problems[0].exit_code == 1

@@ -16,7 +16,7 @@ import spml
 from spml.cli.main import main
 from spml.common.errors import InputError
 from spml.config import from_dict, read_yaml
-from spml.runs.recording import read_recording
+from spml.runs.fit.recording import read_recording
 from tests.faults.test_kill import make_photos
 
 SMALL = {"backbone": "test_efficientnet", "weights": "random"}

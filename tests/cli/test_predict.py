@@ -13,8 +13,8 @@ import spml
 from spml.cli.main import main
 from spml.common.errors import InputError
 from spml.models.backbones import Backbone
-from spml.runs import predict as prediction
-from spml.runs.unfinished import Unfinished
+from spml.runs.compute import predict as prediction
+from spml.runs.compute.unfinished import Unfinished
 from tests.faults.test_kill import make_photos
 
 TRAINED = {"model": {"backbone": "test_efficientnet", "weights": "random"}, "epochs": 1, "threads": 1}

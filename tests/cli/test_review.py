@@ -12,7 +12,7 @@ from spml.audit.folder import read_observed
 from spml.cli.main import main
 from spml.config import DataConfig
 from spml.review import serve
-from spml.runs import resolve
+from spml.runs.settle import resolve
 from tests.review.conftest import make_audit
 from tests.review.test_export import MERGED, answer
 

@@ -116,7 +116,7 @@ def test_ctrl_c_while_nothing_is_saved_says_so(features, tmp_path, capsys, monke
     command = ["train", str(features), "--head", "ridge", "--threads", "1", "--output", str(output)]
     stop_in(monkeypatch, "spml.runs.train.resolve", *command)
     assert capsys.readouterr().err == "spml train: interrupted; nothing was written.\n"
-    for name in ("spml.runs.build.solve", "spml.runs.train.write_results"):
+    for name in ("spml.runs.fit.build.solve", "spml.runs.train.write_results"):
         stop_in(monkeypatch, name, *command, "--overwrite")
         assert capsys.readouterr().err.splitlines()[-1] == (
             f"spml train: interrupted; {output} holds no checkpoint yet. Start again with the same command "

@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 from spml.cli.main import main
 from spml.common import files
 from spml.common.errors import InputError
-from spml.runs.folder import clear
+from spml.runs.folder.layout import clear
 from tests.cli.test_streams import NO_SPACE, open_full, open_pipe_without_reader
 from tests.faults.test_kill import make_photos
 

@@ -19,8 +19,8 @@ from spml.cli.main import main
 from spml.common.errors import InputError
 from spml.common.locks import only_writer
 from spml.config import from_dict, read_yaml
-from spml.runs.folder import only_writer_in
-from spml.runs.held_out import read_held_out
+from spml.runs.folder.held_out import read_held_out
+from spml.runs.folder.layout import only_writer_in
 from spml.runs.train import run_training
 from tests.data.benchmarks.layouts import voc2012
 from tests.faults.test_bad_input import fails

@@ -20,9 +20,10 @@ from spml.decisions import global_threshold
 from spml.labels import ObservedLabels
 from spml.metrics import sp_score
 from spml.models import load_classifier
-from spml.runs import fine_tune, held_out, solve
-from spml.runs import resolve as resolving
 from spml.runs.console import Console
+from spml.runs.fit import fine_tune, solve
+from spml.runs.folder import held_out
+from spml.runs.settle import resolve as resolving
 from tests.faults.test_bad_input import fails
 from tests.faults.test_kill import make_photos
 from tests.runs.test_closed_form_runs import BACKBONE, HIDE, make_features, make_weights

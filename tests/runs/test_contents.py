@@ -14,8 +14,8 @@ from spml.common.errors import InputError
 from spml.common.files import write_checked_json
 from spml.config import Config, ModelConfig, to_yaml
 from spml.models import Classifier, Top, build_backbone, save_classifier
-from spml.runs.contents import read_metrics, read_summary
-from spml.runs.folder import read_config, write_config
+from spml.runs.folder.contents import read_metrics, read_summary
+from spml.runs.folder.layout import read_config, write_config
 from tests.models.conftest import GREY, describe
 
 CARD = {

@@ -9,8 +9,8 @@ import pytest
 
 from spml.cli.main import main
 from spml.config import from_dict
-from spml.runs.divergence import fit_warnings
-from spml.runs.solve import Fitted
+from spml.runs.fit.divergence import fit_warnings
+from spml.runs.fit.solve import Fitted
 
 CONFIG = from_dict({"optim": {"lr": 0.02}})
 

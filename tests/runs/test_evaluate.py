@@ -14,7 +14,7 @@ from sklearn.metrics import average_precision_score, precision_recall_fscore_sup
 import spml
 from spml.cli.main import main
 from spml.metrics import bootstrap_map, compare_models, resamples, shown_score
-from spml.runs.solve import describe_scores
+from spml.runs.fit.solve import describe_scores
 from tests.faults.test_bad_input import fails
 
 CLASSES = list("abcdefghijkl")

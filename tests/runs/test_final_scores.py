@@ -14,9 +14,9 @@ from spml.data.matrix import FeatureMatrix
 from spml.labels import ObservedLabels
 from spml.metrics import mean_average_precision, top_scores
 from spml.metrics.top_scores import TopScores
-from spml.runs import final_scores, held_out
-from spml.runs.held_out import read_held_out
-from spml.runs.solve import HeldOutScores
+from spml.runs.fit.solve import HeldOutScores
+from spml.runs.folder import final_scores, held_out
+from spml.runs.folder.held_out import read_held_out
 from tests.metrics.test_counted_ranks import in_blocks
 
 

@@ -9,7 +9,7 @@ import pytest
 from spml.common.errors import InputError
 from spml.config import from_dict
 from spml.runs.console import Console
-from spml.runs.fine_tune import fine_tune
+from spml.runs.fit.fine_tune import fine_tune
 from tests.runs.test_contents import SUMMARY, save_run
 
 

@@ -8,7 +8,7 @@ import pytest
 from spml.decisions import Decision
 from spml.labels import ObservedLabels
 from spml.metrics import register_metric, registry, top_scores
-from spml.runs.full_labels import Measured, measure_blocks, measure_runs
+from spml.runs.judge.full_labels import Measured, measure_blocks, measure_runs
 from tests.metrics.test_counted_ranks import in_blocks
 
 COLUMNS = [4, 0, 2, 5, 1, 6]

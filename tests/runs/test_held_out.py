@@ -16,10 +16,10 @@ from spml.data.matrix import FeatureMatrix
 from spml.labels import ObservedLabels
 from spml.metrics.top_scores import TopScores
 from spml.models import load_classifier
-from spml.runs import held_out
-from spml.runs.held_out import HeldOut, gather_held_out, read_held_out, write_held_out
-from spml.runs.row_names import row_names
-from spml.runs.score_table import highest_scores
+from spml.runs.compute.score_table import highest_scores
+from spml.runs.folder import held_out
+from spml.runs.folder.held_out import HeldOut, gather_held_out, read_held_out, write_held_out
+from spml.runs.folder.row_names import row_names
 from tests.runs.test_closed_form_runs import HIDE, make_features
 
 
@@ -176,9 +176,9 @@ LABELS_OF_MANY = np.random.default_rng(0).choice([-1, 0, 1], (9, 6)).astype(np.i
 @pytest.fixture
 def many(tmp_path, monkeypatch):
     """The highest scores of samples that are named by numbers, written to a folder."""
-    monkeypatch.setattr("spml.runs.held_out.MOST_SCORES", 40)
-    monkeypatch.setattr("spml.runs.held_out.MOST_CLASSES", 5)
-    monkeypatch.setattr("spml.runs.row_names.MANY_NAMES", 3)
+    monkeypatch.setattr("spml.runs.folder.held_out.MOST_SCORES", 40)
+    monkeypatch.setattr("spml.runs.folder.held_out.MOST_CLASSES", 5)
+    monkeypatch.setattr("spml.runs.folder.row_names.MANY_NAMES", 3)
     samples = make_samples("", LABELS_OF_MANY)
     names = tuple(str(row) for row in range(9))
     parts = (
@@ -250,7 +250,7 @@ def test_tensors_that_can_not_be_are_refused(many, tmp_path, tensor, change, sai
 
 
 def test_names_of_rows_are_stored_as_bits(monkeypatch):
-    monkeypatch.setattr("spml.runs.row_names.MANY_NAMES", 3)
+    monkeypatch.setattr("spml.runs.folder.row_names.MANY_NAMES", 3)
     names = row_names((["0", "3", "12"], ["7"]), ["3"])
     assert list(names) == ["0", "7", "12"]
     assert ["0" in names, "3" in names, "00" in names, "99" in names, "a" in names] == [

@@ -19,7 +19,7 @@ from spml.data import Samples, open_dataset
 from spml.data.matrix import FeatureMatrix
 from spml.engine.checkpoint import load_checkpoint
 from spml.labels import ObservedLabels
-from spml.runs.init_from import _read_state, fingerprint, write_state
+from spml.runs.settle.init_from import _read_state, fingerprint, write_state
 from tests.faults.test_bad_input import fails
 from tests.faults.test_kill import make_photos
 from tests.runs.test_closed_form_runs import BACKBONE, HIDE, make_features, make_weights
@@ -248,7 +248,7 @@ def test_names_are_hashed_piece_by_piece(block, monkeypatch):
     names = ('a "b".jpg', "ü.jpg", "c", "d")
     samples = Samples(names, FeatureMatrix(np.eye(4)), ObservedLabels.from_index([0, 1, 0, 1], 2))
     expected = hashlib.sha256(json.dumps(names).encode() + samples.observed.fingerprint().encode())
-    monkeypatch.setattr("spml.runs.init_from._NAMES", block)
+    monkeypatch.setattr("spml.runs.settle.init_from._NAMES", block)
     assert fingerprint(samples) == expected.hexdigest()
 
 

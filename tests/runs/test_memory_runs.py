@@ -19,7 +19,7 @@ from spml.config import from_dict, read_yaml
 from spml.engine import Interrupted
 from spml.engine.loop import Trainer
 from spml.engine.resume import save_training
-from spml.runs.resolve import run_folder
+from spml.runs.settle.resolve import run_folder
 from tests.faults.test_kill import make_photos
 from tests.runs.test_closed_form_runs import make_features
 

@@ -9,8 +9,8 @@ from spml.config import from_dict
 from spml.methods.base import Facts
 from spml.methods.registry import create, methods
 from spml.metrics import top_scores
-from spml.runs import method_memory
-from spml.runs.method_memory import bytes_per_score, check_method_memory, check_recording
+from spml.runs.settle import method_memory
+from spml.runs.settle.method_memory import bytes_per_score, check_method_memory, check_recording
 from tests.engine.test_loop import make_data
 
 

@@ -18,8 +18,8 @@ from spml.methods import registry
 from spml.methods.base import Card, Needs, Objective
 from spml.methods.registry import find
 from spml.models import describe_backbone
-from spml.runs.build import make_backbone
-from spml.runs.resolve import Resolved, resolve
+from spml.runs.fit.build import make_backbone
+from spml.runs.settle.resolve import Resolved, resolve
 from tests.models.conftest import FEATURES, GREY, PHOTOS
 
 NOTHING, MAPS, LATENT = Needs(), Needs(class_maps=True), Needs(latent=True)

@@ -240,7 +240,7 @@ def test_features_of_another_network_are_not_used(photos: Path, tmp_path: Path) 
     shared = {**QUICK, "data": {"workers": 0, "cache": str(tmp_path / "cache")}}
     for name, network in (("a", seeded(Pooled)), ("b", seeded(Pooled, 1)), ("c", seeded(_Other))):
         spml.train(photos, backbone=network, output=tmp_path / name, **shared)
-    losses = {spml.runs.contents.read_metrics(tmp_path / name)[0]["train/loss"] for name in "abc"}
+    losses = {spml.runs.folder.contents.read_metrics(tmp_path / name)[0]["train/loss"] for name in "abc"}
     assert len(losses) == 3
 
 

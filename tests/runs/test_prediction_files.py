@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from spml.common.errors import InputError
-from spml.runs.inferred_labels import read_inferred
-from spml.runs.predict import Predictions
-from spml.runs.prediction_files import make_format
+from spml.runs.compute.predict import Predictions
+from spml.runs.compute.prediction_files import make_format
+from spml.runs.decide.inferred_labels import read_inferred
 from tests.data.writers.samples import FILES, MATRIX, image_records
 
 CLASSES = ("cat", "dog", "fox")

@@ -19,11 +19,11 @@ from spml.config import from_dict
 from spml.data import open_dataset
 from spml.engine import make_fabric
 from spml.engine.loop import Trainer
-from spml.runs.build import Build, make_backbone, start_objective
+from spml.runs.compute.predict import Engine
 from spml.runs.console import Console
-from spml.runs.predict import Engine
-from spml.runs.recording import Recorder, choose_samples, read_recording
-from spml.runs.resolve import open_for_backbone, resolve
+from spml.runs.fit.build import Build, make_backbone, start_objective
+from spml.runs.fit.recording import Recorder, choose_samples, read_recording
+from spml.runs.settle.resolve import open_for_backbone, resolve
 from spml.runs.train import run_training
 from tests.runs.test_closed_form_runs import make_features
 

@@ -11,7 +11,7 @@ import spml
 from spml.cli.main import main
 from spml.config import DataConfig
 from spml.data import open_dataset
-from spml.runs.folder import read_config
+from spml.runs.folder.layout import read_config
 from tests.faults.test_bad_input import fails
 from tests.runs.test_closed_form_runs import make_features
 

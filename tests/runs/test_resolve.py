@@ -8,7 +8,7 @@ import pytest
 
 from spml.common.errors import InputError
 from spml.config import Config, from_dict
-from spml.runs.resolve import assumed_mean_labels, run_folder
+from spml.runs.settle.resolve import assumed_mean_labels, run_folder
 from tests.engine.test_loop import make_data
 
 ALL = "the threshold, the SP-score and the bias that the head starts with"

@@ -15,7 +15,7 @@ from spml.engine.checkpoint import CURRENT, NEW, PREVIOUS, load_checkpoint, save
 from spml.engine.loop import Trainer
 from spml.engine.resume import save_training
 from spml.runs.console import Console
-from spml.runs.folder import METRICS, MODEL, SUMMARY, read_config
+from spml.runs.folder.layout import METRICS, MODEL, SUMMARY, read_config
 from spml.runs.train import run_training
 from tests.runs.test_closed_form_runs import make_features
 

@@ -13,9 +13,9 @@ from PIL import Image
 import spml
 from spml.common.errors import InputError
 from spml.data.images.image_files import ImageFiles
+from spml.runs.compute.predict import Predictions
 from spml.runs.frames import history_frame
 from spml.runs.network import Transform
-from spml.runs.predict import Predictions
 from tests.helpers import write_image
 from tests.runs.test_closed_form_runs import make_features
 

@@ -15,8 +15,8 @@ from spml.config import Config, DataConfig, ModelConfig, OptimConfig, read_yaml
 from spml.data import Dataset
 from spml.data.matrix import FeatureMatrix
 from spml.models import describe_backbone, load_classifier
-from spml.runs.resolve import resolve
-from spml.runs.scaling import settle_scaling, some_rows
+from spml.runs.settle.resolve import resolve
+from spml.runs.settle.scaling import settle_scaling, some_rows
 from tests.helpers import write_image
 from tests.models.conftest import GREY, PHOTOS, data_of
 from tests.runs.test_closed_form_runs import make_weights

@@ -9,7 +9,7 @@ from spml.common.errors import InputError
 from spml.labels import ObservedLabels
 from spml.metrics import top_scores as module
 from spml.metrics.top_scores import TopScores, top_scores
-from spml.runs.score_table import ScoreTable, all_scores, highest_scores, take_scores
+from spml.runs.compute.score_table import ScoreTable, all_scores, highest_scores, take_scores
 
 N, C, K = 7, 40, 5
 
@@ -48,7 +48,7 @@ def test_all_scores_in_any_order(scores, labels):
 
 
 def test_the_highest_in_any_order(scores, labels, monkeypatch):
-    monkeypatch.setattr("spml.runs.score_table.HIGHEST", K)
+    monkeypatch.setattr("spml.runs.compute.score_table.HIGHEST", K)
     table = ScoreTable(labels, highest=True)
     table.put(np.array([5, 1]), scores[[5, 1]])
     table.put(np.array([3]), highest_scores(scores[[3]], labels.take([3]), K))
@@ -63,7 +63,7 @@ def test_the_highest_in_any_order(scores, labels, monkeypatch):
 
 
 def test_no_more_entries_than_fit_are_kept_of_all_samples(scores, labels, monkeypatch):
-    monkeypatch.setattr("spml.runs.score_table.MOST_ENTRIES", 3 * N)
+    monkeypatch.setattr("spml.runs.compute.score_table.MOST_ENTRIES", 3 * N)
     table = ScoreTable(labels, highest=True)
     table.put(np.arange(N), scores)
     assert columns_by_sample(table.finish()) == expected_entries(scores, labels, 3)
@@ -77,7 +77,7 @@ def test_too_many_scores_are_not_kept_in_full(labels, monkeypatch):
 
 def test_blocks_make_no_difference(scores, labels, monkeypatch):
     whole = highest_scores(scores, labels, K)
-    monkeypatch.setattr("spml.runs.score_table._BLOCK", 2 * C)
+    monkeypatch.setattr("spml.runs.compute.score_table._BLOCK", 2 * C)
     parts = highest_scores(scores, labels, K)
     for expected, found in ((whole.starts, parts.starts), (whole.columns, parts.columns),
                             (whole.scores, parts.scores), (whole.floors, parts.floors)):  # fmt: skip

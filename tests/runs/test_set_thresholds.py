@@ -22,7 +22,7 @@ from spml.decisions import (
     recall_cuts,
     refine_calibration,
 )
-from spml.runs.held_out import read_held_out
+from spml.runs.folder.held_out import read_held_out
 from tests.faults.test_bad_input import fails
 from tests.helpers import write_image
 from tests.runs.test_closed_form_runs import HIDE, make_features

@@ -9,8 +9,8 @@ from spml.data.matrix import FeatureMatrix
 from spml.data.records import Records
 from spml.decisions import hidden_probabilities
 from spml.labels import ObservedLabels
-from spml.runs.predict import Predictions
-from spml.runs.suggestions import make_suggestions
+from spml.runs.compute.predict import Predictions
+from spml.runs.decide.suggestions import make_suggestions
 
 
 def test_given_labels_make_others_less_probable():

@@ -11,7 +11,7 @@ from spml import models, plots
 from spml.data import Dataset, Samples
 from spml.decisions import Decision
 from spml.labels import ObservedLabels
-from spml.runs import summary
+from spml.runs.folder import summary
 
 LOGITS = np.array([[2.0, 0.0, -2.0], [-1.0, -3.0, 3.0]], np.float32)
 

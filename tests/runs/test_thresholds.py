@@ -14,8 +14,7 @@ from spml.cli.main import main
 from spml.common.errors import InputError
 from spml.decisions import Target, calibration_error, f1_cuts, fit_calibration, priors_from_shares
 from spml.labels import ObservedLabels
-from spml.runs.held_out import HeldOut, read_held_out
-from spml.runs.thresholds import (
+from spml.runs.decide.thresholds import (
     decide_thresholds,
     evidence_from_audit,
     evidence_from_policy,
@@ -23,6 +22,7 @@ from spml.runs.thresholds import (
     read_thresholds,
     write_thresholds,
 )
+from spml.runs.folder.held_out import HeldOut, read_held_out
 from tests.faults.test_bad_input import fails
 from tests.runs.test_closed_form_runs import HIDE, make_features
 

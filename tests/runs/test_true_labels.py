@@ -21,7 +21,7 @@ from spml.losses import an_loss
 from spml.methods import registry
 from spml.methods.base import Card, Extra, Needs, Objective
 from spml.methods.registry import create
-from spml.runs import resolve
+from spml.runs.settle import resolve
 
 N, VAL, C = 60, 30, 4
 CONTAINERS = (dict, list, tuple, set, frozenset)

@@ -11,7 +11,7 @@ import pytest
 
 from spml.common.errors import InputError, SpmlError
 from spml.common.locks import check_no_writer
-from spml.runs.unfinished import Unfinished
+from spml.runs.compute.unfinished import Unfinished
 
 BLOCKS = [b"one\n", b"", b"three\n" * 3, b"four\n"]
 WHOLE = b"head\n" + b"".join(BLOCKS)

@@ -14,8 +14,8 @@ import numpy.typing as npt
 from ..common.errors import InputError
 from ..config import Config, differences
 from ..plots.style import COLOURS, add_legend, label_axes, new_figure, style_axes
-from ..runs import folder as run_files
-from ..runs.contents import read_metrics
+from ..runs.folder import layout as run_files
+from ..runs.folder.contents import read_metrics
 from .registry import register_figure
 from .result import Analysis, Column
 

@@ -11,7 +11,7 @@ from ..data.hiding import check_observe
 from ..methods.registry import create
 from ..models import CLOSED_FORM
 from ..models.spec import OWN, origin_of
-from ..runs.resolve import missed_warmup
+from ..runs.settle.resolve import missed_warmup
 from ..short_names import nested
 from .rows import ORACLE
 from .space import Space, grid_size

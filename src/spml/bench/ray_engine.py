@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..common.errors import SpmlError
-from ..runs.cluster.connection import connected
+from ..runs.compute.cluster.connection import connected
 from ..runs.console import Console
 from .state import State
 from .workers import Job, Problem, watch, work

@@ -28,11 +28,11 @@ from ..engine import Interrupted, Trainer, make_fabric
 from ..engine.process_memory import give_back_freed_memory, peak_memory, reset_peak_memory
 from ..metrics import ScoreBlocks, bootstrap_map, mean_average_precision
 from ..metrics.top_scores import MOST_SCORES, fits
-from ..runs.build import Build, frozen_features, make_backbone, start_objective
-from ..runs.init_from import Start, fingerprint
-from ..runs.resolve import Resolved, check_mean_labels, open_for_backbone, resolve
-from ..runs.scaling import settle_scaling, some_rows
-from ..runs.summary import versions
+from ..runs.fit.build import Build, frozen_features, make_backbone, start_objective
+from ..runs.folder.summary import versions
+from ..runs.settle.init_from import Start, fingerprint
+from ..runs.settle.resolve import Resolved, check_mean_labels, open_for_backbone, resolve
+from ..runs.settle.scaling import settle_scaling, some_rows
 from .bootstrap import bootstrap_draws
 from .features import shared
 from .plan import CODE_VERSION, Series, Trial, content, pseudo_labels, run_key

@@ -79,9 +79,9 @@ def run_audit_command(arguments: Namespace) -> None:
     from ..common.errors import InputError
     from ..engine import Interrupted
     from ..runs.audits.find import Limits, run_audit
-    from ..runs.cluster.connection import check_engine
+    from ..runs.compute.cluster.connection import check_engine
+    from ..runs.compute.predict import Engine
     from ..runs.console import Console
-    from ..runs.predict import Engine
 
     cluster = check_engine(arguments.engine, arguments.address)
     settings = arguments.data.as_dict() if "data" in arguments else {}

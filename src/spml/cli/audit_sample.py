@@ -130,8 +130,8 @@ def run_audit_use(arguments: Namespace) -> None:
     from ..decisions import read_target
     from ..metrics import MIN_DRAWS
     from ..runs.audits.use import use_audit
+    from ..runs.compute.predict import Engine
     from ..runs.console import Console
-    from ..runs.predict import Engine
     from .audit_text import learned
 
     if arguments.draws < MIN_DRAWS:
@@ -176,7 +176,7 @@ def _load_runs(folders: Sequence[str]) -> dict[str, Run]:
 
 def _runs_and_data(paths: Sequence[str], data: str) -> tuple[list[str], str]:
     """Separate the folders of the runs from the data, which may be named last or by --data.path."""
-    from ..runs.folder import holds_run
+    from ..runs.folder.layout import holds_run
 
     if data or len(paths) == 1 or holds_run(Path(paths[-1])):
         return list(paths), data

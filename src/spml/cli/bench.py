@@ -99,7 +99,7 @@ def _run(arguments: Namespace) -> None:
     from ..bench.store import Store
     from ..bench.workers import check_data, raise_problems, run_all
     from ..common.files import remove_leftovers, write_text
-    from ..runs.cluster.connection import check_engine
+    from ..runs.compute.cluster.connection import check_engine
     from ..runs.console import Console
 
     if arguments.workers < 0:

@@ -221,7 +221,7 @@ def _infer(
 ) -> tuple[Inferred, tuple[str, ...]]:
     """Inferred labels from a file, or predicted by the run in a folder; and notes."""
     from ..data.writers.samples import image_files
-    from ..runs.inferred_labels import match, predicted, read_inferred
+    from ..runs.decide.inferred_labels import match, predicted, read_inferred
 
     if not source.is_dir():
         return read_inferred(source, records, all_scores=all_scores)
@@ -241,7 +241,7 @@ def _infer(
     values: Any = predictions.scores
     expected: tuple[str, ...] = ()
     if predictions.probabilities is not None:
-        from ..runs.suggestions import make_suggestions
+        from ..runs.decide.suggestions import make_suggestions
 
         suggestions = make_suggestions(predictions, records)
         # A tool that looks for wrong labels wants probabilities that do not know which labels are given.

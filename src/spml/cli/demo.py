@@ -113,7 +113,7 @@ def _run_all(
 
 def _run(trial: Trial, settings: dict[str, Any], output: Path) -> dict[str, Any]:
     """Train one trial in a worker process."""
-    from ..runs.contents import read_metrics, read_summary
+    from ..runs.folder.contents import read_metrics, read_summary
     from ..runs.train import run_training
 
     config = from_dict(
@@ -190,7 +190,7 @@ def _write(
     results: dict[Trial, dict[str, Any]],
 ) -> None:
     from ..plots import compare_curves
-    from ..runs.summary import versions
+    from ..runs.folder.summary import versions
 
     write_text(output / "table.md", _as_text(table) + "\n")
     made = {"date": time.strftime("%Y-%m-%d"), "versions": versions(), "rows": table, "recipe": recipe}

@@ -107,9 +107,9 @@ def run_evaluate(arguments: Namespace) -> None:
     elif len(runs) == 1 and Path(runs[0]).is_dir():
         check_writable(Path(runs[0]) / _EVALUATION)
 
-    from ..runs.compare import evaluate_runs
+    from ..runs.compute.predict import Engine
     from ..runs.console import Console
-    from ..runs.predict import Engine
+    from ..runs.judge.compare import evaluate_runs
     from .evaluation_text import print_evaluation
 
     decision = decision_settings(arguments)
@@ -133,7 +133,7 @@ def run_evaluate(arguments: Namespace) -> None:
 
 def _runs_and_data(paths: Sequence[str], data: str) -> tuple[list[str], str]:
     """Separate the folders of the runs from the data, which is named last or by --data.path."""
-    from ..runs.folder import holds_run
+    from ..runs.folder.layout import holds_run
 
     if data:
         return list(paths), data
@@ -147,8 +147,8 @@ def _write(
     result: dict[str, Any], runs: Sequence[str], output: Path | None, folder: Path | None
 ) -> list[str]:
     """Write the result. Returns a line for each file."""
-    from ..runs.comparison_files import write_comparison
-    from ..runs.evaluate import of_one
+    from ..runs.judge.comparison_files import write_comparison
+    from ..runs.judge.evaluate import of_one
 
     if folder:
         make_folder(folder)

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from ..common.phrases import first_few
 from ..metrics import FEWEST_SHOWN, metrics, shown_score
-from ..runs.evaluate import of_one
+from ..runs.judge.evaluate import of_one
 
 _LISTED = 500
 """Largest number of classes that are printed one by one."""
@@ -32,7 +32,7 @@ _COLUMNS = {
 
 
 def print_evaluation(result: dict[str, Any]) -> None:
-    """Print a result of `spml.runs.evaluate.evaluate`, for one run or several."""
+    """Print a result of `spml.runs.judge.evaluate.evaluate`, for one run or several."""
     print(f"{result['data']}, {result['split']}: {result['samples']} samples, labels: {result['labels']}")
     if result["labels"] == "full":
         if len(result["runs"]) == 1:

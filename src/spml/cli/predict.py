@@ -17,8 +17,8 @@ from .evaluate import add_cluster_arguments, add_engine_arguments
 if TYPE_CHECKING:
     from ..data import Inputs
     from ..decisions import Decision
-    from ..runs.predict import Engine
-    from ..runs.prediction_files import Format
+    from ..runs.compute.predict import Engine
+    from ..runs.compute.prediction_files import Format
     from ..runs.run import Run
 
 
@@ -78,7 +78,7 @@ def run_predict(arguments: Namespace) -> None:
         InputError: Run, samples or output do not suit.
     """
     from ..common.files import check_output
-    from ..runs.cluster.connection import check_engine
+    from ..runs.compute.cluster.connection import check_engine
 
     cluster = check_engine(arguments.engine, arguments.address)
     output = Path(arguments.output) if arguments.output else None
@@ -89,9 +89,9 @@ def run_predict(arguments: Namespace) -> None:
             raise InputError(f"{output}: already exists. Replace it (--overwrite), or name another --output.")
 
     from ..runs.api import load
+    from ..runs.compute.predict import Engine
+    from ..runs.compute.prediction_files import make_format
     from ..runs.console import Console
-    from ..runs.predict import Engine
-    from ..runs.prediction_files import make_format
 
     run = load(arguments.run)
     form = make_format(name, run.classes, arguments.scores, calibrated=run.calibration is not None)
@@ -114,7 +114,7 @@ def _format_name(stated: str, output: Path | None) -> str:
     Raises:
         InputError: The suffix is that of no format, or of another one than stated.
     """
-    from ..runs.prediction_files import FORMATS
+    from ..runs.compute.prediction_files import FORMATS
 
     if output is None:
         if stated in ("parquet", "xlsx"):
@@ -139,7 +139,7 @@ def _to_standard_output(
     arguments: Namespace,
     form: Format,
 ) -> None:
-    from ..runs.prediction_files import scores_to_give
+    from ..runs.compute.prediction_files import scores_to_give
 
     decision = run.decision(**decision_settings(arguments))
     sparse = scores_to_give(arguments.scores, len(run.classes)) != "all"
@@ -162,8 +162,8 @@ def _to_file(
 ) -> None:
     from ..common.files import sha256_file
     from ..common.phrases import counted
-    from ..runs.prediction_files import scores_to_give
-    from ..runs.unfinished import Unfinished
+    from ..runs.compute.prediction_files import scores_to_give
+    from ..runs.compute.unfinished import Unfinished
 
     assert engine.console is not None
     decision = run.decision(**decision_settings(arguments))

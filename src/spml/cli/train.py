@@ -86,9 +86,9 @@ def run_train(arguments: Namespace) -> None:
     """
     from ..engine import Interrupted
     from ..engine.distributed import started_processes
-    from ..runs.cluster.connection import check_engine
-    from ..runs.folder import how_to_continue
-    from ..runs.resolve import run_folder
+    from ..runs.compute.cluster.connection import check_engine
+    from ..runs.folder.layout import how_to_continue
+    from ..runs.settle.resolve import run_folder
     from ..runs.train import complete_config, run_training
 
     settings = arguments.as_dict()

@@ -1,12 +1,10 @@
-"""One training run, from its configuration to its folder.
+"""A run by its life, from its configuration to its folder and to what is done with it.
 
-- `resolve`: completes and checks the settings, in one visit
-- `build`: builds objective, backbone and head, and fits them; `spml train` and `spml bench` share it
-- `solve`: heads that are solved instead of trained
-- `init_from`: starts a run from a finished one
-- `train`, `folder`, `summary`: the run of `spml train`, its files, what is written at its end
-- `api`: trained runs in Python
-- `evaluate`, `full_labels`, `common_classes`, `compare`, `comparison_files`: runs on labelled data
-- `recording`: scores of samples in every epoch, kept for figures
-- `console`: progress
+- `settle`: every setting, completed and checked in one visit; `recipes` names those of a purpose
+- `fit`: objective, backbone and head, trained or solved; `spml train` and `spml bench` share it
+- `folder`: what a run leaves on disk
+- `compute`: from samples to logits, here or on a cluster, and files of predictions
+- `judge`: runs on labelled data, and their comparison
+- `decide`, `audits`: thresholds of a run, and what it says of the labels of data
+- `train`, `run`, `api`: the order of all this, a finished run, and both in Python
 """

@@ -13,12 +13,12 @@ from ..common.errors import InputError
 from ..config import Config, from_dict
 from ..models import OwnNetwork, at_hand
 from ..short_names import from_arguments, python_names
-from .cluster.connection import check_engine
+from .compute.cluster.connection import check_engine
 from .console import Console
-from .contents import load_model
+from .folder.contents import load_model
 from .inputs import labelled
-from .resolve import open_for_backbone
 from .run import Run
+from .settle.resolve import open_for_backbone
 from .train import run_training
 
 _ARGUMENTS = (

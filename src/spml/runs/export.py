@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from .. import models
 from ..export import Model
-from . import folder as run_files
-from .contents import read_summary
+from .folder import layout as run_files
+from .folder.contents import read_summary
 
 if TYPE_CHECKING:
     from .run import Run

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ..common.errors import missing_extra
-from .inferred_labels import PROBABILITY
+from .decide.inferred_labels import PROBABILITY
 
 if TYPE_CHECKING:
-    from .predict import Predictions
+    from .compute.predict import Predictions
 
 
 def history_frame(history: list[dict[str, Any]]) -> Any:

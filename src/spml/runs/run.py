@@ -14,19 +14,19 @@ from ..data import Inputs
 from ..decisions import Decision, Policy, read_target
 from ..metrics.top_scores import fits
 from ..short_names import python_names
-from .cluster.connection import check_engine
-from .common_classes import UnknownClasses
+from .compute.cluster.connection import check_engine
+from .compute.predict import Batch, Engine, Predictions
+from .compute.trained_model import TrainedModel
 from .console import Console
-from .contents import read_metrics, read_summary
+from .decide.set_thresholds import set_thresholds
 from .description import as_html, as_text
-from .evaluate import evaluate, of_one
 from .export import exportable
+from .folder.contents import read_metrics, read_summary
 from .frames import history_frame
 from .inputs import labelled, unlabelled
+from .judge.common_classes import UnknownClasses
+from .judge.evaluate import evaluate, of_one
 from .network import Network, Transform
-from .predict import Batch, Engine, Predictions
-from .set_thresholds import set_thresholds
-from .trained_model import TrainedModel
 
 
 class Run(TrainedModel):

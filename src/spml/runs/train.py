@@ -23,20 +23,20 @@ from ..engine import AFTER_LAST_EPOCH, Interrupted, Trainer, make_fabric
 from ..engine.process_memory import give_back_freed_memory, peak_memory
 from ..engine.resume import data_changed
 from ..methods.base import Objective
-from . import folder as run_files
-from .build import Build, frozen_features, make_backbone, start_objective
-from .cluster.stream import features_computed_by
+from .compute.cluster.stream import features_computed_by
 from .console import Console
-from .contents import read_summary
-from .final_scores import final_scores
-from .fine_tune import fine_tune
-from .held_out import gather_held_out
-from .method_memory import check_recording
-from .recording import Recorder, choose_samples
-from .resolve import Opener, Resolved, open_for_backbone, resolve, run_folder
-from .scaling import settle_scaling, some_rows
-from .solve import Fitted, describe_scores
-from .summary import Finished, write_results
+from .fit.build import Build, frozen_features, make_backbone, start_objective
+from .fit.fine_tune import fine_tune
+from .fit.recording import Recorder, choose_samples
+from .fit.solve import Fitted, describe_scores
+from .folder import layout as run_files
+from .folder.contents import read_summary
+from .folder.final_scores import final_scores
+from .folder.held_out import gather_held_out
+from .folder.summary import Finished, write_results
+from .settle.method_memory import check_recording
+from .settle.resolve import Opener, Resolved, open_for_backbone, resolve, run_folder
+from .settle.scaling import settle_scaling, some_rows
 
 
 def run_training(

@@ -20,7 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ..common.errors import InputError, nearest, quoted
 from ..common.web import invalid, page_router, security_headers
-from ..runs.prediction_files import Scores
+from ..runs.compute.prediction_files import Scores
 from .multipart import FIELD, Uploads
 from .refusal import RefusedError
 from .service import Answer, Service, Wanted

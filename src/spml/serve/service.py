@@ -22,9 +22,9 @@ from ..common.files import sha256_file
 from ..data.images.decoding import UnreadableImageError, load_pixels
 from ..decisions import Decision
 from ..engine import make_fabric
-from ..runs.folder import THRESHOLDS
-from ..runs.predict import Batch
-from ..runs.prediction_files import Scores, as_objects, scores_to_give
+from ..runs.compute.predict import Batch
+from ..runs.compute.prediction_files import Scores, as_objects, scores_to_give
+from ..runs.folder.layout import THRESHOLDS
 from ..runs.run import Run
 from ..version import __version__
 from .batching import Batcher

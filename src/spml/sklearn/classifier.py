@@ -22,8 +22,8 @@ from ..data import list_samples
 from ..labels import Unlisted
 from ..models import CLOSED_FORM
 from ..runs.api import train
-from ..runs.folder import holds_run
-from ..runs.predict import Engine
+from ..runs.compute.predict import Engine
+from ..runs.folder.layout import holds_run
 from ..runs.run import Run
 from ..short_names import from_arguments
 from ..version import __version__

@@ -12,7 +12,7 @@ from safetensors.torch import save
 from ..common.errors import InputError
 from ..decisions import encode_policy
 from ..runs.api import load
-from ..runs.folder import MODEL, THRESHOLDS
+from ..runs.folder.layout import MODEL, THRESHOLDS
 from ..runs.run import Run
 
 _WEIGHTS, _CARD = MODEL

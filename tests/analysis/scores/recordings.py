@@ -12,7 +12,7 @@ from spml.config import from_dict
 from spml.data import Dataset, Samples
 from spml.data.matrix import FeatureMatrix
 from spml.labels import ObservedLabels
-from spml.runs.recording import Recorder, choose_samples
+from spml.runs.fit.recording import Recorder, choose_samples
 
 ABC = ("a", "b", "c")
 

@@ -9,7 +9,7 @@ from spml.analysis import densities, observed_only, posterior, pseudo_labels, se
 from spml.analysis.scores.recorded import chosen_epochs, counted_labels, read_runs
 from spml.cli.main import main
 from spml.common.errors import InputError
-from spml.runs.recording import read_recording
+from spml.runs.fit.recording import read_recording
 from tests.analysis.scores.recordings import make_labels, make_logits, save_recording
 
 WITH_TRUTH = (separation, densities, posterior, pseudo_labels)

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from spml.common.errors import InputError
-from spml.runs.inferred_labels import read_inferred
+from spml.runs.decide.inferred_labels import read_inferred
 from tests.data.writers.samples import CLASSES, MATRIX, feature_records, image_records
 
 relaxed = settings(

@@ -13,8 +13,8 @@ import numpy as np
 from spml.config import DataConfig
 from spml.data.images.feature_store import FeatureStore
 from spml.data.readers import read
-from spml.runs.inferred_labels import read_inferred
-from spml.runs.unfinished import Unfinished
+from spml.runs.compute.unfinished import Unfinished
+from spml.runs.decide.inferred_labels import read_inferred
 from tests.faults.fuzz.change import of_bytes, of_json_lines, of_npz, of_text
 from tests.faults.fuzz.data_targets import saved
 from tests.faults.fuzz.judge import Target

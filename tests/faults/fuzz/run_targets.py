@@ -26,13 +26,13 @@ from spml.engine.checkpoint import load_checkpoint
 from spml.engine.checksum import BLANK
 from spml.models import describe_backbone
 from spml.runs.audits.use import use_audit
-from spml.runs.contents import read_summary
-from spml.runs.folder import read_config
-from spml.runs.held_out import read_held_out
-from spml.runs.init_from import _read_state
-from spml.runs.predict import _check_finite
-from spml.runs.recording import read_recording
-from spml.runs.thresholds import evidence_from_policy, read_thresholds
+from spml.runs.compute.predict import _check_finite
+from spml.runs.decide.thresholds import evidence_from_policy, read_thresholds
+from spml.runs.fit.recording import read_recording
+from spml.runs.folder.contents import read_summary
+from spml.runs.folder.held_out import read_held_out
+from spml.runs.folder.layout import read_config
+from spml.runs.settle.init_from import _read_state
 from tests.faults.fuzz.change import (
     Change,
     of_json,

@@ -20,9 +20,9 @@ from spml.runs.audits import find as auditing
 from spml.runs.audits import out_of_fold, refits
 from spml.runs.audits.find import Limits, run_audit
 from spml.runs.audits.out_of_fold import TrainedRun, score_samples
+from spml.runs.compute.predict import Engine
 from spml.runs.console import Console
-from spml.runs.held_out import read_held_out
-from spml.runs.predict import Engine
+from spml.runs.folder.held_out import read_held_out
 from tests.runs.test_closed_form_runs import make_features
 
 ENGINE = Engine(console=Console(silent=True))

@@ -15,11 +15,11 @@ from spml.common.files import write_checked_json
 from spml.labels import ObservedLabels
 from spml.runs.audits import refits
 from spml.runs.audits.out_of_fold import TrainedRun, score_samples
+from spml.runs.compute.predict import Engine
 from spml.runs.console import Console
-from spml.runs.fine_tune import HEAD, TUNED
-from spml.runs.held_out import read_held_out
-from spml.runs.predict import Engine
-from spml.runs.resolve import resolve
+from spml.runs.fit.fine_tune import HEAD, TUNED
+from spml.runs.folder.held_out import read_held_out
+from spml.runs.settle.resolve import resolve
 from tests.faults.test_kill import make_photos
 from tests.runs.test_closed_form_runs import BACKBONE, make_features, make_weights
 

@@ -15,7 +15,7 @@ from spml.common.files import sha256_file
 from spml.decisions import fit_calibration, priors_from_shares
 from spml.runs.audits.common_scores import read_common_scores
 from spml.runs.audits.sample import sample_for_audit
-from spml.runs.held_out import HeldOut, read_held_out, write_held_out
+from spml.runs.folder.held_out import HeldOut, read_held_out, write_held_out
 from tests.faults.test_bad_input import fails
 from tests.runs.test_closed_form_runs import HIDE, make_features
 

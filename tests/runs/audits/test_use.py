@@ -22,8 +22,8 @@ from spml.decisions import (
     refine_calibration,
 )
 from spml.runs.audits.use import use_audit
-from spml.runs.folder import clear
-from spml.runs.held_out import read_held_out, write_held_out
+from spml.runs.folder.held_out import read_held_out, write_held_out
+from spml.runs.folder.layout import clear
 from tests.faults.test_bad_input import fails
 from tests.runs.audits.test_sample import CLASSES, read_sheet, train_runs
 

@@ -25,10 +25,10 @@ from ...methods.base import Batch, Objective, Outputs, Progress
 from ...methods.registry import create
 from ...models import LOG_SOFTMAX
 from ...models.spec import read_json
-from ...runs import folder as run_files
-from ...runs.build import start_objective
-from ...runs.init_from import Start
-from ...runs.resolve import Resolved
+from ...runs.fit.build import start_objective
+from ...runs.folder import layout as run_files
+from ...runs.settle.init_from import Start
+from ...runs.settle.resolve import Resolved
 from .opened import OpenedRun, open_training_data
 
 Weights = Mapping[str, Tensor]

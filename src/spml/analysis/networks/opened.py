@@ -17,10 +17,10 @@ from ...data import Dataset, Inputs, Opening, Samples, open_inputs, start_openin
 from ...labels import ObservedLabels
 from ...models import BackboneSpec, Classifier
 from ...models.spec import NONE
-from ...runs import folder as run_files
-from ...runs.contents import load_model
-from ...runs.evaluate import check_classes
-from ...runs.predict import Engine
+from ...runs.compute.predict import Engine
+from ...runs.folder import layout as run_files
+from ...runs.folder.contents import load_model
+from ...runs.judge.evaluate import check_classes
 from ...runs.run import Run
 
 Ternary = npt.NDArray[np.int8]

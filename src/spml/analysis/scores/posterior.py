@@ -10,7 +10,7 @@ import numpy as np
 
 from ...common.errors import InputError
 from ...plots.style import COLOURS, add_legend, label_axes
-from ...runs.recording import Recording
+from ...runs.fit.recording import Recording
 from ..registry import register_figure
 from ..result import Analysis
 from .histograms import bin_edges, new_panels

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...common.errors import InputError, nearest
-from ...runs.recording import Recording, read_recording
+from ...runs.fit.recording import Recording, read_recording
 
 Mask = npt.NDArray[np.bool_]
 Values = npt.NDArray[np.float64]

@@ -20,12 +20,12 @@ from ...data.readers import read
 from ...data.tables.delimited import open_delimited
 from ...decisions.priors import FEWEST_AUDITED
 from ...labels import ObservedLabels
-from ..held_out import HeldOut
-from ..score_table import all_scores, take_scores
+from ..compute.score_table import all_scores, take_scores
+from ..folder.held_out import HeldOut
 from .names import names_in_training
 
 if TYPE_CHECKING:
-    from ..predict import Engine
+    from ..compute.predict import Engine
     from ..run import Run
 
 

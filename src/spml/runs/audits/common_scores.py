@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from ...common.errors import InputError
-from ..common_classes import columns_of
-from ..evaluate import check_classes
-from ..held_out import read_held_out
+from ..compute.score_table import all_scores
+from ..folder.held_out import read_held_out
+from ..judge.common_classes import columns_of
+from ..judge.evaluate import check_classes
 from ..run import Run
-from ..score_table import all_scores
 
 
 class CommonScores(NamedTuple):

@@ -32,11 +32,11 @@ from ...common.errors import InputError
 from ...config import from_dict
 from ...data import Dataset
 from ...decisions import priors_from_shares
-from ..cluster.connection import connected_if
-from ..folder import only_writer_in
+from ..compute.cluster.connection import connected_if
+from ..compute.predict import Engine
+from ..folder.layout import only_writer_in
 from ..inputs import with_names
-from ..predict import Engine
-from ..resolve import check_mean_labels
+from ..settle.resolve import check_mean_labels
 from .out_of_fold import Scored, TrainedRun, score_samples
 
 PICTURE, LIST = "audit.png", "missing"

@@ -18,15 +18,15 @@ from ...data import Dataset, Inputs, Samples, start_opening
 from ...data.dataset import ImageInputs
 from ...labels import ObservedLabels
 from ...metrics.top_scores import TopScores
-from .. import folder as run_files
+from ..compute.predict import Engine, check_kind
+from ..compute.score_table import ScoreTable, take_scores
 from ..console import Console
-from ..contents import load_model, read_summary
-from ..fine_tune import HEAD, TUNED
-from ..held_out import join_labels, read_held_out
-from ..predict import Engine, check_kind
-from ..resolve import Resolved, resolve
+from ..fit.fine_tune import HEAD, TUNED
+from ..folder import layout as run_files
+from ..folder.contents import load_model, read_summary
+from ..folder.held_out import join_labels, read_held_out
 from ..run import Run
-from ..score_table import ScoreTable, take_scores
+from ..settle.resolve import Resolved, resolve
 from .refits import SolvedHead, draw_folds, train_folds
 
 SOLVED_FOLDS = 5

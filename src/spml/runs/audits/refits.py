@@ -21,17 +21,17 @@ from ...engine.loop import Judging
 from ...labels import ObservedLabels
 from ...metrics import ScoreBlocks
 from ...metrics.top_scores import HIGHEST, TopScores, top_scores
-from .. import folder as run_files
 from ..api import load
-from ..build import Build, frozen_features, make_backbone, start_objective
-from ..cluster.stream import features_computed_by
+from ..compute.cluster.stream import features_computed_by
+from ..compute.predict import Engine
+from ..compute.score_table import take_scores
 from ..console import Console
-from ..contents import read_metrics, read_summary
-from ..held_out import read_held_out
-from ..init_from import Start
-from ..predict import Engine
-from ..resolve import Resolved
-from ..score_table import take_scores
+from ..fit.build import Build, frozen_features, make_backbone, start_objective
+from ..folder import layout as run_files
+from ..folder.contents import read_metrics, read_summary
+from ..folder.held_out import read_held_out
+from ..settle.init_from import Start
+from ..settle.resolve import Resolved
 from ..train import run_training
 
 Rows = npt.NDArray[np.int64]

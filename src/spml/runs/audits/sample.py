@@ -16,10 +16,10 @@ from ...common.errors import InputError
 from ...common.phrases import counted
 from ...config import DataConfig
 from ...decisions import Priors, fit_calibration, priors_from_shares
-from ..common_classes import common_classes
 from ..inputs import with_names
-from ..resolve import check_mean_labels
+from ..judge.common_classes import common_classes
 from ..run import Run
+from ..settle.resolve import check_mean_labels
 from .common_scores import CommonScores, read_common_scores
 
 

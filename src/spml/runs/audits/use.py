@@ -15,13 +15,13 @@ from ...common.files import sha256_file, write_json
 from ...common.locks import Report, only_writer
 from ...decisions import Interval, Policy, Priors, Target, mean_labels_interval, priors_from_shares
 from ...version import __version__
-from .. import folder as run_files
-from ..common_classes import columns_of
-from ..evaluate import check_classes
-from ..held_out import HeldOut, read_held_out
-from ..predict import Engine
+from ..compute.predict import Engine
+from ..decide.thresholds import decide_thresholds, evidence_from_audit, write_thresholds
+from ..folder import layout as run_files
+from ..folder.held_out import HeldOut, read_held_out
+from ..judge.common_classes import columns_of
+from ..judge.evaluate import check_classes
 from ..run import Run
-from ..thresholds import decide_thresholds, evidence_from_audit, write_thresholds
 from .answers import Audited, audited_scores, read_audited
 from .common_scores import read_common_scores
 

@@ -1,0 +1,1 @@
+"""Where the scores of a run are cut, and what predicted labels say."""

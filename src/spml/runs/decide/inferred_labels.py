@@ -1,0 +1,271 @@
+"""Inferred labels from a file: output of `spml predict`, or pseudo-labels (.npz)."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import MappingProxyType
+from typing import Annotated, NamedTuple
+
+import msgspec
+import numpy as np
+
+from ...common.errors import InputError, nearest
+from ...common.phrases import counted
+from ...common.safe import quote
+from ...data.readers.features import load_arrays
+from ...data.records import Records
+from ...data.tables.delimited import read_lines, read_rows
+from ...data.tables.parquet import open_parquet
+from ...data.writers.samples import Inferred, image_files
+
+PROBABILITY = "probability of "
+"""Start of the name of a column of probabilities of one class; the rest is its name."""
+
+
+class Guess(NamedTuple):
+    """Inferred labels of one sample.
+
+    Attributes:
+        name: Name or file of the sample.
+        labels: (class, 1 or -1, probability or, without one, score; NaN if neither is known).
+        scores: Probability or score of each class for which it is known, predicted or not.
+    """
+
+    name: str
+    labels: list[tuple[str, int, float]]
+    scores: Mapping[str, float] = MappingProxyType({})
+
+
+def read_inferred(
+    path: Path, records: Records, *, all_scores: bool = False
+) -> tuple[Inferred, tuple[str, ...]]:
+    """Read labels that a model inferred of the samples of a data set.
+
+    Args:
+        path: CSV, TSV, JSON lines or Parquet file of `spml predict`, whose `labels` are inferred positives,
+            with their probabilities where it holds some, otherwise with their scores; or .npz file of
+            pseudo-labels with `ids`, `classes` and `labels` in {-1, 0, +1}.
+        records: The data. A sample is found by its name or by its file.
+        all_scores: Whether to keep the scores of all classes, which takes 4 N C bytes of memory.
+
+    Returns:
+        The inferred labels, and notes on samples that only one of the two has.
+
+    Raises:
+        InputError: The file is of another kind, has a class that the data does not have, or has no sample
+            in common with it.
+    """
+    suffix = path.suffix.lower()
+    readers: dict[str, Callable[[Path], Iterator[Guess]]] = {
+        ".jsonl": _from_json_lines,
+        ".npz": _from_pseudo_labels,
+        **dict.fromkeys((".csv", ".tsv", ".parquet"), _from_table),
+    }
+    if suffix not in readers:
+        raise InputError(
+            f"{path}: is not a predictions file. Expected .csv, .tsv, .jsonl or .parquet from `spml "
+            "predict`, .npz with ids, classes and labels, or the folder of a run."
+        )
+    if not path.is_file():
+        raise InputError(f"{path}: there is no such file.")
+    return match(readers[suffix](path), records, str(path), all_scores=all_scores)
+
+
+def match(
+    guesses: Iterable[Guess], records: Records, source: str, *, all_scores: bool = False
+) -> tuple[Inferred, tuple[str, ...]]:
+    """Inferred labels in the order of the data, and notes on samples without a counterpart.
+
+    Args:
+        guesses: Inferred labels, one entry per sample.
+        records: The data.
+        source: Name of the origin of the guesses, for messages.
+        all_scores: Whether to keep the scores of all classes; those of classes that the data does not have
+            are left out.
+
+    Raises:
+        InputError: An unknown class, a sample that occurs twice, or no sample in common.
+    """
+    rows = rows_by_name(records)
+    columns = {name: column for column, name in enumerate(records.classes)}
+    entries: list[tuple[int, int, int, float]] = []
+    seen: set[int] = set()
+    matrix = np.full((len(records.ids), len(columns)), np.nan, np.float32) if all_scores else None
+    strangers, example = 0, ""
+    for guess in guesses:
+        row = rows.get(guess.name, rows.get(os.path.abspath(guess.name)))
+        if row is None:
+            strangers, example = strangers + 1, example or guess.name
+            continue
+        if row in seen:
+            raise InputError(f"{source}: holds {quote(guess.name)} twice.")
+        seen.add(row)
+        for name, value, score in guess.labels:
+            if name not in columns:
+                raise InputError(
+                    f"{source}: has the class {quote(name)}, which {records.source} does not have. "
+                    f"{nearest(name, columns)}"
+                )
+            entries.append((row, columns[name], value, score))
+        if matrix is not None:
+            for name, score in guess.scores.items():
+                if name in columns:
+                    matrix[row, columns[name]] = score
+    if not seen:
+        raise InputError(
+            f"{source}: names none of the samples of {records.source}: found "
+            f"{quote(example) if example else 'none'}, expected, for example, {quote(records.ids[0])}."
+        )
+    notes = []
+    if strangers:
+        notes.append(f"{source}: not in the data: {counted(strangers, 'sample')}, such as {quote(example)}.")
+    if missing := len(records.ids) - len(seen):
+        notes.append(f"{source}: has no prediction for {counted(missing, 'sample')} of the data.")
+    entries.sort(key=lambda entry: entry[:2])
+    kinds = {"rows": np.int64, "columns": np.int64, "values": np.int8, "scores": np.float64}
+    table = np.array(entries, [*kinds.items()])
+    return Inferred(**{name: table[name].copy() for name in kinds}, all_scores=matrix), tuple(notes)
+
+
+def predicted(name: str, labels: Sequence[str], scores: Mapping[str, float], where: str = "") -> Guess:
+    """A guess from predicted labels and the scores of all classes.
+
+    Args:
+        name: Name or file of the sample.
+        labels: Predicted labels.
+        scores: Score of each class.
+        where: File and row, for messages.
+
+    Raises:
+        InputError: A label without a score.
+    """
+    for label in labels:
+        if label not in scores:
+            raise InputError(f"{where}: the label {quote(label)} has no score. {nearest(label, scores)}")
+    return Guess(name, [(label, 1, scores[label]) for label in dict.fromkeys(labels)], scores)
+
+
+def rows_by_name(records: Records) -> dict[str, int]:
+    """Row of each sample of data, by its name and by the absolute path of its file."""
+    rows = {os.path.abspath(path): row for row, path in enumerate(image_files(records) or ())}
+    return rows | {name: row for row, name in enumerate(records.ids)}
+
+
+# -- files -----------------------------------------------------------------------------------------------
+
+
+def _from_table(path: Path) -> Iterator[Guess]:
+    """Guesses from rows with a score per class, with those of the predicted labels in one cell, or without.
+
+    Where columns of scores are followed by as many of probabilities, those are taken.
+    """
+    header: Sequence[str]
+    rows: Iterable[tuple[str, Sequence[object]]]
+    if path.suffix.lower() == ".parquet":
+        table = open_parquet(path)
+        header = table.names
+        rows = ((table.where(number), cells) for number, cells in table.rows(range(len(header))))
+    else:
+        lines = read_rows(path, "\t" if path.suffix.lower() == ".tsv" else ",")
+        header = next((cells for _, cells in lines), [])
+        rows = ((f"{path}: row {number}", cells) for number, cells in lines)
+    if tuple(header[:2]) != ("file", "labels"):
+        raise InputError(
+            f"{path}: expected the columns file, labels, and scores or one per class, as `spml predict` "
+            f"writes them; found {quote(','.join(header))}."
+        )
+    columns, half = list(header[2:]), len(header) // 2 - 1
+    listed = columns in (["scores"], ["scores", "probabilities"])
+    probabilities = ["probabilities"] if listed else [PROBABILITY + name for name in columns[:half]]
+    first = 2 + half if columns[half:] == probabilities else 2
+    classes = columns[: len(header) - first]
+    for where, cells in rows:
+        if len(cells) != len(header):
+            raise InputError(f"{where} has {len(cells):,} cells, but the header has {len(header):,}.")
+        name, labels = cells[:2]
+        if not isinstance(name, str) or not isinstance(labels, (list, str)):
+            raise InputError(f"{where}: expected a name and a list of labels, as `spml predict` writes them.")
+        labels = list(map(str, _split(labels)))
+        scores, known = (_split(cells[first]), labels) if listed else (cells[first:], classes)
+        if len(scores) != len(known):
+            scored, labelled = counted(len(scores), "score"), counted(len(known), "label")
+            raise InputError(f"{where} has {scored}, but {labelled}.")
+        by_name = {name: _score(score, where) for name, score in zip(known, scores, strict=True)}
+        yield predicted(name, labels, by_name if columns else dict.fromkeys(labels, math.nan), where)
+
+
+def _split(cell: object) -> Sequence[object]:
+    """Elements of a cell: a list, a JSON list, or texts separated by `;`."""
+    if not isinstance(cell, str):
+        return cell if isinstance(cell, list) else []
+    if cell.startswith("["):
+        with suppress(msgspec.DecodeError, RecursionError):
+            return msgspec.json.decode(cell, type=list[str])
+    return cell.split(";") if cell else []
+
+
+def _score(value: object, where: str) -> float:
+    try:
+        score = float(value) if isinstance(value, (str, float)) else math.nan
+    except ValueError:
+        score = math.nan
+    if not 0 <= score <= 1:
+        raise InputError(f"{where}: a score must be a number from 0 to 1, but is {quote(value)}.")
+    return score
+
+
+_Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
+
+
+class _Line(msgspec.Struct):
+    """One line of `spml predict --format jsonl`."""
+
+    file: str
+    labels: list[str]
+    scores: dict[str, _Share] | None = None
+    probabilities: dict[str, _Share] | None = None
+
+
+def _from_json_lines(path: Path) -> Iterator[Guess]:
+    decoder = msgspec.json.Decoder(_Line)
+    for number, text in enumerate(read_lines(path), start=1):
+        where = f"{path}: line {number}"
+        try:
+            line = decoder.decode(text)
+        except (msgspec.DecodeError, RecursionError) as error:
+            raise InputError(
+                f"{where}: expected an object with file, labels and scores, as `spml predict` writes it: "
+                f"{error}."
+            ) from error
+        scores = line.scores if line.probabilities is None else line.probabilities
+        if scores is None:
+            scores = dict.fromkeys(line.labels, math.nan)
+        yield predicted(line.file, line.labels, scores, where)
+
+
+def _from_pseudo_labels(path: Path) -> Iterator[Guess]:
+    keys = ("ids", "classes", "labels")
+    arrays, _ = load_arrays(path, keys)
+    if missing := [key for key in keys if key not in arrays]:
+        raise InputError(
+            f"{path}: can't be read as pseudo-labels, since it lacks {' and '.join(missing)}. Expected the "
+            "arrays ids, classes and labels."
+        )
+    ids, classes, labels = (arrays[key] for key in keys)
+    are_names = all(array.dtype.kind == "U" and array.ndim == 1 for array in (ids, classes))
+    if not are_names or labels.dtype.kind not in "iu" or labels.shape != (len(ids), len(classes)):
+        raise InputError(
+            f"{path}: expected ids and classes as lists of strings, and labels as integers with a row per id "
+            f"and a column per class; found {ids.dtype} {ids.shape}, {classes.dtype} {classes.shape} and "
+            f"{labels.dtype} {labels.shape}."
+        )
+    if not np.isin(labels, (-1, 0, 1)).all():
+        raise InputError(f"{path}: labels must be 1 (positive), -1 (negative) or 0 (not inferred).")
+    names = classes.tolist()
+    for name, row in zip(ids.tolist(), labels, strict=True):
+        columns = np.flatnonzero(row).tolist()
+        yield Guess(name, [(names[column], int(row[column]), math.nan) for column in columns])

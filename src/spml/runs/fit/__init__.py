@@ -1,0 +1,1 @@
+"""From settled settings to a fitted model: building, training, solving, fine-tuning, recording."""

@@ -1,0 +1,322 @@
+"""Scores of samples before the first and after every epoch of a run, kept for figures.
+
+The folder `scores` of a run holds `samples.safetensors` (names, classes, observed labels and, if they are
+there, true labels) and a file per epoch, `epoch-000.safetensors` for the one before the first, with float16
+logits. A file is written whole before the checkpoint of its epoch, so that a run which is killed and resumed
+leaves the same files as one that is not. True labels go from the data to the file, and nowhere else.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from ...common.errors import InputError
+from ...common.files import make_folder
+from ...common.phrases import counted
+from ...config import Config
+from ...data import Dataset, Samples
+from ...models import LOG_SOFTMAX
+from ..folder import layout as run_files
+from ..folder.tensor_files import check_names, check_tensor, open_tensors, write_tensors
+
+Logits = npt.NDArray[np.float32]
+Rows = npt.NDArray[np.int64]
+
+_EPOCH = re.compile(r"epoch-(\d{3,9})\.safetensors")
+_LARGEST = float(np.finfo(np.float16).max)
+_SPLITS = ("train", "val", "test")
+_AGAIN = "Train the run again with --record scores --overwrite."
+
+
+# -- writing ---------------------------------------------------------------------------------------------
+
+
+def choose_samples(setting: str, data: Dataset) -> dict[str, Rows | None]:
+    """Find the samples that `--record_samples` names.
+
+    Args:
+        setting: Names of splits, separated by commas, or a text file with the name of one sample per line.
+        data: Data set of the run.
+
+    Returns:
+        Rows of each split that samples are in; None for all of them.
+
+    Raises:
+        InputError: The data has no such split or sample, a sample is named twice, or the file can't be read.
+    """
+    names = [name.strip() for name in setting.split(",")]
+    if not set(names) <= set(_SPLITS):
+        return _listed_samples(Path(setting), data)
+    for name in names:
+        if name not in data.splits:
+            raise InputError(
+                f"{data.name}: has no {name!r} split to record, but {', '.join(data.splits)} "
+                "(--record_samples)."
+            )
+    return dict.fromkeys(names)
+
+
+def _listed_samples(path: Path, data: Dataset) -> dict[str, Rows | None]:
+    position = {
+        name: (split, row) for split, samples in data.splits.items() for row, name in enumerate(samples.ids)
+    }
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, ValueError) as error:
+        raise InputError(
+            f"--record_samples must name splits (train, val, test) or a text file with the name of one "
+            f"sample per line, got {str(path)!r} ({error})."
+        ) from error
+    rows: dict[str, list[int]] = {}
+    named: set[str] = set()
+    for number, name in enumerate(map(str.strip, lines), start=1):
+        if not name:
+            continue
+        if name not in position:
+            raise InputError(f"{path}, line {number}: {data.name} has no sample {name!r} (--record_samples).")
+        if name in named:
+            raise InputError(f"{path}, line {number}: names {name!r} for the second time (--record_samples).")
+        named.add(name)
+        split, row = position[name]
+        rows.setdefault(split, []).append(row)
+    if not rows:
+        raise InputError(f"{path}: names no sample to record (--record_samples).")
+    return {split: np.asarray(chosen, np.int64) for split, chosen in rows.items()}
+
+
+class Recorder:
+    """Writes the scores of samples of a run, one file per epoch.
+
+    Args:
+        folder: Folder of the recording.
+        config: Resolved settings of the run.
+        data: Data set that the model is trained on.
+        rows: Rows of each split to record, from `choose_samples`; empty to record nothing.
+
+    Attributes:
+        samples: Samples to record: a whole split is that of `data` itself.
+    """
+
+    def __init__(self, folder: Path, config: Config, data: Dataset, rows: Mapping[str, Rows | None]) -> None:
+        self._folder, self._config, self._data, self._rows = folder, config, data, rows
+        self.samples = tuple(_take(data.splits[name], chosen) for name, chosen in rows.items())
+
+    @property
+    def announcement(self) -> str:
+        """A line for the user that says how much will be written."""
+        count, epochs = len(self._ids), self._config.epochs
+        # Two bytes for a score, one for an observed and one for a true label.
+        size = (2 * (epochs + 1) + 2) * count * len(self._data.classes) / 1e6
+        return (
+            f"recording the scores of {counted(count, 'sample')} x {len(self._data.classes)} classes over "
+            f"{counted(epochs, 'epoch')}: {size:.1f} MB in {self._folder}"
+        )
+
+    @property
+    def _ids(self) -> tuple[str, ...]:
+        return tuple(name for samples in self.samples for name in samples.ids)
+
+    def check_same_samples(self) -> None:
+        """Check, before a run is resumed, that what it recorded so far are the same samples.
+
+        Raises:
+            InputError: They are others, or the file that names them is damaged.
+        """
+        path = self._folder / run_files.SCORED_SAMPLES
+        if path.exists() and _read_samples(path).ids != self._ids:
+            raise InputError(
+                f"{path}: names other samples than --record_samples {self._config.record_samples} does now. "
+                "Restore that file, or start again with --overwrite."
+            )
+
+    def write(self, epoch: int, logits: Logits) -> None:
+        """Write the logits (N, C) after `epoch` epochs; before the first, also which samples these are.
+
+        Raises:
+            SpmlError: A file could not be written.
+        """
+        make_folder(self._folder)
+        if not epoch:
+            self._write_samples()
+        halves = torch.from_numpy(logits.clip(-_LARGEST, _LARGEST).astype(np.float16))
+        write_tensors(self._folder / _epoch_file(epoch), {"logits": halves}, epoch=epoch)
+
+    def _write_samples(self) -> None:
+        labels = {"observed": np.concatenate([samples.observed.to_ternary() for samples in self.samples])}
+        if all(name in self._data.truth for name in self._rows):
+            full = [_rows_of(self._data.truth[name], chosen) for name, chosen in self._rows.items()]
+            labels["truth"] = np.concatenate([part.to_multi_hot() for part in full])
+        write_tensors(
+            self._folder / run_files.SCORED_SAMPLES,
+            {name: torch.from_numpy(array) for name, array in labels.items()},
+            method=self._config.method,
+            output=self._config.model.scores,
+            classes=self._data.classes,
+            ids=self._ids,
+        )
+
+
+def _take(samples: Samples, rows: Rows | None) -> Samples:
+    return samples if rows is None else samples.take(rows)
+
+
+def _rows_of(labels: Any, rows: Rows | None) -> Any:
+    return labels if rows is None else labels.take(rows)
+
+
+def _epoch_file(epoch: int) -> str:
+    return f"epoch-{epoch:03}.safetensors"
+
+
+# -- reading ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Recording:
+    """Recorded scores of a run. Scores are read from the memory-mapped file of an epoch when asked for.
+
+    Attributes:
+        folder: Folder of the run.
+        method: Method of the run.
+        classes: Names of the C classes.
+        ids: Names of the N samples.
+        observed: Observed labels, int8 (N, C) in {-1, 0, +1}.
+        truth: True labels, bool (N, C); None if the samples are not fully labelled.
+        epochs: Numbers of the recorded epochs; 0 is before the first one.
+        normalised: Whether scores are log-probabilities over the classes of a sample, not logits.
+    """
+
+    folder: Path
+    method: str
+    classes: tuple[str, ...]
+    ids: tuple[str, ...]
+    observed: npt.NDArray[np.int8]
+    truth: npt.NDArray[np.bool_] | None
+    epochs: range
+    normalised: bool
+
+    @property
+    def unknown(self) -> npt.NDArray[np.bool_]:
+        """Labels that were not observed, bool (N, C)."""
+        return np.asarray(self.observed == 0)
+
+    def check_epoch(self, epoch: int) -> None:
+        """Check that an epoch was recorded.
+
+        Raises:
+            InputError: It was not.
+        """
+        if epoch not in self.epochs:
+            raise InputError(
+                f"{self.folder}: epoch {epoch} was not recorded, only 0 (before the first) to "
+                f"{self.epochs[-1]}."
+            )
+
+    def logits(self, epoch: int) -> Logits:
+        """Logits after an epoch, float32 (N, C), with the precision of float16.
+
+        Raises:
+            InputError: The epoch was not recorded, or its file is damaged.
+        """
+        self.check_epoch(epoch)
+        path = self.folder / run_files.SCORES / _epoch_file(epoch)
+        with open_tensors(path, _AGAIN) as (stored, about):
+            if (number := about["epoch"]) != epoch:
+                raise ValueError(f"it is the file of epoch {number!r}")
+            check_tensor(stored, "logits", "F16", self.observed.shape)
+            logits: Logits = stored.get_tensor("logits").float().numpy()
+            if not np.isfinite(logits).all():
+                raise ValueError("it holds scores that are not finite")
+        return logits
+
+    def probabilities(self, epoch: int) -> npt.NDArray[np.float32]:
+        """Probabilities after an epoch, float32 (N, C): sigmoid of the logits, or what a model gave.
+
+        Raises:
+            InputError: As for `logits`.
+        """
+        from scipy.special import expit
+
+        logits = self.logits(epoch)
+        return np.asarray(np.exp(logits) if self.normalised else expit(logits), np.float32)
+
+
+def read_recording(run: str | Path) -> Recording:
+    """Read the recorded scores in the folder of a run.
+
+    Raises:
+        InputError: The folder holds no run or no recorded scores, an epoch is missing, or a file is damaged.
+    """
+    folder = Path(run)
+    scores = folder / run_files.SCORES
+    path = scores / run_files.SCORED_SAMPLES
+    if not path.is_file():
+        if not run_files.holds_run(folder):
+            raise InputError(
+                f"{folder}: holds no run: name the folder of one that was trained with --record scores."
+            )
+        raise InputError(
+            f"{folder}: this run did not record its scores. Train it with --record scores: spml train "
+            f"--config {folder / run_files.CONFIG} --record scores --output ANOTHER"
+        )
+    recording = replace(_read_samples(path), folder=folder, epochs=_find_epochs(scores))
+    for epoch in recording.epochs:
+        file = scores / _epoch_file(epoch)
+        # The scores themselves are checked when they are read.
+        with open_tensors(file, _AGAIN, check=False) as (stored, _):
+            check_tensor(stored, "logits", "F16", recording.observed.shape)
+    return recording
+
+
+def _find_epochs(scores: Path) -> range:
+    found = sorted(
+        int(match[1])
+        for path in scores.iterdir()
+        if (match := _EPOCH.fullmatch(path.name)) and path.is_file()
+    )
+    missing = next((epoch for epoch, number in enumerate(found) if epoch != number), None)
+    if missing is None and not found:
+        missing = 0
+    if missing is not None:
+        raise InputError(
+            f"{scores / _epoch_file(missing)}: is missing, so the recording is not complete. Restore it, or "
+            "train the run again with --overwrite."
+        )
+    return range(len(found))
+
+
+def _read_samples(path: Path) -> Recording:
+    """Read the file that says which samples were recorded, without epochs."""
+    with open_tensors(path, _AGAIN) as (stored, about):
+        method, output, classes, ids = (about[key] for key in ("method", "output", "classes", "ids"))
+        check_names([method, output], classes, ids)
+        "".join(classes).encode()  # fails for halves of surrogate pairs, which can't be printed
+        arrays = {}
+        for key in ("observed", "truth"):
+            if key == "observed" or key in stored.keys():  # noqa: SIM118
+                check_tensor(stored, key, "I8", (len(ids), len(classes)))
+                arrays[key] = stored.get_tensor(key).numpy().copy()
+        if not ids or not classes:
+            raise ValueError("it names no samples or no classes")
+        for key, allowed in (("observed", (-1, 0, 1)), ("truth", (0, 1))):
+            if key in arrays and not np.isin(arrays[key], allowed).all():
+                raise ValueError(f"{key} holds other values than {allowed}")
+    truth = arrays.get("truth")
+    return Recording(
+        folder=path.parent,
+        method=method,
+        classes=tuple(classes),
+        ids=tuple(ids),
+        observed=arrays["observed"],
+        truth=None if truth is None else truth == 1,
+        epochs=range(0),
+        normalised=output == LOG_SOFTMAX,
+    )

@@ -1,0 +1,150 @@
+"""Content of model.json and summary.json, checked where a run is read."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from ... import models
+from ...common.errors import InputError
+from ...common.files import check_json_sha256
+from ...common.parsing import parse_json
+from ...common.safe import is_special
+from . import layout as run_files
+
+_Positive = Annotated[float, msgspec.Meta(gt=0)]
+
+
+class _Method(msgspec.Struct):
+    name: str
+
+
+class _Threshold(msgspec.Struct):
+    """One threshold for all classes; runs of early versions have no curve."""
+
+    logit: float
+    labels_per_sample: _Positive
+    source: str
+    curve: Annotated[list[tuple[_Positive, float]], msgspec.Meta(min_length=1)] | None = None
+
+    def __post_init__(self) -> None:
+        labels = [point[0] for point in self.curve or ()]
+        if labels != sorted(labels):
+            raise ValueError("the numbers of labels per sample must rise - at `$.threshold.curve`")
+
+
+class _Card(msgspec.Struct):
+    """What a run adds to the description of a model in model.json, and how others read it."""
+
+    classes: list[str]
+    method: _Method
+    threshold: _Threshold
+    thresholds: str | None = None
+    without_positives: list[str] = []
+    feature_names: list[str] = []
+
+    def __post_init__(self) -> None:
+        known = set(self.classes)
+        for position, name in enumerate(self.without_positives):
+            if name not in known:
+                raise ValueError(f"there is no class {name!r} - at `$.without_positives[{position}]`")
+
+
+class _Selected(msgspec.Struct):
+    metric: str
+    mean_labels: float | None = None
+    penalty: float | Literal["infinity"] | None = None
+
+
+class _Data(msgspec.Struct):
+    fingerprint: str
+
+
+class _Candidate(msgspec.Struct):
+    run: str
+    kept: bool
+
+
+class _Summary(msgspec.Struct):
+    """What others read of summary.json."""
+
+    selected: _Selected
+    validation: dict[str, Any]
+    data: _Data
+    test: dict[str, float] | None = None
+    candidates: list[_Candidate] = []
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.validation.get(self.selected.metric), (int, float)):
+            raise ValueError(f"there is no number of {self.selected.metric!r} - at `$.validation`")
+
+
+def read_summary(folder: Path) -> dict[str, Any]:
+    """Read the summary of a finished run.
+
+    Raises:
+        InputError: It is missing, is not JSON, lacks what every summary has, in which case the message names
+            the field, or does not have the SHA-256 that it states.
+    """
+    path = folder / run_files.SUMMARY
+    try:
+        summary: dict[str, Any] = parse_json(path.read_bytes())
+        msgspec.convert(summary, _Summary)
+        check_json_sha256(summary)
+        return summary
+    except (OSError, ValueError) as error:
+        raise InputError(
+            f"{path}: can't be read ({error}). Name the folder of a finished run, or train it again."
+        ) from error
+
+
+def read_metrics(folder: Path) -> list[dict[str, Any]]:
+    """Read what a run measured: a record per epoch, or per solution of a solved head.
+
+    Raises:
+        InputError: The file is missing or damaged, or does not have the SHA-256 in the summary of a finished
+            run.
+    """
+    path = folder / run_files.METRICS
+    try:
+        text = path.read_bytes()
+        records = [parse_json(line) for line in text.splitlines()]
+        if not all(isinstance(record, dict) for record in records):
+            raise ValueError("a line holds no JSON object")
+    except OSError as error:
+        raise InputError(f"{path}: can't be read ({error.strerror}).") from error
+    except ValueError as error:
+        raise InputError(f"{path}: damaged ({error}). Train again.") from error
+    stated = read_summary(folder).get("metrics_sha256") if (folder / run_files.SUMMARY).is_file() else None
+    # Earlier versions stated none.
+    if stated is not None and stated != hashlib.sha256(text).hexdigest():
+        raise InputError(
+            f"{path}: damaged: it does not have the SHA-256 that {run_files.SUMMARY} states. Train again."
+        )
+    return records
+
+
+def load_model(folder: Path) -> tuple[models.Classifier, dict[str, Any]]:
+    """Load the model in the folder of a run.
+
+    Returns:
+        Classifier in evaluation mode on the CPU, and the content of model.json.
+
+    Raises:
+        InputError: The folder holds no finished run, a file is damaged, or it holds a pipe or a device, which
+            may never end.
+    """
+    classifier, card = models.load_classifier(folder)
+    for path in folder.iterdir():
+        if is_special(path):
+            raise InputError(f"{path}: is a device or a pipe, which no run has. Remove it.")
+    try:
+        names, width = msgspec.convert(card, _Card).feature_names, classifier.backbone.num_features
+        if names and len(names) != width:
+            raise ValueError(f"{len(names)} names for {width} features - at `$.feature_names`")
+    except ValueError as error:
+        raise InputError(f"{folder / run_files.MODEL[1]}: damaged: {error}. Train again.") from error
+    return classifier, card

@@ -1,0 +1,205 @@
+"""The folder of a run: its files, and when it may be written to."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from ...common.errors import InputError
+from ...common.files import check_folder, make_folder, remove_leftovers, write_text
+from ...common.locks import Report, check_no_writer, only_writer
+from ...common.parsing import read_yaml_text
+from ...config import Config, read_yaml, to_yaml
+from ...data import read_names, wanted_names, write_names
+from ...engine.checkpoint import CURRENT, NEW, PREVIOUS, has_checkpoint
+
+CONFIG = "config.yaml"
+NAMES = "names.csv"
+METRICS = "metrics.jsonl"
+SUMMARY = "summary.json"
+CURVES = "curves.png"
+EXAMPLES = "examples.png"
+SKIPPED = "skipped.csv"
+MODEL = ("model.safetensors", "model.json")
+OBJECTIVE = "objective.safetensors"
+HELD_OUT = "held_out.safetensors"
+AUDITED = "audited.json"
+THRESHOLDS, THRESHOLDS_PICTURE = "thresholds.json", "thresholds.png"
+FEATURES = "features"
+SCORES, SCORED_SAMPLES, SCORED_EPOCHS = "scores", "samples.safetensors", "epoch-*.safetensors"
+_FILES = (
+    CONFIG,
+    NAMES,
+    METRICS,
+    SUMMARY,
+    CURVES,
+    EXAMPLES,
+    SKIPPED,
+    *MODEL,
+    OBJECTIVE,
+    HELD_OUT,
+    AUDITED,
+    THRESHOLDS,
+    THRESHOLDS_PICTURE,
+    CURRENT,
+    NEW,
+    PREVIOUS,
+)
+
+
+def holds_run(folder: Path) -> bool:
+    """Whether a run was started in this folder."""
+    return (folder / CONFIG).exists() or has_checkpoint(folder)
+
+
+def how_to_continue(folder: Path) -> str:
+    """Say what an interrupted run left in its folder, and how to go on."""
+    if has_checkpoint(folder):
+        return f"the last checkpoint is in {folder}. Continue with the same command and --resume."
+    if holds_run(folder):
+        return f"{folder} holds no checkpoint yet. Start again with the same command and --overwrite."
+    return "nothing was written."
+
+
+def features_of_neighbours(folder: Path) -> list[Path]:
+    """Caches of features in the folders of runs next to the one whose cache is `folder`."""
+    if folder.name != FEATURES:
+        return []
+    found = folder.absolute().parent.parent.glob(f"*/{FEATURES}")
+    return [path for path in sorted(found) if path != folder.absolute() and holds_run(path.parent)]
+
+
+def check_free(folder: Path, *, resume: bool, overwrite: bool) -> None:
+    """Check that a run may be written to a folder.
+
+    Raises:
+        InputError: Another process writes to the folder; or it holds a run and neither `resume` nor
+            `overwrite` is set, or it holds no run to resume, or it is a file.
+    """
+    check_folder(folder)
+    check_no_writer(folder, inside=True)
+    _check_content(folder, resume=resume, overwrite=overwrite)
+
+
+def _check_content(folder: Path, *, resume: bool, overwrite: bool) -> None:
+    if resume and not holds_run(folder):
+        raise InputError(f"{folder}: holds no run to resume. Start one without --resume.")
+    if holds_run(folder) and not resume and not overwrite:
+        raise InputError(
+            f"{folder}: already holds a run. Continue it (--resume), replace it (--overwrite), or name "
+            "another folder (--output)."
+        )
+
+
+@contextmanager
+def only_trainer(folder: Path, report: Report, *, resume: bool, overwrite: bool) -> Iterator[None]:
+    """Keep other processes from writing to the folder of a run, as `only_writer_in` does.
+
+    Args:
+        folder: Folder of the run.
+        report: As in `only_writer_in`.
+        resume, overwrite: As in `check_free`, whose conditions are checked again: another process may have
+            been faster.
+
+    Raises:
+        InputError: As `check_free`, or the folder can't be made.
+    """
+    with only_writer_in(folder, report):
+        _check_content(folder, resume=resume, overwrite=overwrite)
+        yield
+
+
+@contextmanager
+def only_writer_in(folder: Path, report: Report) -> Iterator[None]:
+    """Keep other processes from writing to a folder, which is made, and removed again if it stays empty.
+
+    Args:
+        folder: Folder.
+        report: Callback for a message, as in `spml.common.locks.only_writer`.
+
+    Raises:
+        InputError: Another process writes to the folder, or it can't be made.
+    """
+    new = [path for path in (folder.absolute(), *folder.absolute().parents) if not path.exists()]
+    make_folder(folder)
+    try:
+        with only_writer(folder, report, inside=True):
+            yield
+    finally:
+        for path in new:
+            with suppress(OSError):  # is not empty
+                path.rmdir()
+
+
+def clear(folder: Path) -> None:
+    """Make the folder, and remove the files of an earlier run from it; other files stay.
+
+    Raises:
+        InputError: The folder can't be made.
+    """
+    make_folder(folder)
+    for name in _FILES:
+        (folder / name).unlink(missing_ok=True)
+    remove_leftovers(folder)
+    _clear_scores(folder / SCORES)
+
+
+def _clear_scores(folder: Path) -> None:
+    """Remove recorded scores; files that `spml` did not write stay, and the folder with them."""
+    if not folder.is_dir():
+        return
+    for path in (folder / SCORED_SAMPLES, *folder.glob(SCORED_EPOCHS)):
+        path.unlink(missing_ok=True)
+    remove_leftovers(folder)
+    if not any(folder.iterdir()):
+        folder.rmdir()
+
+
+_CONFIG_SHA256 = "# SHA-256 of the lines above (remove this line to keep a change of your own): "
+
+
+def write_config(folder: Path, config: Config) -> None:
+    """Write the settings of a run, with their SHA-256 in a comment in the last line, and `data.rename`.
+
+    Raises:
+        SpmlError: A file could not be written.
+    """
+    if names := wanted_names(config.data):
+        write_names(folder / NAMES, names)
+        config = replace(config, data=replace(config.data, rename=str(folder / NAMES)))
+    text = to_yaml(config)
+    write_text(folder / CONFIG, f"{text}{_CONFIG_SHA256}{_sha256(text)}\n")
+
+
+def read_config(folder: Path) -> Config:
+    """Read the settings of a run. Its folder may have been moved since.
+
+    Raises:
+        InputError: A file is missing, is no configuration, or does not have the SHA-256 that it states.
+    """
+    path = folder / CONFIG
+    stated = re.search(f"^{re.escape(_CONFIG_SHA256)}([0-9a-f]{{64}})$", text := read_yaml_text(path), re.M)
+    if stated and stated[1] != _sha256(text[: stated.start()]):
+        raise InputError(
+            f"{path}: damaged: its settings do not have the SHA-256 that its last line states. Restore it, "
+            "or remove that line to keep a change of your own."
+        )
+    config = read_yaml(path)
+    if not config.data.rename:
+        return config
+    return replace(config, data=replace(config.data, rename=read_names(folder / NAMES)))
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def write_lines(path: Path, records: list[dict[str, Any]]) -> None:
+    """Write one JSON object per line, whole or not at all."""
+    write_text(path, "".join(json.dumps(record, allow_nan=False) + "\n" for record in records))

@@ -1,0 +1,1 @@
+"""Metrics of finished runs, and their comparison."""

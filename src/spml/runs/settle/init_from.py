@@ -1,0 +1,239 @@
+"""Start a run from a finished one (`init_from`): its model, and what its method had inferred.
+
+Linear initialisation (Cole et al. 2021) is two runs: the first trains a head on frozen features, the second
+starts from it and trains the whole network.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ... import models
+from ...common.errors import InputError
+from ...common.phrases import class_differences
+from ...config import ModelConfig
+from ...data import Opening, Samples
+from ...engine.checksum import BLANK, has_checksum, write_checked
+from ...methods.base import Objective
+from ...models.backbones import check_fit, create_backbone
+from ...models.classifier import no_folder
+from ...models.spec import OWN, origin_of
+from ..folder import layout as run_files
+from ..folder.contents import load_model
+
+_NAMES = 1 << 16  # names of samples that are hashed at a time
+_FORMAT, _WITHOUT_CHECKSUM = "spml objective 2", "spml objective 1"
+
+State = tuple[dict[str, Tensor], str]
+"""What a method had inferred, and a fingerprint of the samples that its rows belong to."""
+
+
+@dataclass(frozen=True)
+class Start:
+    """A finished run that another one starts from.
+
+    Attributes:
+        folder: Folder of the finished run.
+        classifier: Its model.
+        card: Content of its model.json.
+        state: State of its method where the run was not written to a folder, if the method has one.
+    """
+
+    folder: Path
+    classifier: models.Classifier
+    card: dict[str, Any]
+    state: State | None = None
+
+    @property
+    def weights(self) -> str:
+        """SHA-256 of the weights."""
+        return str(self.card["weights_sha256"])
+
+    def correlates(self, config: ModelConfig) -> bool:
+        """Whether the linear head of the finished run becomes a correlated one."""
+        own = self.classifier.top.settings()["head"]
+        return config.head == models.CORRELATED and own == models.LINEAR
+
+    def model_settings(self, config: ModelConfig) -> ModelConfig:
+        """Replace the settings that the user left at their defaults by those of the finished run's model.
+
+        A correlated head may be chosen for a run from one with a linear head.
+
+        Raises:
+            InputError: The user chose another backbone, other weights, or another head.
+        """
+        spec, defaults = self.classifier.spec, ModelConfig()
+        top = self.classifier.top.settings()
+        settings = {key: top[key] for key in ("head", "hidden", "dropout", "scaling")}
+        if self.correlates(config):
+            settings["head"] = config.head
+        settings["backbone"] = spec.name
+        if spec.weights != "none":
+            settings["weights"] = spec.file or spec.weights
+        for key, value in settings.items():
+            chosen = getattr(config, key)
+            same = chosen == value
+            if key == "backbone":
+                # A network of the user's own may be passed by another name; its weights are checked.
+                same = chosen in (value, value.split(".")[0]) or origin_of(chosen) == origin_of(value) == OWN
+            elif key == "weights":
+                same = value in (chosen, Path(chosen).name)
+            if not same and chosen != getattr(defaults, key):
+                raise InputError(
+                    f"--model.{key} is {chosen!r}, but the model of {self.folder} (--init_from) has "
+                    f"{value!r}: leave out --model.{key}, or start from another run."
+                )
+        return replace(config, **settings)
+
+    def spec(self, size: int) -> models.BackboneSpec:
+        """Backbone for images of `size` pixels; 0 = the size that it was trained with."""
+        spec = self.classifier.spec
+        return replace(spec, size=size) if size and spec.size else spec
+
+    def backbone(self, spec: models.BackboneSpec) -> models.Backbone:
+        """Backbone with the weights of the finished run, for images of the size of `spec`.
+
+        Raises:
+            InputError: The backbone does not take images of this size.
+        """
+        trained = self.classifier.backbone
+        if spec == trained.spec:
+            return trained
+        backbone, weights = create_backbone(spec), trained.state_dict()
+        what = f"{self.folder}: its weights are for images of {trained.spec.size} pixels, not of {spec.size}"
+        check_fit(backbone.state_dict(), weights, what, "Leave out --data.size.")
+        backbone.load_state_dict(weights)
+        return backbone
+
+    def check(self, data: Opening) -> None:
+        """Refuse data that the model was not made for.
+
+        Raises:
+            InputError: The data has other classes, or the same in another order; images instead of features
+                or the other way round; or features of another width.
+        """
+        spec, classes = self.classifier.spec, tuple(self.card["classes"])
+        if classes != data.classes:
+            raise InputError(
+                f"the model of {self.folder} (--init_from) has other classes than {data.name}: "
+                f"{class_differences(classes, data.classes)}. A run can start only from one with the same "
+                "classes in the same order."
+            )
+        kind = "image" if spec.size else "feature"
+        if data.kind != kind:
+            raise InputError(
+                f"the model of {self.folder} (--init_from) takes {kind}s, but {data.name} holds "
+                f"{data.kind}s. Start from a run on {data.kind}s; one on images may keep its backbone frozen "
+                "(--model.frozen yes)."
+            )
+        if not spec.size and data.width != spec.width:
+            raise InputError(
+                f"the model of {self.folder} (--init_from) takes {spec.width} features per sample, but "
+                f"{data.name} has {data.width}. Give features made in the same way."
+            )
+
+    def carry(self, objective: Objective, method: str, train: Samples) -> str:
+        """Load the state that the method of the finished run had at its best epoch, if it fits this run.
+
+        Args:
+            objective: Started method of this run; unchanged if nothing is carried over.
+            method: Name of the method.
+            train: Training samples of this run.
+
+        Returns:
+            `carried`; `none` if neither of the two methods has a state; or `not carried: ` and the reason.
+
+        Raises:
+            InputError: The file of the state is damaged.
+        """
+        own_state, path = objective.state_dict(), self.folder / run_files.OBJECTIVE
+        trained_with, kept = self.card["method"]["name"], bool(self.state) or path.is_file()
+        if not own_state and (method == trained_with or not kept):
+            return "none"
+        if method != trained_with:
+            return f"not carried: it was trained with {trained_with}, this run with {method}"
+        if not kept:
+            return f"not carried: {path.name} is missing"
+        state, labels = self.state or _read_state(path)
+        if labels != fingerprint(train):
+            return "not carried: it had other training samples or labels"
+        if _shapes(state) != _shapes(own_state):
+            return "not carried: other hyper-parameters gave it another kind or shape"
+        objective.load_state_dict(state)
+        return "carried"
+
+
+def read_start(folder: Path) -> Start:
+    """Read the finished run in a folder.
+
+    Raises:
+        InputError: The folder holds no run, the run has not finished, or its files are damaged.
+    """
+    if not folder.is_dir():
+        raise InputError(f"{no_folder(folder)} (--init_from)")
+    if not (folder / run_files.SUMMARY).is_file():
+        if run_files.holds_run(folder):
+            raise InputError(
+                f"{folder}: this run has not finished, so no other run can start from it (--init_from). "
+                f"Finish it first: spml train --output {folder} --resume."
+            )
+        raise InputError(f"{folder}: holds no run to start from (--init_from): name the folder of a run.")
+    classifier, card = load_model(folder)
+    classifier.top = classifier.top.linear_start()
+    return Start(folder, classifier.eval(), card)
+
+
+def write_state(folder: Path, state: dict[str, Tensor], train: Samples) -> None:
+    """Write the state of an objective, with a fingerprint of the samples that its rows belong to.
+
+    Args:
+        folder: Folder of the run.
+        state: Tensors from `state_dict`; not empty.
+        train: Training samples of the run.
+
+    Raises:
+        SpmlError: The file could not be written.
+    """
+    tensors = {name: tensor.contiguous() for name, tensor in state.items()}
+    metadata = {"format": _FORMAT, "labels": fingerprint(train), "checksum": BLANK}
+    write_checked(folder / run_files.OBJECTIVE, tensors, metadata)
+
+
+def fingerprint(samples: Samples) -> str:
+    """SHA-256 over names and observed labels of samples; the size of images does not matter."""
+    digest = hashlib.sha256(b"[")
+    for start in range(0, len(samples), _NAMES):  # what json.dumps makes of all of them, piece by piece
+        names = json.dumps(samples.ids[start : start + _NAMES])[1:-1]
+        digest.update((", " * (start > 0) + names).encode())
+    digest.update(b"]")
+    digest.update(samples.observed.fingerprint().encode())
+    return digest.hexdigest()
+
+
+def _read_state(path: Path) -> State:
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        expected = _FORMAT if has_checksum(path) else _WITHOUT_CHECKSUM
+        with safe_open(path, framework="pt") as stored:
+            metadata = stored.metadata() or {}
+            if metadata.get("format") != expected:
+                raise ValueError(f"format {metadata.get('format')!r} instead of {expected!r}")
+            state: dict[str, torch.Tensor] = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118
+            return state, metadata["labels"]
+    except (SafetensorError, OSError, ValueError, KeyError) as error:
+        raise InputError(
+            f"{path}: damaged, or written by another version of spml ({error}). Restore it, or remove it to "
+            "start from the model alone."
+        ) from error
+
+
+def _shapes(state: dict[str, Tensor]) -> dict[str, tuple[torch.Size, torch.dtype]]:
+    return {name: (tensor.shape, tensor.dtype) for name, tensor in state.items()}
