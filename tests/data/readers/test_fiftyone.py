@@ -276,7 +276,7 @@ def test_a_link_to_a_file_elsewhere(write, tmp_path, name):
 
 
 def test_other_mistakes(write, tmp_path):
-    with pytest.raises(InputError, match="samples is empty"):
+    with pytest.raises(InputError, match=r"samples: expected a list of length >= 1\."):
         opened(write([]))
     with pytest.raises(InputError, match="'ground_truth': no image has a label"):
         opened(write([sample("a.png")]))

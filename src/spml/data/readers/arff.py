@@ -11,7 +11,7 @@ import re
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from ...common.errors import InputError
 from ...common.phrases import counted, shorten
 from ...common.safe import is_file, quote
 from ...config import DataConfig
-from ...labels import ObservedLabels, Unlisted
+from ...labels import ObservedLabels
 from ..matrix import FeatureMatrix
 from ..records import Records
 from ..tables.delimited import read_lines
@@ -48,21 +48,13 @@ it is a string or a date."""
 
 
 class _Column(NamedTuple):
-    """Conversion of the cells of an attribute.
-
-    Attributes:
-        name: Name of the attribute.
-        label: Whether it is a label.
-        start: Its column in the matrix of all rows, the first one if there are several; -1 if it is not used.
-        codes: Code of each value of a nominal attribute, else empty.
-        omitted: Value of the attribute in a sparse row that omits it; empty for 0, which it nearly always is.
-    """
+    """Conversion of the cells of an attribute."""
 
     name: str
     label: bool
-    start: int
-    codes: dict[str, int]
-    omitted: str
+    start: int  # its (first) column in the matrix of all rows; -1 if it is not used
+    codes: dict[str, int]  # of the values of a nominal attribute, else empty
+    omitted: str  # its value in a sparse row that omits it; empty for 0, which it nearly always is
 
 
 class _Rows(NamedTuple):
@@ -102,7 +94,10 @@ def read_arff(path: Path, config: DataConfig) -> Records:
     matrix.sort_indices()
     features = matrix[:, labels:]
     dense = features.nnz > _DENSE * count * len(names)
-    observed, sentence = _observed(matrix[:, :labels], config.default_label, str(path))
+    marks = matrix[:, :labels]
+    occurring = {*np.unique(marks.data).tolist(), *([0] if marks.nnz < math.prod(marks.shape) else [])}
+    zero, blank, sentence = meaning(occurring, config.default_label, str(path))
+    marks.data[marks.data == BLANK] = blank
     notes = [f"{labels:,} of {len(columns):,} attributes are labels, as {source} says.", *note]
     if nominal := sum(len(column.codes) > 2 and not column.label for column in columns):
         notes.append(f"one feature per value except the first for {counted(nominal, 'nominal attribute')}.")
@@ -116,7 +111,7 @@ def read_arff(path: Path, config: DataConfig) -> Records:
         inputs=FeatureMatrix(features.toarray() if dense else features, names=names),
         classes=tuple(class_name(columns[k].name, f"{path}: attribute {k}") for k in positions),
         classes_given=True,
-        labels=observed,
+        labels=ObservedLabels.from_csr(marks, unlisted="negative" if zero == -1 else "unknown"),
         split=("train",) * training + ("test",) * (count - training) if training < count else None,
         notes=tuple(f"{path.name}: {note}" for note in notes),
     )
@@ -172,11 +167,8 @@ def _attribute(text: str) -> tuple[str, tuple[str, ...] | None]:
 def _label_positions(
     path: Path, relation: str, attributes: Attributes, config: DataConfig
 ) -> tuple[Sequence[int], str]:
-    """Positions of the attributes that are labels, and the source of this information.
-
-    `config.label_columns` comes first, then Mulan's XML file next to the data, then MEKA's option -C in the
-    name of the relation.
-    """
+    """Positions of the attributes that are labels, and what says so: the settings, Mulan's XML file next to
+    the data, or MEKA's option -C in the name of the relation."""
     count = len(attributes)
     stem = re.sub(r"[-_](train|test)$", "", path.stem, flags=re.IGNORECASE)  # the files of a split share one
     files = [path.with_suffix(".xml"), path.with_name(f"{stem}.xml")]
@@ -229,8 +221,7 @@ def _training_rows(
 ) -> tuple[int, list[str]]:
     """Number of training rows, and a note on the split; adds the rows of NAME-test.arff if that exists.
 
-    By the options of MEKA they come first: -split-percentage, of which halves are rounded up, or else
-    -split-number.
+    By the options of MEKA, -split-percentage or else -split-number, the training rows come first.
     """
     count = len(rows.ends) - 1
     partner = path.with_name(f"{path.stem[:-6]}-test{path.suffix}")
@@ -365,11 +356,3 @@ def _unquoted(match: re.Match[str]) -> str:
     if match["plain"] is not None:
         return match["plain"].strip()
     return re.sub(r"\\(.)", r"\1", match["single"] or match["double"] or "")
-
-
-def _observed(matrix: Any, unlisted: Unlisted, source: str) -> tuple[ObservedLabels, str]:
-    """Labels in a CSR matrix of marks, and a sentence on what the marks mean."""
-    marks = {*np.unique(matrix.data).tolist(), *([0] if matrix.nnz < math.prod(matrix.shape) else [])}
-    zero, blank, sentence = meaning(marks, unlisted, source)
-    matrix.data[matrix.data == BLANK] = blank
-    return ObservedLabels.from_csr(matrix, unlisted="negative" if zero == -1 else "unknown"), sentence

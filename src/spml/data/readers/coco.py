@@ -73,19 +73,12 @@ class Document(Struct):
 
 
 class _Part(NamedTuple):
-    """Content of one file.
+    """Content of one file."""
 
-    Attributes:
-        records: Records in which every category is a class; their notes are about the categories.
-        root: Folder that holds the images.
-        groups: Classes that are the supercategory of others, and that no image has or lacks.
-        counts: Numbers for the notes.
-    """
-
-    records: Records
-    root: Path
-    groups: frozenset[str]
-    counts: Counter[str]
+    records: Records  # every category is a class; the notes are about the categories
+    root: Path  # of the images
+    groups: frozenset[str]  # classes that are the supercategory of others, and that no image has or lacks
+    counts: Counter[str]  # for the notes
 
 
 @register_reader(
@@ -147,9 +140,6 @@ def read_coco_folder(path: Path, config: DataConfig) -> Records:
             )
     base = images_folder(config) or path
     named = [replace(part.records, ids=relative_names(part.records, base)) for part in parts]
-    name, times = Counter(name for records in named for name in records.ids).most_common(1)[0]
-    if times > 1:
-        raise InputError(f"{path}: {quote(name)} is in several of the files. An image must be in one split.")
     joined = join_records(list(map(Part, named, splits)), str(path), path.resolve().name)
     return _without_groups(joined, parts)
 

@@ -7,9 +7,9 @@ import posixpath
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from ...common.documents import class_name, class_names, convert, load_json
 from ...common.errors import InputError, nearest
@@ -36,7 +36,7 @@ _ABSOLUTE = re.compile(r"[/\\]|[A-Za-z]:[/\\]")
 class Document(Struct):
     """Content of samples.json."""
 
-    samples: list[dict[str, Any]]
+    samples: Annotated[list[dict[str, Any]], Meta(min_length=1)]
 
 
 class Sample(Struct):
@@ -67,14 +67,12 @@ class Classifications(Struct):
 
 def is_fiftyone(source: Source) -> bool:
     """Whether a source is a folder with a samples.json as FiftyOne writes it, or such a file itself."""
-    if not source.is_folder:
-        outline = source.outline if source.suffix == ".json" else None
-        return outline is not None and outline.kind == "an object" and "samples" in outline.keys
-    path = source.path / SAMPLES
-    if not is_file(path):
-        return False
-    with open(path, "rb") as stream:
-        return _HEAD.match(stream.read(200)) is not None
+    if source.is_folder:
+        file = Source(source.path / SAMPLES)
+        return is_file(file.path) and bool(_HEAD.match(file.start))
+    return (
+        source.suffix == ".json" and source.outline.kind == "an object" and "samples" in source.outline.keys
+    )
 
 
 @register_reader("fiftyone", "a FiftyOne dataset", recognises=is_fiftyone)
@@ -98,8 +96,6 @@ def read_fiftyone(path: Path, config: DataConfig) -> Records:
     """
     file = inside(path, SAMPLES, str(path)) if path.is_dir() else path
     entries = load_json(file, Document).samples
-    if not entries:
-        raise InputError(f"{file}: samples is empty; at least one entry is needed.")
     kinds: dict[str, str] = {}  # type of each field that holds labels, in any sample
     for entry in entries:
         for key, value in entry.items():

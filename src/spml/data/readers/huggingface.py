@@ -65,17 +65,11 @@ class ClassLabel(msgspec.Struct):
 
 
 class _Column(NamedTuple):
-    """Type of a column.
+    """Type of a column."""
 
-    Attributes:
-        kind: `Image`, `ClassLabel`, `string`, or empty for any other type.
-        several: Whether each cell is a list.
-        classes: Names of a ClassLabel.
-    """
-
-    kind: str
-    several: bool
-    classes: tuple[str, ...] = ()
+    kind: str  # `Image`, `ClassLabel`, `string`, or empty for any other type
+    several: bool  # whether each cell is a list
+    classes: tuple[str, ...] = ()  # of a ClassLabel
 
 
 class _Features(NamedTuple):

@@ -61,13 +61,7 @@ class Manifest(msgspec.Struct):
 
 def is_manifest(source: Source) -> bool:
     """Whether a source is a JSON file that begins like a manifest."""
-    try:
-        if source.suffix == ".json":
-            with open(source.path, "rb") as stream:
-                return _HEAD.match(stream.read(200)) is not None
-    except OSError:
-        pass
-    return False
+    return source.suffix == ".json" and bool(_HEAD.match(source.start))
 
 
 @register_reader("manifest", "a benchmark", recognises=is_manifest, priority=1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -44,6 +45,13 @@ class Source:
             InputError: The file is not valid JSON, or too large.
         """
         return read_outline(self.path)
+
+    @cached_property
+    def start(self) -> bytes:
+        """First 4,096 bytes of a file; empty for a folder, and if the file can't be read."""
+        with suppress(OSError), open(self.path, "rb") as stream:
+            return stream.read(4096)
+        return b""
 
 
 Read = Callable[[Path, DataConfig], Records]

@@ -26,21 +26,11 @@ _CORNERS = ("xmin", "ymin", "xmax", "ymax")
 
 
 class _Object(NamedTuple):
-    """One object.
-
-    Attributes:
-        row: Position of its image.
-        name: Name of its class.
-        difficult: Whether it is difficult; None if that is not specified.
-        box: Left, top, right and bottom; empty if they are not usable, None if it states no box.
-        size: Width and height of its image; None if they are not known.
-    """
-
-    row: int
-    name: str
-    difficult: bool | None
-    box: tuple[float, ...] | None
-    size: tuple[float, float] | None
+    row: int  # position of its image
+    name: str  # of its class
+    difficult: bool | None  # None if that is not specified
+    box: tuple[float, ...] | None  # left, top, right, bottom; empty if not usable, None if there is none
+    size: tuple[float, float] | None  # width and height of its image, if they are known
 
 
 @register_reader(
@@ -131,7 +121,6 @@ def read_xml_files(paths: Sequence[Path], root: Path, source: Path, config: Data
     hard = [each for each in objects if each.difficult]
     easy = [each for each in objects if not each.difficult]
     boxed = [each for each in easy if each.box and each.size]
-    boxes, sizes = [each.box or () for each in boxed], [each.size or () for each in boxed]
     notes = [
         f"{counted(len(paths), 'image')} in {root}, {counted(len(objects), 'object')}, {len(hard):,} of them "
         "difficult. A class of which an image has only difficult objects is unknown there."
@@ -153,7 +142,9 @@ def read_xml_files(paths: Sequence[Path], root: Path, source: Path, config: Data
             entries(easy), (len(paths), len(classes)), config.default_label, unknown=entries(hard)
         ),
         notes=tuple(notes),
-        objects=objects_of(entries(boxed), boxes, sizes),
+        objects=objects_of(
+            entries(boxed), [each.box or () for each in boxed], [each.size or () for each in boxed]
+        ),
     )
 
 
