@@ -112,8 +112,8 @@ def test_the_field_of_the_labels(write):
     several[1]["weather"] = labels("sun")
     with pytest.raises(
         InputError,
-        match=r"samples\.json: ambiguous which field holds the given labels: 'ground_truth', 'weather'\. "
-        r"Pass --data\.label_column FIELD\.",
+        match=r"samples\.json: expected one field .* with given labels; "
+        r"found 'ground_truth' .*, 'weather' .*pass --data\.label_column FIELD\.",
     ):
         opened(write(several))
     records = opened(write(several), label_column="weather")

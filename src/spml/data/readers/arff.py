@@ -21,11 +21,10 @@ from ...common.phrases import counted, shorten
 from ...common.safe import is_file, quote
 from ...config import DataConfig
 from ...labels import ObservedLabels
-from ..matrix import FeatureMatrix
 from ..records import Records
 from ..tables.delimited import read_lines
 from ..tables.marks import BAD, BLANK, COUNT, MARKS, meaning
-from .features import MAX_WIDTH
+from .features import feature_matrix
 from .registry import register_reader
 
 MAX_XML = 1 << 24  # bytes
@@ -82,11 +81,9 @@ def read_arff(path: Path, config: DataConfig) -> Records:
     lines = enumerate(read_lines(path), start=1)
     relation, attributes = _read_header(path, lines)
     positions, source = _label_positions(path, relation, attributes, config)
-    columns, names = _columns(path, attributes, positions)
+    columns, names = _columns(attributes, positions)
     rows = _Rows(array("q", [0]), array("i"), array("f"))  # a number too large for float32 becomes inf
     _read_rows(path, lines, columns, rows)
-    if len(rows.ends) == 1 or not names:
-        raise InputError(f"{path}: has no {'row' if len(rows.ends) == 1 else 'feature'}.")
     training, note = _training_rows(path, relation, attributes, columns, rows)
     count, labels = len(rows.ends) - 1, len(positions)
     parts = [np.frombuffer(part, part.typecode) for part in (rows.values, rows.columns, rows.ends)]
@@ -108,7 +105,7 @@ def read_arff(path: Path, config: DataConfig) -> Records:
         source=str(path),
         name=path.stem[:-6] if path.stem.lower().endswith("-train") else path.stem,
         ids=tuple(str(row) for row in range(count)),
-        inputs=FeatureMatrix(features.toarray() if dense else features, names=names),
+        inputs=feature_matrix(features.toarray() if dense else features, str(path), names),
         classes=tuple(class_name(columns[k].name, f"{path}: attribute {k}") for k in positions),
         classes_given=True,
         labels=ObservedLabels.from_csr(marks, unlisted="negative" if zero == -1 else "unknown"),
@@ -144,11 +141,11 @@ def _read_header(path: Path, lines: Iterator[tuple[int, str]]) -> tuple[str, Att
 
 def _attribute(text: str) -> tuple[str, tuple[str, ...] | None]:
     """Name and values of an attribute, as in `Attributes`."""
-    if not text[:10].lower().startswith("@attribute"):
-        raise ValueError(f"expected @relation, @attribute or @data, found {quote(text)}")
     match = _ATTRIBUTE.fullmatch(text)
     if match is None:
-        raise ValueError(f"expected @attribute, a name and a type, found {quote(text)}")
+        raise ValueError(
+            f"expected @attribute, a name and a type, or @relation or @data, found {quote(text)}"
+        )
     name, kind = _unquoted(match), match["type"].strip()
     if kind.startswith("{"):
         inner, brace, _ = kind[1:].rpartition("}")
@@ -246,9 +243,7 @@ def _training_rows(
     ]
 
 
-def _columns(
-    path: Path, attributes: Attributes, positions: Sequence[int]
-) -> tuple[list[_Column], tuple[str, ...]]:
+def _columns(attributes: Attributes, positions: Sequence[int]) -> tuple[list[_Column], tuple[str, ...]]:
     """Conversion of each attribute, and the names of the features."""
     columns: list[_Column] = []
     names: list[str] = []
@@ -262,10 +257,6 @@ def _columns(
         columns.append(_Column(name, label, start, codes, omitted))
         if not label and values is not None:
             names += [f"{name}={value}" for value in values[1:]] if values and not binary else [name]
-    if len(names) > MAX_WIDTH:
-        raise InputError(
-            f"{path}: has {len(names):,} features per row, more than the limit of {MAX_WIDTH:,}."
-        )
     return columns, tuple(names)
 
 

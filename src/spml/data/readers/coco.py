@@ -129,14 +129,12 @@ def read_coco_folder(path: Path, config: DataConfig) -> Records:
             f"of them as the data: {unnamed}."
         )
     parts = [_read_part(file, config) for file in files]
-    classes = parts[0].records.classes
+    classes = {*parts[0].records.classes}
     for file, part in zip(files, parts, strict=True):
-        if part.records.classes != classes:
-            differing = sorted({*part.records.classes} ^ {*classes})
-            wrong = f"only one of them has {quote(differing[0])}" if differing else "the order differs"
+        if differing := {*part.records.classes} ^ classes:
             raise InputError(
-                f"{file}: its categories are not those of {files[0].name}: {wrong}. All splits must have the "
-                "same categories in the same order."
+                f"{file}: its categories are not those of {files[0].name}: only one of them has "
+                f"{quote(min(differing))}. All splits must have the same categories."
             )
     base = images_folder(config) or path
     named = [replace(part.records, ids=relative_names(part.records, base)) for part in parts]

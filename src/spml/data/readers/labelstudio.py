@@ -29,33 +29,29 @@ _SERVED = re.compile(r"(?:https?://[^/]*)?/data/(local-files|upload)/(.*)", re.D
 _UPLOADED = re.compile(r"[0-9a-f]{8}-(?=.)")  # Label Studio puts this before the name of an uploaded file
 
 
-class Result(Struct):
+class _Result(Struct):
     """One choice or region; `value` holds its labels in a list that is named like `type`."""
 
     type: str
     value: Any = None
 
 
-class Annotation(Struct):
-    """Results of one annotator for one task."""
-
-    result: list[Result]
+class _Annotation(Struct):  # of one annotator
+    result: list[_Result]
     was_cancelled: Any = False
 
 
-class Meta(Struct):
+class _Meta(Struct):
     """What `spml data convert` adds to a task, and Label Studio keeps."""
 
     classes: list[str] | None = None
     known_negatives: list[str] | None = None
 
 
-class Task(Struct):
-    """One image with its annotations."""
-
+class _Task(Struct):
     data: dict[str, Any]
-    annotations: list[Annotation] | None = None
-    meta: Meta | None = None
+    annotations: list[_Annotation] | None = None
+    meta: _Meta | None = None
 
 
 def is_label_studio(source: Source) -> bool:
@@ -82,7 +78,7 @@ def read_label_studio(path: Path, config: DataConfig) -> Records:
         InputError: The file is not such an export, or an image is missing or has a web address; names the
             task, counted from 0.
     """
-    tasks = load_json(path, list[Task])
+    tasks = load_json(path, list[_Task])
     key = _image_key(tasks[0].data, f"{path}: [0].data")
     ignored = Counter[str]()
     images = [_image(task, key, f"{path}: [{number}]", ignored) for number, task in enumerate(tasks)]
@@ -104,7 +100,7 @@ def read_label_studio(path: Path, config: DataConfig) -> Records:
     )
 
 
-def _image(task: Task, key: str, where: str, ignored: Counter[str]) -> NamedImage:
+def _image(task: _Task, key: str, where: str, ignored: Counter[str]) -> NamedImage:
     if key not in task.data:
         raise InputError(f"{where}.data: there is no field `{key}`, which names the image in the first task.")
     image = f"{where}.data.{key}"
@@ -115,7 +111,7 @@ def _image(task: Task, key: str, where: str, ignored: Counter[str]) -> NamedImag
         for position, result in enumerate(annotation.result):
             names = _labels(result, f"{where}.annotations[{number}].result[{position}]", ignored)
             positive.update(dict.fromkeys(names))
-    meta = task.meta or Meta()
+    meta = task.meta or _Meta()
     negative = class_names(meta.known_negatives or (), f"{where}.meta.known_negatives")
     split = task.data.get("split")
     return NamedImage(
@@ -127,7 +123,7 @@ def _image(task: Task, key: str, where: str, ignored: Counter[str]) -> NamedImag
     )
 
 
-def _labels(result: Result, where: str, ignored: Counter[str]) -> Sequence[str]:
+def _labels(result: _Result, where: str, ignored: Counter[str]) -> Sequence[str]:
     """Labels of one choice or region; counts other results by type."""
     kind = result.type
     if kind != "choices" and not kind.endswith("labels"):

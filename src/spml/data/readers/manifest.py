@@ -43,8 +43,6 @@ class Part(msgspec.Struct):
 
 
 class Parts(msgspec.Struct):
-    """The official sets."""
-
     train: Part
     test: Part
 

@@ -63,7 +63,12 @@ def read_shards(path: Path, config: DataConfig) -> Records:
         InputError: A file is missing, damaged, or of another shape than those of other shards.
     """
     files, features = _open(path)
-    classes = _classes(path)
+    classes: tuple[str, ...] = ()
+    if (file := path / CLASSES).is_file():
+        lines = read_text(file, _MAX_CLASSES_FILE).rstrip().splitlines()
+        classes = distinct(tuple(map(str.strip, lines)), f"{file}: lines")
+        if not classes:
+            raise InputError(f"{file}: is empty. Write the name of each class on a line of its own.")
     shards = [(str(file), array) for file, array in _arrays(path, files, "Y")]
     if not classes and shards[0][1].ndim == 1:
         raise InputError(
@@ -177,17 +182,6 @@ def _arrays(path: Path, files: Files, kind: str) -> Iterator[tuple[Path, npt.NDA
                 "must match."
             )
         yield file, array
-
-
-def _classes(path: Path) -> tuple[str, ...]:
-    """Class names in `classes.txt`; none if there is no such file."""
-    file = path / CLASSES
-    if not file.is_file():
-        return ()
-    lines = read_text(file, _MAX_CLASSES_FILE).rstrip().splitlines()
-    if not lines:
-        raise InputError(f"{file}: is empty. Write the name of each class on a line of its own.")
-    return distinct(tuple(map(str.strip, lines)), f"{file}: lines")
 
 
 def _strings(path: Path, files: Files, kind: str) -> tuple[str, ...]:
