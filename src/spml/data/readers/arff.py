@@ -189,12 +189,6 @@ def _label_positions(
             f"{path}: {source} makes {len(positions):,} of {count:,} attributes labels, but some must be "
             "labels and some features."
         )
-    for name, values in (attributes[position] for position in positions):
-        if values is None or any(MARKS[value] in (BAD, COUNT) for value in values):
-            raise InputError(
-                f"{path}: the attribute {quote(name)} is a label, as {source} says, but its values are "
-                f"{quote(', '.join(values)) if values else 'text'}, not 0 and 1."
-            )
     return positions, source
 
 

@@ -58,15 +58,7 @@ Read = Callable[[Path, DataConfig], Records]
 
 
 class Reader(NamedTuple):
-    """A registered reader.
-
-    Attributes:
-        name: Unique name.
-        title: Noun phrase for messages, such as "COCO JSON".
-        recognises: Function that says whether a source is of this format.
-        read: Function that reads a path which `recognises` accepts.
-        priority: Readers with a higher priority are tried first.
-    """
+    """A registered reader: the arguments of `register_reader`, and the decorated function `read`."""
 
     name: str
     title: str

@@ -62,17 +62,14 @@ def read_voc(path: Path, config: DataConfig) -> Records:
     splits: dict[str, str] = {}
     for split in SPLITS:
         file = path / "ImageSets" / "Main" / f"{split}.txt"
-        if not file.is_file():
-            continue
-        for number, line in enumerate(read_text(file, MAX_LIST).splitlines(), start=1):
-            if not (name := line.strip()):
-                continue
-            if name not in known:
+        lines = read_text(file, MAX_LIST).splitlines() if file.is_file() else []
+        for number, name in enumerate(map(str.strip, lines), start=1):
+            if name and name not in known:
                 raise InputError(
                     f"{file}: line {number}: there is no Annotations/{quote(name)[1:-1]}.xml. Expected one "
                     "name per line, such as 2008_000002."
                 )
-            if splits.setdefault(name, split) != split:
+            if name and splits.setdefault(name, split) != split:
                 raise InputError(
                     f"{file}: line {number}: {quote(name)} is also in {splits[name]}.txt. An image must be "
                     "in one split."
