@@ -114,9 +114,6 @@ def read_arff(path: Path, config: DataConfig) -> Records:
     )
 
 
-# -- header ----------------------------------------------------------------------------------------------
-
-
 def _read_header(path: Path, lines: Iterator[tuple[int, str]]) -> tuple[str, Attributes]:
     """Name of the relation, which holds the options of MEKA, and all attributes: the lines up to @data."""
     relation = ""
@@ -230,11 +227,8 @@ def _training_rows(
         return count, []
     if 0 < stated < count:
         return stated, [f"the first {stated:,} rows are for training, as @relation says."]
-    none_for = "the test" if stated else "training"
-    return count, [
-        f"@relation says that the first {stated:,} of {count:,} rows are for training, which leaves none for "
-        f"{none_for}; there is no split."
-    ]
+    text = f"@relation says that the first {stated:,} of {count:,} rows are for training"
+    return count, [f"{text}, which leaves none for another part; there is no split."]
 
 
 def _columns(attributes: Attributes, positions: Sequence[int]) -> tuple[list[_Column], tuple[str, ...]]:
@@ -252,9 +246,6 @@ def _columns(attributes: Attributes, positions: Sequence[int]) -> tuple[list[_Co
         if not label and values is not None:
             names += [f"{name}={value}" for value in values[1:]] if values and not binary else [name]
     return columns, tuple(names)
-
-
-# -- rows ------------------------------------------------------------------------------------------------
 
 
 def _read_rows(path: Path, lines: Iterator[tuple[int, str]], columns: Sequence[_Column], rows: _Rows) -> None:

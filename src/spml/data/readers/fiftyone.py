@@ -100,9 +100,9 @@ def read_fiftyone(path: Path, config: DataConfig) -> Records:
     known = any(image.negative for image in images)
     ignored = [quote(key) for key in kinds if key != field and not (known and key == NEGATIVES)]
     unset = sum(image.positive is None for image in images)
-    labelled = f"{counted(len(images), 'sample')} with labels in the field {quote(field)}"
     notes = [
-        f"{labelled}, {unset:,} of them not labelled."
+        f"{counted(len(images), 'sample')} with labels in the field {quote(field)}, {unset:,} of them not "
+        "labelled."
         + (f" Known negatives are in {NEGATIVES!r}." if known else "")
         + (f" Ignored: {first_few(ignored, 12)}." if ignored else "")
     ]

@@ -60,7 +60,7 @@ def read_folder(path: Path, config: DataConfig) -> Records:
         if records:
             return records
     if flat:
-        raise _without_classes(path, root, flat, deep)
+        raise _without_classes(path, flat, deep)
     if not parts and (no_class or not root.full):
         raise _no_classes(path, listing, root, no_class)
     homes = {_inner(part): split for part, split in parts.items()} if parts else {root: ""}
@@ -178,7 +178,7 @@ def _check_class_folders(path: Path, listing: Listing, homes: Splits) -> None:
                 )
 
 
-def _without_classes(path: Path, root: Folder, flat: Sequence[Folder], deep: Sequence[Folder]) -> InputError:
+def _without_classes(path: Path, flat: Sequence[Folder], deep: Sequence[Folder]) -> InputError:
     """Error for split folders that hold images, but no class folders."""
     holds = [f"{_inner(part).prefix[:-1]} holds {counted(len(part.below), 'image')}" for part in flat]
     files = [f"{part.prefix}{name}" for part in flat for below in part.walk() for name in below.files]

@@ -23,7 +23,6 @@ from ..records import Records
 from ..splits import split_name
 from .registry import Source, register_reader
 
-MAX_IGNORED = 20  # types of results that are named, so that the note stays short
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://|data:")
 _SERVED = re.compile(r"(?:https?://[^/]*)?/data/(local-files|upload)/(.*)", re.DOTALL)
 _UPLOADED = re.compile(r"[0-9a-f]{8}-(?=.)")  # Label Studio puts this before the name of an uploaded file
@@ -86,7 +85,7 @@ def read_label_studio(path: Path, config: DataConfig) -> Records:
     notes = [f"{counted(len(tasks), 'task')} with images in `{key}`, {unseen:,} of them not annotated."]
     if ignored:
         counts = [f"{count:,} of type {quote(name)}" for name, count in ignored.items()]
-        notes.append(f"Results without labels were ignored: {first_few(counts, MAX_IGNORED)}.")
+        notes.append(f"Results without labels were ignored: {first_few(counts, 20)}.")
     stated = images_folder(config)
     folders = [stated] if stated else [path.parent, path.parent / "images"]
     root = find_folder(folders, [image.files for image in images], images[0].where)

@@ -22,7 +22,6 @@ from .registry import register_reader
 
 MAX_BYTES = 1 << 22  # of one XML file; those of VOC have a few thousand
 MAX_LIST = 1 << 28
-_CORNERS = ("xmin", "ymin", "xmax", "ymax")
 
 
 class _Object(NamedTuple):
@@ -52,11 +51,6 @@ def read_voc(path: Path, config: DataConfig) -> Records:
             line.
     """
     root = images_folder(config) or path / "JPEGImages"
-    if not root.is_dir():
-        raise InputError(
-            f"{path}: has Annotations, but no folder JPEGImages. If the images are elsewhere, pass "
-            "--data.images with the folder that holds all of them."
-        )
     names = sorted(file.stem for file in (path / "Annotations").glob("[!.]*.xml"))
     known = {*names}
     splits: dict[str, str] = {}
@@ -162,7 +156,8 @@ def _read_annotation(path: Path, row: int) -> tuple[str, list[_Object]]:
         name = class_name(_text(item, "name"), f"{where}: <name>")
         box: tuple[float, ...] | None = None
         if item.find("bndbox") is not None:
-            left, top, right, bottom = (_number(item, f"bndbox/{key}") for key in _CORNERS)
+            corners = ("xmin", "ymin", "xmax", "ymax")
+            left, top, right, bottom = (_number(item, f"bndbox/{key}") for key in corners)
             # Pixels are counted from 1, the last one included.
             box = (left - 1, top - 1, right, bottom) if left <= right and top <= bottom else ()
         objects.append(_Object(row, name, {"0": False, "1": True}.get(text), box, size))
