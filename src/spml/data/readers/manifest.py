@@ -42,7 +42,7 @@ class Part(msgspec.Struct):
     observed: list[Index]
 
 
-class Parts(msgspec.Struct):
+class _Parts(msgspec.Struct):
     train: Part
     test: Part
 
@@ -52,7 +52,7 @@ class Manifest(msgspec.Struct):
 
     name: Text
     classes: list[Name]
-    parts: Parts
+    parts: _Parts
     val: list[Index]
     notes: list[Text]
 
