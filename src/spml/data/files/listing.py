@@ -22,11 +22,10 @@ SYSTEM_FOLDERS = frozenset(
 )
 """Names, in lower case and with `_` for blanks, of folders that systems and programs make on their own."""
 
-_RAW = "3fr arw cr2 cr3 crw dng nef nrw orf pef raf raw rw2 srw x3f"
 _ADVICE = {
     "photo: pip install 'spml[heif]'": "heic heif hif",
     "photo: install a newer Pillow": "avif",
-    "raw photo: convert it to JPEG": _RAW,
+    "raw photo: convert it to JPEG": "3fr arw cr2 cr3 crw dng nef nrw orf pef raf raw rw2 srw x3f",
     "picture: convert it to PNG": "svg psd ai eps pdf tga ppm pgm pbm pnm exr hdr jp2 j2k jxl ico pcx dds",
     "medical image: convert it to PNG": "dcm dicom nii mha mhd nrrd",
     "video: extract its frames": "mp4 m4v mov avi mkv webm mpg mpeg wmv 3gp",

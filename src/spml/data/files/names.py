@@ -54,9 +54,6 @@ class Made(Sequence[T]):
     def __hash__(self) -> int:
         return hash(tuple(self))
 
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({len(self)})"
-
 
 class RowNames(Made[str]):
     """Names of samples that are row numbers, counted from 0.

@@ -153,11 +153,8 @@ def are_listed(root: Path, names: Sequence[str]) -> list[bool]:
 
 
 def _files_in(root: Path, folder: str) -> list[str]:
-    """Paths relative to `root` of the files in a folder, written as `a/b/`; none if it is not below root in
-    just this form.
-
-    Links are left out, and names that `inside` may change or refuse.
-    """
+    """Paths relative to `root` of the files in a folder, written as `a/b/`, without links and names that
+    `inside` may change or refuse; none if it is not below root in just this form."""
     if folder.startswith("/") or posixpath.normpath(folder + "file") != folder + "file":
         return []
     try:

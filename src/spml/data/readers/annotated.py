@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -19,7 +19,7 @@ from ..files.listing import Folder, Listing
 from ..join import Part, join_records, relative_names
 from ..records import Records
 from ..splits import compound_split_name
-from .registry import Source, find_reader
+from .registry import Read, Source, find_reader
 from .voc import read_xml_files
 
 NO_CLASS = re.compile(r"(images?|imgs?|jpegimages|labels?|annotations?)[ _-]?\d*", re.IGNORECASE)
@@ -32,21 +32,13 @@ _SUFFIXES = (".json", ".jsonl", ".csv", ".tsv", ".parquet")
 
 
 class Annotation(NamedTuple):
-    """An annotation file, or all XML files in a folder.
+    """An annotation file, or all XML files in a folder. Names are relative to the folder that is read."""
 
-    Attributes:
-        path: The file, or the folder of the XML files.
-        name: Path relative to the folder that is read, for messages.
-        title: Format, such as "COCO JSON".
-        read: Function that reads it.
-        files: Names of the files relative to the folder that is read.
-    """
-
-    path: Path
-    name: str
-    title: str
-    read: Callable[[Path, DataConfig], Records]
-    files: Sequence[str]
+    path: Path  # the file, or the folder of the XML files
+    name: str  # for messages
+    title: str  # format, such as "COCO JSON"
+    read: Read
+    files: Sequence[str]  # names
 
     @property
     def command(self) -> str:

@@ -11,7 +11,7 @@ import re
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,12 +20,11 @@ from ...common.errors import InputError
 from ...common.phrases import counted, shorten
 from ...common.safe import is_file, quote
 from ...config import DataConfig
-from ...labels import ObservedLabels, Unlisted
-from ..matrix import FeatureMatrix
+from ...labels import ObservedLabels
 from ..records import Records
 from ..tables.delimited import read_lines
 from ..tables.marks import BAD, BLANK, COUNT, MARKS, meaning
-from .features import MAX_WIDTH
+from .features import feature_matrix
 from .registry import register_reader
 
 MAX_XML = 1 << 24  # bytes
@@ -48,21 +47,13 @@ it is a string or a date."""
 
 
 class _Column(NamedTuple):
-    """Conversion of the cells of an attribute.
-
-    Attributes:
-        name: Name of the attribute.
-        label: Whether it is a label.
-        start: Its column in the matrix of all rows, the first one if there are several; -1 if it is not used.
-        codes: Code of each value of a nominal attribute, else empty.
-        omitted: Value of the attribute in a sparse row that omits it; empty for 0, which it nearly always is.
-    """
+    """Conversion of the cells of an attribute."""
 
     name: str
     label: bool
-    start: int
-    codes: dict[str, int]
-    omitted: str
+    start: int  # its (first) column in the matrix of all rows; -1 if it is not used
+    codes: dict[str, int]  # of the values of a nominal attribute, else empty
+    omitted: str  # its value in a sparse row that omits it; empty for 0, which it nearly always is
 
 
 class _Rows(NamedTuple):
@@ -90,11 +81,9 @@ def read_arff(path: Path, config: DataConfig) -> Records:
     lines = enumerate(read_lines(path), start=1)
     relation, attributes = _read_header(path, lines)
     positions, source = _label_positions(path, relation, attributes, config)
-    columns, names = _columns(path, attributes, positions)
+    columns, names = _columns(attributes, positions)
     rows = _Rows(array("q", [0]), array("i"), array("f"))  # a number too large for float32 becomes inf
     _read_rows(path, lines, columns, rows)
-    if len(rows.ends) == 1 or not names:
-        raise InputError(f"{path}: has no {'row' if len(rows.ends) == 1 else 'feature'}.")
     training, note = _training_rows(path, relation, attributes, columns, rows)
     count, labels = len(rows.ends) - 1, len(positions)
     parts = [np.frombuffer(part, part.typecode) for part in (rows.values, rows.columns, rows.ends)]
@@ -102,7 +91,10 @@ def read_arff(path: Path, config: DataConfig) -> Records:
     matrix.sort_indices()
     features = matrix[:, labels:]
     dense = features.nnz > _DENSE * count * len(names)
-    observed, sentence = _observed(matrix[:, :labels], config.default_label, str(path))
+    marks = matrix[:, :labels]
+    occurring = {*np.unique(marks.data).tolist(), *([0] if marks.nnz < math.prod(marks.shape) else [])}
+    zero, blank, sentence = meaning(occurring, config.default_label, str(path))
+    marks.data[marks.data == BLANK] = blank
     notes = [f"{labels:,} of {len(columns):,} attributes are labels, as {source} says.", *note]
     if nominal := sum(len(column.codes) > 2 and not column.label for column in columns):
         notes.append(f"one feature per value except the first for {counted(nominal, 'nominal attribute')}.")
@@ -113,16 +105,13 @@ def read_arff(path: Path, config: DataConfig) -> Records:
         source=str(path),
         name=path.stem[:-6] if path.stem.lower().endswith("-train") else path.stem,
         ids=tuple(str(row) for row in range(count)),
-        inputs=FeatureMatrix(features.toarray() if dense else features, names=names),
+        inputs=feature_matrix(features.toarray() if dense else features, str(path), names),
         classes=tuple(class_name(columns[k].name, f"{path}: attribute {k}") for k in positions),
         classes_given=True,
-        labels=observed,
+        labels=ObservedLabels.from_csr(marks, unlisted="negative" if zero == -1 else "unknown"),
         split=("train",) * training + ("test",) * (count - training) if training < count else None,
         notes=tuple(f"{path.name}: {note}" for note in notes),
     )
-
-
-# -- header ----------------------------------------------------------------------------------------------
 
 
 def _read_header(path: Path, lines: Iterator[tuple[int, str]]) -> tuple[str, Attributes]:
@@ -149,11 +138,11 @@ def _read_header(path: Path, lines: Iterator[tuple[int, str]]) -> tuple[str, Att
 
 def _attribute(text: str) -> tuple[str, tuple[str, ...] | None]:
     """Name and values of an attribute, as in `Attributes`."""
-    if not text[:10].lower().startswith("@attribute"):
-        raise ValueError(f"expected @relation, @attribute or @data, found {quote(text)}")
     match = _ATTRIBUTE.fullmatch(text)
     if match is None:
-        raise ValueError(f"expected @attribute, a name and a type, found {quote(text)}")
+        raise ValueError(
+            f"expected @attribute, a name and a type, or @relation or @data, found {quote(text)}"
+        )
     name, kind = _unquoted(match), match["type"].strip()
     if kind.startswith("{"):
         inner, brace, _ = kind[1:].rpartition("}")
@@ -172,11 +161,8 @@ def _attribute(text: str) -> tuple[str, tuple[str, ...] | None]:
 def _label_positions(
     path: Path, relation: str, attributes: Attributes, config: DataConfig
 ) -> tuple[Sequence[int], str]:
-    """Positions of the attributes that are labels, and the source of this information.
-
-    `config.label_columns` comes first, then Mulan's XML file next to the data, then MEKA's option -C in the
-    name of the relation.
-    """
+    """Positions of the attributes that are labels, and what says so: the settings, Mulan's XML file next to
+    the data, or MEKA's option -C in the name of the relation."""
     count = len(attributes)
     stem = re.sub(r"[-_](train|test)$", "", path.stem, flags=re.IGNORECASE)  # the files of a split share one
     files = [path.with_suffix(".xml"), path.with_name(f"{stem}.xml")]
@@ -200,12 +186,6 @@ def _label_positions(
             f"{path}: {source} makes {len(positions):,} of {count:,} attributes labels, but some must be "
             "labels and some features."
         )
-    for name, values in (attributes[position] for position in positions):
-        if values is None or any(MARKS[value] in (BAD, COUNT) for value in values):
-            raise InputError(
-                f"{path}: the attribute {quote(name)} is a label, as {source} says, but its values are "
-                f"{quote(', '.join(values)) if values else 'text'}, not 0 and 1."
-            )
     return positions, source
 
 
@@ -229,8 +209,7 @@ def _training_rows(
 ) -> tuple[int, list[str]]:
     """Number of training rows, and a note on the split; adds the rows of NAME-test.arff if that exists.
 
-    By the options of MEKA they come first: -split-percentage, of which halves are rounded up, or else
-    -split-number.
+    By the options of MEKA, -split-percentage or else -split-number, the training rows come first.
     """
     count = len(rows.ends) - 1
     partner = path.with_name(f"{path.stem[:-6]}-test{path.suffix}")
@@ -248,16 +227,11 @@ def _training_rows(
         return count, []
     if 0 < stated < count:
         return stated, [f"the first {stated:,} rows are for training, as @relation says."]
-    none_for = "the test" if stated else "training"
-    return count, [
-        f"@relation says that the first {stated:,} of {count:,} rows are for training, which leaves none for "
-        f"{none_for}; there is no split."
-    ]
+    text = f"@relation says that the first {stated:,} of {count:,} rows are for training"
+    return count, [f"{text}, which leaves none for another part; there is no split."]
 
 
-def _columns(
-    path: Path, attributes: Attributes, positions: Sequence[int]
-) -> tuple[list[_Column], tuple[str, ...]]:
+def _columns(attributes: Attributes, positions: Sequence[int]) -> tuple[list[_Column], tuple[str, ...]]:
     """Conversion of each attribute, and the names of the features."""
     columns: list[_Column] = []
     names: list[str] = []
@@ -271,14 +245,7 @@ def _columns(
         columns.append(_Column(name, label, start, codes, omitted))
         if not label and values is not None:
             names += [f"{name}={value}" for value in values[1:]] if values and not binary else [name]
-    if len(names) > MAX_WIDTH:
-        raise InputError(
-            f"{path}: has {len(names):,} features per row, more than the limit of {MAX_WIDTH:,}."
-        )
     return columns, tuple(names)
-
-
-# -- rows ------------------------------------------------------------------------------------------------
 
 
 def _read_rows(path: Path, lines: Iterator[tuple[int, str]], columns: Sequence[_Column], rows: _Rows) -> None:
@@ -365,11 +332,3 @@ def _unquoted(match: re.Match[str]) -> str:
     if match["plain"] is not None:
         return match["plain"].strip()
     return re.sub(r"\\(.)", r"\1", match["single"] or match["double"] or "")
-
-
-def _observed(matrix: Any, unlisted: Unlisted, source: str) -> tuple[ObservedLabels, str]:
-    """Labels in a CSR matrix of marks, and a sentence on what the marks mean."""
-    marks = {*np.unique(matrix.data).tolist(), *([0] if matrix.nnz < math.prod(matrix.shape) else [])}
-    zero, blank, sentence = meaning(marks, unlisted, source)
-    matrix.data[matrix.data == BLANK] = blank
-    return ObservedLabels.from_csr(matrix, unlisted="negative" if zero == -1 else "unknown"), sentence

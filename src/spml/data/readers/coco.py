@@ -73,19 +73,12 @@ class Document(Struct):
 
 
 class _Part(NamedTuple):
-    """Content of one file.
+    """Content of one file."""
 
-    Attributes:
-        records: Records in which every category is a class; their notes are about the categories.
-        root: Folder that holds the images.
-        groups: Classes that are the supercategory of others, and that no image has or lacks.
-        counts: Numbers for the notes.
-    """
-
-    records: Records
-    root: Path
-    groups: frozenset[str]
-    counts: Counter[str]
+    records: Records  # every category is a class; the notes are about the categories
+    root: Path  # of the images
+    groups: frozenset[str]  # classes that are the supercategory of others, and that no image has or lacks
+    counts: Counter[str]  # for the notes
 
 
 @register_reader(
@@ -136,20 +129,15 @@ def read_coco_folder(path: Path, config: DataConfig) -> Records:
             f"of them as the data: {unnamed}."
         )
     parts = [_read_part(file, config) for file in files]
-    classes = parts[0].records.classes
+    classes = {*parts[0].records.classes}
     for file, part in zip(files, parts, strict=True):
-        if part.records.classes != classes:
-            differing = sorted({*part.records.classes} ^ {*classes})
-            wrong = f"only one of them has {quote(differing[0])}" if differing else "the order differs"
+        if differing := {*part.records.classes} ^ classes:
             raise InputError(
-                f"{file}: its categories are not those of {files[0].name}: {wrong}. All splits must have the "
-                "same categories in the same order."
+                f"{file}: its categories are not those of {files[0].name}: only one of them has "
+                f"{quote(min(differing))}. All splits must have the same categories."
             )
     base = images_folder(config) or path
     named = [replace(part.records, ids=relative_names(part.records, base)) for part in parts]
-    name, times = Counter(name for records in named for name in records.ids).most_common(1)[0]
-    if times > 1:
-        raise InputError(f"{path}: {quote(name)} is in several of the files. An image must be in one split.")
     joined = join_records(list(map(Part, named, splits)), str(path), path.resolve().name)
     return _without_groups(joined, parts)
 

@@ -92,12 +92,7 @@ def _pools(target: npt.NDArray[np.int64], seed: int) -> dict[str, list[npt.NDArr
 
 
 def _scenes(
-    split: str,
-    count: int,
-    size: int,
-    seed: int,
-    enlarged: list[UInt8],
-    pool: list[npt.NDArray[np.int64]],
+    split: str, count: int, size: int, seed: int, enlarged: list[UInt8], pool: list[npt.NDArray[np.int64]]
 ) -> tuple[UInt8, UInt8]:
     """Compose scenes, uint8 (count, 1, size, size), and their labels, uint8 (count, 10)."""
 

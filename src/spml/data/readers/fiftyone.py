@@ -7,9 +7,9 @@ import posixpath
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from ...common.documents import class_name, class_names, convert, load_json
 from ...common.errors import InputError, nearest
@@ -33,48 +33,36 @@ _HEAD = re.compile(rb'(\xef\xbb\xbf)?\s*\{\s*"samples"\s*:\s*\[')
 _ABSOLUTE = re.compile(r"[/\\]|[A-Za-z]:[/\\]")
 
 
-class Document(Struct):
-    """Content of samples.json."""
-
-    samples: list[dict[str, Any]]
+class _Document(Struct):  # samples.json
+    samples: Annotated[list[dict[str, Any]], Meta(min_length=1)]
 
 
-class Sample(Struct):
-    """What is read of a sample, besides the fields with its labels."""
-
+class _Sample(Struct):  # besides the fields with labels
     filepath: str
     tags: list[str] | None = None
 
 
-class Metadata(Struct):
-    """What is read of metadata.json, which describes the whole dataset."""
-
+class _Metadata(Struct):  # what is read of metadata.json
     classes: dict[str, list[str]] | None = None
     default_classes: list[str] | None = None
 
 
-class Classification(Struct):
-    """One label."""
-
+class _Classification(Struct):
     label: str | None = None
 
 
-class Classifications(Struct):
-    """The labels of a sample."""
-
-    classifications: list[Classification]
+class _Classifications(Struct):
+    classifications: list[_Classification]
 
 
 def is_fiftyone(source: Source) -> bool:
     """Whether a source is a folder with a samples.json as FiftyOne writes it, or such a file itself."""
-    if not source.is_folder:
-        outline = source.outline if source.suffix == ".json" else None
-        return outline is not None and outline.kind == "an object" and "samples" in outline.keys
-    path = source.path / SAMPLES
-    if not is_file(path):
-        return False
-    with open(path, "rb") as stream:
-        return _HEAD.match(stream.read(200)) is not None
+    if source.is_folder:
+        file = Source(source.path / SAMPLES)
+        return is_file(file.path) and bool(_HEAD.match(file.start))
+    return (
+        source.suffix == ".json" and source.outline.kind == "an object" and "samples" in source.outline.keys
+    )
 
 
 @register_reader("fiftyone", "a FiftyOne dataset", recognises=is_fiftyone)
@@ -97,9 +85,7 @@ def read_fiftyone(path: Path, config: DataConfig) -> Records:
             is missing or lies elsewhere; names the sample, counted from 0.
     """
     file = inside(path, SAMPLES, str(path)) if path.is_dir() else path
-    entries = load_json(file, Document).samples
-    if not entries:
-        raise InputError(f"{file}: samples is empty; at least one entry is needed.")
+    entries = load_json(file, _Document).samples
     kinds: dict[str, str] = {}  # type of each field that holds labels, in any sample
     for entry in entries:
         for key, value in entry.items():
@@ -114,9 +100,9 @@ def read_fiftyone(path: Path, config: DataConfig) -> Records:
     known = any(image.negative for image in images)
     ignored = [quote(key) for key in kinds if key != field and not (known and key == NEGATIVES)]
     unset = sum(image.positive is None for image in images)
-    labelled = f"{counted(len(images), 'sample')} with labels in the field {quote(field)}"
     notes = [
-        f"{labelled}, {unset:,} of them not labelled."
+        f"{counted(len(images), 'sample')} with labels in the field {quote(field)}, {unset:,} of them not "
+        "labelled."
         + (f" Known negatives are in {NEGATIVES!r}." if known else "")
         + (f" Ignored: {first_few(ignored, 12)}." if ignored else "")
     ]
@@ -149,21 +135,15 @@ def _label_field(kinds: Mapping[str, str], stated: str, file: Path) -> str:
     candidates = [key for key in fields if key not in FIELDS[1:]]  # unless the user says so
     if len(candidates) == 1:
         return candidates[0]
-    if candidates:
-        names = first_few([quote(key) for key in candidates], 12)
-        raise InputError(
-            f"{file}: ambiguous which field holds the given labels: {names}. Pass --data.label_column FIELD."
-        )
-    others = first_few([f"{quote(key)} ({quote(kind)[1:-1]})" for key, kind in kinds.items()], 12)
+    found = first_few([f"{quote(key)} ({quote(kind)[1:-1]})" for key, kind in kinds.items()], 12)
     raise InputError(
-        f"{file}: no sample has a field of type {SEVERAL} or {SINGLE} with given labels; found "
-        f"{others or 'no labels at all'}. To train on the labels of another such field, pass "
-        "--data.label_column FIELD."
+        f"{file}: expected one field of type {SEVERAL} or {SINGLE} with given labels; found "
+        f"{found or 'no labels at all'}. To name the field with the labels, pass --data.label_column FIELD."
     )
 
 
 def _image(entry: Mapping[str, Any], field: str, where: str, config: DataConfig) -> NamedImage:
-    sample = convert(entry, Sample, where)
+    sample = convert(entry, _Sample, where)
     positive = _labels(entry.get(field), f"{where}.{quote(field)[1:-1]}")
     negative = _labels(entry.get(NEGATIVES), f"{where}.{NEGATIVES}") if field != NEGATIVES else None
     if both := set(positive or ()).intersection(negative or ()):
@@ -186,9 +166,9 @@ def _labels(value: Any, where: str) -> list[str] | None:
     if value is None:
         return None
     if type(value) is dict and value.get("_cls") == SINGLE:
-        label = convert(value, Classification, where).label
+        label = convert(value, _Classification, where).label
         return None if label is None else [class_name(label, f"{where}.label")]
-    labels = convert(value, Classifications, where).classifications
+    labels = convert(value, _Classifications, where).classifications
     return [
         class_name(entry.label, f"{where}.classifications[{position}].label")
         for position, entry in enumerate(labels)
@@ -200,7 +180,7 @@ def _stated_classes(path: Path, field: str) -> list[str]:
     """Classes that metadata.json lists for the field, or for all fields."""
     if not is_file(path):
         return []
-    metadata = load_json(path, Metadata)
+    metadata = load_json(path, _Metadata)
     if names := (metadata.classes or {}).get(field):
         return class_names(names, f"{path}: classes.{quote(field)[1:-1]}")
     return class_names(metadata.default_classes or (), f"{path}: default_classes")

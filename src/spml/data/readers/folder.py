@@ -60,7 +60,7 @@ def read_folder(path: Path, config: DataConfig) -> Records:
         if records:
             return records
     if flat:
-        raise _without_classes(path, root, flat, deep)
+        raise _without_classes(path, flat, deep)
     if not parts and (no_class or not root.full):
         raise _no_classes(path, listing, root, no_class)
     homes = {_inner(part): split for part, split in parts.items()} if parts else {root: ""}
@@ -134,9 +134,6 @@ def _split_folders(path: Path, root: Folder) -> dict[Folder, str]:
     They are splits if all of them are named so, or if those that are have class folders and the others don't.
     A name such as `seg_train` counts only next to another one such as `seg_test`, since `train_station` may
     be a class.
-
-    Raises:
-        InputError: There are both folders of splits and of classes.
     """
     named = {folder: found for folder in root.full if (found := compound_split_name(folder.name))}
     splits_with = Counter(rest for _, rest in {*named.values()})
@@ -181,27 +178,24 @@ def _check_class_folders(path: Path, listing: Listing, homes: Splits) -> None:
                 )
 
 
-def _without_classes(path: Path, root: Folder, flat: Sequence[Folder], deep: Sequence[Folder]) -> InputError:
+def _without_classes(path: Path, flat: Sequence[Folder], deep: Sequence[Folder]) -> InputError:
     """Error for split folders that hold images, but no class folders."""
-    holds = " and ".join(
-        f"{_inner(part).prefix[:-1]} holds {counted(len(part.below), 'image')}" for part in flat
-    )
+    holds = [f"{_inner(part).prefix[:-1]} holds {counted(len(part.below), 'image')}" for part in flat]
     files = [f"{part.prefix}{name}" for part in flat for below in part.walk() for name in below.files]
     beside = f" {first_few(files, 3)} next to them can't be read as labels." if files else ""
-    if deep:
-        example = f"{flat[0].prefix}{_inner(deep[0]).full[0].name}"
-        alone = shlex.quote(str(path / deep[0].prefix))
-        return InputError(
-            f"{path}: {holds} without class folders, while {deep[0].name} has class folders.{beside} Sort "
-            f"these images into class folders (such as {example}), list all images in a table with the "
-            f"columns file, label and split, or move {' and '.join(part.name for part in flat)} elsewhere. "
-            f"To use {deep[0].name} alone: spml data inspect {alone}"
-        )
-    return InputError(
-        f"{path}: {holds} without class folders.{beside} Expected one folder per class, for example "
-        f"{flat[0].prefix}cat/1.jpg, or a file that lists the labels, such as a table with the columns file, "
-        "label and split, or COCO JSON."
+    others = f", while {deep[0].name} has class folders" if deep else ""
+    advice = (
+        f"Expected one folder per class, for example {flat[0].prefix}cat/1.jpg, or a file that lists the "
+        "labels, such as a table with the columns file, label and split, or COCO JSON."
     )
+    if deep:
+        advice = (
+            f"Sort these images into class folders (such as {flat[0].prefix}{_inner(deep[0]).full[0].name}), "
+            "list all images in a table with the columns file, label and split, or move "
+            f"{' and '.join(part.name for part in flat)} elsewhere. To use {deep[0].name} alone: spml data "
+            f"inspect {shlex.quote(str(path / deep[0].prefix))}"
+        )
+    return InputError(f"{path}: {' and '.join(holds)} without class folders{others}.{beside} {advice}")
 
 
 def _no_classes(path: Path, listing: Listing, place: Folder, names: Sequence[str]) -> InputError:
@@ -280,9 +274,7 @@ def _note_annotations(
 ) -> list[str]:
     """Notes on annotation files, which are not read where there are class folders.
 
-    Raises:
-        InputError: One of them lies next to the only folder of images, where it is more likely to count, and
-            can be read.
+    One that lies next to the only folder of images and can be read is refused: it is more likely to count.
     """
     root = levels[-1].prefix
     for each in annotations:

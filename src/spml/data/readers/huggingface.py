@@ -33,58 +33,42 @@ SPLITS, INFO, STATE = "dataset_dict.json", "dataset_info.json", "state.json"
 _LISTS = ("Sequence", "List", "LargeList")
 
 
-class Splits(msgspec.Struct):
-    """Content of dataset_dict.json."""
-
+class _Splits(msgspec.Struct):  # dataset_dict.json
     splits: list[str]
 
 
-class DataFile(msgspec.Struct):
-    """Name of an .arrow file."""
-
+class _DataFile(msgspec.Struct):
     filename: str
 
 
-class State(msgspec.Struct):
-    """Fields of state.json that are read."""
-
-    data_files: list[DataFile] = msgspec.field(name="_data_files")
+class _State(msgspec.Struct):  # what is read of state.json
+    data_files: list[_DataFile] = msgspec.field(name="_data_files")
     indices_files: list[Any] | None = msgspec.field(name="_indices_data_files", default=None)
 
 
-class Info(msgspec.Struct):
-    """Fields of dataset_info.json that are read."""
-
+class _Info(msgspec.Struct):  # what is read of dataset_info.json
     features: dict[str, Any]
 
 
-class ClassLabel(msgspec.Struct):
-    """Feature whose values are indices of class names."""
-
+class _ClassLabel(msgspec.Struct):
     names: list[str]
 
 
 class _Column(NamedTuple):
-    """Type of a column.
+    """Type of a column."""
 
-    Attributes:
-        kind: `Image`, `ClassLabel`, `string`, or empty for any other type.
-        several: Whether each cell is a list.
-        classes: Names of a ClassLabel.
-    """
-
-    kind: str
-    several: bool
-    classes: tuple[str, ...] = ()
+    kind: str  # `Image`, `ClassLabel`, `string`, or empty for any other type
+    several: bool  # whether each cell is a list
+    classes: tuple[str, ...] = ()  # of a ClassLabel
 
 
 class _Features(NamedTuple):
-    """Names of the columns that are used and of the others, and the type of the label column."""
+    """Columns of a data set."""
 
     image: str
     label: str
     unused: tuple[str, ...]
-    labels: _Column
+    labels: _Column  # type of the column `label`
 
 
 def is_huggingface(source: Source) -> bool:
@@ -154,40 +138,36 @@ def read_huggingface(path: Path, config: DataConfig) -> Records:
 
 def _parts(path: Path) -> list[tuple[str, Path]]:
     """Name and folder of each split; a data set without splits is one part with an empty name."""
-    if not is_file(path / SPLITS):
+    file = path / SPLITS
+    if not is_file(file):
         return [("", path)]
-    where = str(path / SPLITS)
-    names = dict.fromkeys(load_json(path / SPLITS, Splits).splits)
-    for name in names:
-        if split_name(name) is None:
-            raise InputError(
-                f"{where}: the split {quote(name)} is none of {', '.join(SPELLINGS)}. Remove it from the "
-                "DatasetDict or rename it, and save again."
-            )
-    return [(name, inside(path, name, where)) for name in names]
+    names = dict.fromkeys(load_json(file, _Splits).splits)
+    if wrong := [name for name in names if split_name(name) is None]:
+        raise InputError(
+            f"{file}: the split {quote(wrong[0])} is none of {', '.join(SPELLINGS)}. Remove it from the "
+            "DatasetDict or rename it, and save again."
+        )
+    return [(name, inside(path, name, str(file))) for name in names]
 
 
 def _files(folder: Path) -> list[Path]:
     """The .arrow files of a data set, in order."""
     where = str(folder / STATE)
-    state = load_json(folder / STATE, State)
+    state = load_json(folder / STATE, _State)
     if state.indices_files:
         raise InputError(
             f"{where}: rows were selected or shuffled, and not written in that order. Call "
             "dataset.flatten_indices() and save again."
         )
     files = [inside(folder, file.filename, where) for file in state.data_files]
-    for file in files:
-        if not is_file(file):
-            raise InputError(
-                f"{where}: there is no file {quote(file.name)} in {folder}. Copy the whole folder."
-            )
+    if missing := [file for file in files if not is_file(file)]:
+        raise InputError(f"{where}: there is no file {quote(missing[0].name)}. Copy the whole folder.")
     return files
 
 
 def _features(folder: Path, config: DataConfig) -> _Features:
     where = str(folder / INFO)
-    features = load_json(folder / INFO, Info).features
+    features = load_json(folder / INFO, _Info).features
     columns = {name: _column(feature, f"{where}: {quote(name)}") for name, feature in features.items()}
     names = list(columns)
     listing = f"found: {shorten(columns) or 'no column'}"
@@ -226,7 +206,7 @@ def _column(feature: Any, where: str) -> _Column:
         several, feature = True, feature.get("feature")
     kind = feature.get("_type") if type(feature) is dict else None
     if kind == "ClassLabel":
-        classes = tuple(class_names(convert(feature, ClassLabel, where).names, f"{where}.names"))
+        classes = tuple(class_names(convert(feature, _ClassLabel, where).names, f"{where}.names"))
         if not classes or len(set(classes)) < len(classes):
             raise InputError(f"{where}: expected at least one class name, and distinct ones.")
         return _Column("ClassLabel", several, classes)
@@ -240,8 +220,7 @@ def _read_file(
 ) -> None:
     """Add the images and labels of a file, batch by batch.
 
-    The file is not copied, and compressed data, which `datasets` does not write, is refused; this bounds
-    memory by the size of the file.
+    The file is not copied, and compressed data is refused, so memory is bounded by the size of the file.
     """
     import pyarrow as pa
     from pyarrow import ipc
@@ -283,9 +262,6 @@ def _compressed(metadata: bytes) -> bool:
 
     The metadata is a FlatBuffer: a table Message, whose third field is a table RecordBatch, whose fourth
     field is the compression.
-
-    Raises:
-        struct.error: The metadata ends too early.
     """
 
     def number(kind: str, position: int) -> int:

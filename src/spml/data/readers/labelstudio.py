@@ -23,39 +23,34 @@ from ..records import Records
 from ..splits import split_name
 from .registry import Source, register_reader
 
-MAX_IGNORED = 20  # types of results that are named, so that the note stays short
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://|data:")
 _SERVED = re.compile(r"(?:https?://[^/]*)?/data/(local-files|upload)/(.*)", re.DOTALL)
 _UPLOADED = re.compile(r"[0-9a-f]{8}-(?=.)")  # Label Studio puts this before the name of an uploaded file
 
 
-class Result(Struct):
+class _Result(Struct):
     """One choice or region; `value` holds its labels in a list that is named like `type`."""
 
     type: str
     value: Any = None
 
 
-class Annotation(Struct):
-    """Results of one annotator for one task."""
-
-    result: list[Result]
+class _Annotation(Struct):  # of one annotator
+    result: list[_Result]
     was_cancelled: Any = False
 
 
-class Meta(Struct):
+class _Meta(Struct):
     """What `spml data convert` adds to a task, and Label Studio keeps."""
 
     classes: list[str] | None = None
     known_negatives: list[str] | None = None
 
 
-class Task(Struct):
-    """One image with its annotations."""
-
+class _Task(Struct):
     data: dict[str, Any]
-    annotations: list[Annotation] | None = None
-    meta: Meta | None = None
+    annotations: list[_Annotation] | None = None
+    meta: _Meta | None = None
 
 
 def is_label_studio(source: Source) -> bool:
@@ -82,7 +77,7 @@ def read_label_studio(path: Path, config: DataConfig) -> Records:
         InputError: The file is not such an export, or an image is missing or has a web address; names the
             task, counted from 0.
     """
-    tasks = load_json(path, list[Task])
+    tasks = load_json(path, list[_Task])
     key = _image_key(tasks[0].data, f"{path}: [0].data")
     ignored = Counter[str]()
     images = [_image(task, key, f"{path}: [{number}]", ignored) for number, task in enumerate(tasks)]
@@ -90,7 +85,7 @@ def read_label_studio(path: Path, config: DataConfig) -> Records:
     notes = [f"{counted(len(tasks), 'task')} with images in `{key}`, {unseen:,} of them not annotated."]
     if ignored:
         counts = [f"{count:,} of type {quote(name)}" for name, count in ignored.items()]
-        notes.append(f"Results without labels were ignored: {first_few(counts, MAX_IGNORED)}.")
+        notes.append(f"Results without labels were ignored: {first_few(counts, 20)}.")
     stated = images_folder(config)
     folders = [stated] if stated else [path.parent, path.parent / "images"]
     root = find_folder(folders, [image.files for image in images], images[0].where)
@@ -104,7 +99,7 @@ def read_label_studio(path: Path, config: DataConfig) -> Records:
     )
 
 
-def _image(task: Task, key: str, where: str, ignored: Counter[str]) -> NamedImage:
+def _image(task: _Task, key: str, where: str, ignored: Counter[str]) -> NamedImage:
     if key not in task.data:
         raise InputError(f"{where}.data: there is no field `{key}`, which names the image in the first task.")
     image = f"{where}.data.{key}"
@@ -115,7 +110,7 @@ def _image(task: Task, key: str, where: str, ignored: Counter[str]) -> NamedImag
         for position, result in enumerate(annotation.result):
             names = _labels(result, f"{where}.annotations[{number}].result[{position}]", ignored)
             positive.update(dict.fromkeys(names))
-    meta = task.meta or Meta()
+    meta = task.meta or _Meta()
     negative = class_names(meta.known_negatives or (), f"{where}.meta.known_negatives")
     split = task.data.get("split")
     return NamedImage(
@@ -127,7 +122,7 @@ def _image(task: Task, key: str, where: str, ignored: Counter[str]) -> NamedImag
     )
 
 
-def _labels(result: Result, where: str, ignored: Counter[str]) -> Sequence[str]:
+def _labels(result: _Result, where: str, ignored: Counter[str]) -> Sequence[str]:
     """Labels of one choice or region; counts other results by type."""
     kind = result.type
     if kind != "choices" and not kind.endswith("labels"):

@@ -42,9 +42,7 @@ class Part(msgspec.Struct):
     observed: list[Index]
 
 
-class Parts(msgspec.Struct):
-    """The official sets."""
-
+class _Parts(msgspec.Struct):
     train: Part
     test: Part
 
@@ -54,20 +52,14 @@ class Manifest(msgspec.Struct):
 
     name: Text
     classes: list[Name]
-    parts: Parts
+    parts: _Parts
     val: list[Index]
     notes: list[Text]
 
 
 def is_manifest(source: Source) -> bool:
     """Whether a source is a JSON file that begins like a manifest."""
-    try:
-        if source.suffix == ".json":
-            with open(source.path, "rb") as stream:
-                return _HEAD.match(stream.read(200)) is not None
-    except OSError:
-        pass
-    return False
+    return source.suffix == ".json" and bool(_HEAD.match(source.start))
 
 
 @register_reader("manifest", "a benchmark", recognises=is_manifest, priority=1)

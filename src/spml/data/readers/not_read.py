@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 from ...common.errors import InputError
 from ..images.image_files import SUFFIXES
@@ -81,10 +80,11 @@ def not_read(source: Source) -> InputError:
         )
         what = next((text for known, text in _JSON if known <= keys), unknown)
     elif source.suffix == ".xml":
-        root = re.search(rb"<(\w+)", _start(path))
+        # Comments and declarations may come before the outermost element.
+        root = re.search(rb"<(\w+)", re.sub(rb"<[?!].*?>", b"", source.start, flags=re.DOTALL))
         what = _XML.get(root[1] if root else b"", "")
     elif source.suffix == ".txt":
-        what = _text(path)
+        what = _text(source)
     if what:
         return InputError(f"{path}: is {what}")
     return InputError(
@@ -94,20 +94,14 @@ def not_read(source: Source) -> InputError:
     )
 
 
-def _text(path: Path) -> str:
+def _text(source: Source) -> str:
     """What a text file is; the lists of CelebA begin with the number of their rows."""
     kind = "a text file, whose lines may mean anything"
     options, rest = "", '.to_csv("labels.csv", index=False)'
-    if re.match(rb"\s*\d+[ \t\r]*\n", _start(path)):
+    if re.match(rb"\s*\d+[ \t\r]*\n", source.start):
         kind = "a list like those of CelebA, which is not read"
         options, rest = ", skiprows=1", '.rename_axis("file").to_csv("labels.csv")'
     return (
         f"{kind}. Write {_TABLE}, or with a column per class. If its columns have names and blanks "
-        f'between them, pandas does it: pandas.read_csv("{path.name}", sep=r"\\s+"{options}){rest}.'
+        f'between them, pandas does it: pandas.read_csv("{source.path.name}", sep=r"\\s+"{options}){rest}.'
     )
-
-
-def _start(path: Path) -> bytes:
-    """First bytes of a file, without comments and declarations of XML."""
-    with open(path, "rb") as stream:
-        return re.sub(rb"<[?!].*?>", b"", stream.read(4096), flags=re.DOTALL)

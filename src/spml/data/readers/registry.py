@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -45,20 +46,19 @@ class Source:
         """
         return read_outline(self.path)
 
+    @cached_property
+    def start(self) -> bytes:
+        """First 4,096 bytes of a file; empty for a folder, and if the file can't be read."""
+        with suppress(OSError), open(self.path, "rb") as stream:
+            return stream.read(4096)
+        return b""
+
 
 Read = Callable[[Path, DataConfig], Records]
 
 
 class Reader(NamedTuple):
-    """A registered reader.
-
-    Attributes:
-        name: Unique name.
-        title: Noun phrase for messages, such as "COCO JSON".
-        recognises: Function that says whether a source is of this format.
-        read: Function that reads a path which `recognises` accepts.
-        priority: Readers with a higher priority are tried first.
-    """
+    """A registered reader: the arguments of `register_reader`, and the decorated function `read`."""
 
     name: str
     title: str

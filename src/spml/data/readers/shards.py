@@ -41,6 +41,7 @@ from .registry import Source, register_reader
 
 CLASSES = "classes.txt"
 _FILE = re.compile(r"(X|img_emb|Y|names|split)_(\d+)\.npy")
+_FEATURES = ("X", "img_emb")
 _MAX_CLASSES_FILE = 1 << 26  # bytes
 
 Files = dict[str, dict[str, Path]]
@@ -52,7 +53,8 @@ def is_shards(source: Source) -> bool:
     if not source.is_folder:
         return source.suffix == ".npy"
     with os.scandir(source.path) as entries:
-        return any(_kind(entry.name) == "X" for entry in entries)
+        matches = (_FILE.fullmatch(entry.name) for entry in entries)
+        return any(match and match[1] in _FEATURES for match in matches)
 
 
 @register_reader("shards", "a folder of feature shards", recognises=is_shards)
@@ -63,7 +65,12 @@ def read_shards(path: Path, config: DataConfig) -> Records:
         InputError: A file is missing, damaged, or of another shape than those of other shards.
     """
     files, features = _open(path)
-    classes = _classes(path)
+    classes: tuple[str, ...] = ()
+    if (file := path / CLASSES).is_file():
+        lines = read_text(file, _MAX_CLASSES_FILE).rstrip().splitlines()
+        classes = distinct(tuple(map(str.strip, lines)), f"{file}: lines")
+        if not classes:
+            raise InputError(f"{file}: is empty. Write the name of each class on a line of its own.")
     shards = [(str(file), array) for file, array in _arrays(path, files, "Y")]
     if not classes and shards[0][1].ndim == 1:
         raise InputError(
@@ -106,12 +113,6 @@ def read_unlabelled(path: Path) -> tuple[Sequence[str], FeatureMatrix]:
     return _ids(path, files, len(features)), features
 
 
-def _kind(name: str) -> str:
-    """Kind of a file: X, Y, names or split; empty for files of others."""
-    match = _FILE.fullmatch(name)
-    return "" if match is None else "X" if match[1] == "img_emb" else match[1]
-
-
 def _open(path: Path) -> tuple[Files, FeatureMatrix]:
     """Find the files of a folder and map its features into memory."""
     if not path.is_dir():
@@ -120,12 +121,12 @@ def _open(path: Path) -> tuple[Files, FeatureMatrix]:
             "Y_00000.npy, and so on."
         )
     files: Files = {}
-    of_shards = [file for file in path.iterdir() if _kind(file.name)]
-    for file in sorted(of_shards, key=lambda file: (int(file.stem.rpartition("_")[2]), file.name)):
-        number = file.stem.rpartition("_")[2]
-        other = files.setdefault(_kind(file.name), {}).setdefault(number, file)
-        if other != file:
-            raise InputError(f"{path}: holds both {other.name} and {file.name}. Keep one of them.")
+    matches = filter(None, map(_FILE.fullmatch, os.listdir(path)))
+    for match in sorted(matches, key=lambda match: (int(match[2]), match[0])):
+        name, kind, number = match.group(0, 1, 2)
+        of_kind = files.setdefault("X" if kind in _FEATURES else kind, {})
+        if (other := of_kind.setdefault(number, path / name)).name != name:
+            raise InputError(f"{path}: holds both {other.name} and {name}. Keep one of them.")
     parts: list[npt.NDArray[Any]] = []
     for file in files["X"].values():
         part = _load(file)
@@ -177,17 +178,6 @@ def _arrays(path: Path, files: Files, kind: str) -> Iterator[tuple[Path, npt.NDA
                 "must match."
             )
         yield file, array
-
-
-def _classes(path: Path) -> tuple[str, ...]:
-    """Class names in `classes.txt`; none if there is no such file."""
-    file = path / CLASSES
-    if not file.is_file():
-        return ()
-    lines = read_text(file, _MAX_CLASSES_FILE).rstrip().splitlines()
-    if not lines:
-        raise InputError(f"{file}: is empty. Write the name of each class on a line of its own.")
-    return distinct(tuple(map(str.strip, lines)), f"{file}: lines")
 
 
 def _strings(path: Path, files: Files, kind: str) -> tuple[str, ...]:

@@ -107,16 +107,16 @@ def _config(path: Path, entry: Mapping[str, Any], config: DataConfig, where: str
     folder = path.parent
     for key in ("path", "images"):
         text = settings.get(key)
-        if isinstance(text, str) and (folder / text).resolve() != folder.resolve():
-            try:
-                settings[key] = str(inside(folder, text, where))
-            except InputError as error:
-                raise InputError(
-                    f"{where}: {key} is {quote(text)}, which is not below {folder}. Move the list of sources "
-                    "to a folder that holds all of them."
-                ) from error
-        elif isinstance(text, str):
-            settings[key] = str(folder)
+        if not isinstance(text, str):
+            continue
+        same = (folder / text).resolve() == folder.resolve()
+        try:
+            settings[key] = str(folder if same else inside(folder, text, where))
+        except InputError as error:
+            raise InputError(
+                f"{where}: {key} is {quote(text)}, which is not below {folder}. Move the list of sources to "
+                "a folder that holds all of them."
+            ) from error
     if Path(settings["path"]).suffix.lower() in SUFFIXES:
         raise InputError(f"{where}: is YAML, but must be a table or folder. Name its sources themselves.")
     try:

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 from ..tables.read import SUFFIXES, read_table
-from .registry import Source, register_reader
+from .registry import register_reader
 
-
-def is_table(source: Source) -> bool:
-    """Whether the suffix of a file is that of a table."""
-    return source.suffix in SUFFIXES
-
-
-register_reader("table", "a table", recognises=is_table, priority=-1)(read_table)
+register_reader("table", "a table", recognises=lambda source: source.suffix in SUFFIXES, priority=-1)(
+    read_table
+)

@@ -22,25 +22,14 @@ from .registry import register_reader
 
 MAX_BYTES = 1 << 22  # of one XML file; those of VOC have a few thousand
 MAX_LIST = 1 << 28
-_CORNERS = ("xmin", "ymin", "xmax", "ymax")
 
 
 class _Object(NamedTuple):
-    """One object.
-
-    Attributes:
-        row: Position of its image.
-        name: Name of its class.
-        difficult: Whether it is difficult; None if that is not specified.
-        box: Left, top, right and bottom; empty if they are not usable, None if it states no box.
-        size: Width and height of its image; None if they are not known.
-    """
-
-    row: int
-    name: str
-    difficult: bool | None
-    box: tuple[float, ...] | None
-    size: tuple[float, float] | None
+    row: int  # position of its image
+    name: str  # of its class
+    difficult: bool | None  # None if that is not specified
+    box: tuple[float, ...] | None  # left, top, right, bottom; empty if not usable, None if there is none
+    size: tuple[float, float] | None  # width and height of its image, if they are known
 
 
 @register_reader(
@@ -62,27 +51,19 @@ def read_voc(path: Path, config: DataConfig) -> Records:
             line.
     """
     root = images_folder(config) or path / "JPEGImages"
-    if not root.is_dir():
-        raise InputError(
-            f"{path}: has Annotations, but no folder JPEGImages. If the images are elsewhere, pass "
-            "--data.images with the folder that holds all of them."
-        )
     names = sorted(file.stem for file in (path / "Annotations").glob("[!.]*.xml"))
     known = {*names}
     splits: dict[str, str] = {}
     for split in SPLITS:
         file = path / "ImageSets" / "Main" / f"{split}.txt"
-        if not file.is_file():
-            continue
-        for number, line in enumerate(read_text(file, MAX_LIST).splitlines(), start=1):
-            if not (name := line.strip()):
-                continue
-            if name not in known:
+        lines = read_text(file, MAX_LIST).splitlines() if file.is_file() else []
+        for number, name in enumerate(map(str.strip, lines), start=1):
+            if name and name not in known:
                 raise InputError(
                     f"{file}: line {number}: there is no Annotations/{quote(name)[1:-1]}.xml. Expected one "
                     "name per line, such as 2008_000002."
                 )
-            if splits.setdefault(name, split) != split:
+            if name and splits.setdefault(name, split) != split:
                 raise InputError(
                     f"{file}: line {number}: {quote(name)} is also in {splits[name]}.txt. An image must be "
                     "in one split."
@@ -131,7 +112,6 @@ def read_xml_files(paths: Sequence[Path], root: Path, source: Path, config: Data
     hard = [each for each in objects if each.difficult]
     easy = [each for each in objects if not each.difficult]
     boxed = [each for each in easy if each.box and each.size]
-    boxes, sizes = [each.box or () for each in boxed], [each.size or () for each in boxed]
     notes = [
         f"{counted(len(paths), 'image')} in {root}, {counted(len(objects), 'object')}, {len(hard):,} of them "
         "difficult. A class of which an image has only difficult objects is unknown there."
@@ -153,7 +133,9 @@ def read_xml_files(paths: Sequence[Path], root: Path, source: Path, config: Data
             entries(easy), (len(paths), len(classes)), config.default_label, unknown=entries(hard)
         ),
         notes=tuple(notes),
-        objects=objects_of(entries(boxed), boxes, sizes),
+        objects=objects_of(
+            entries(boxed), [each.box or () for each in boxed], [each.size or () for each in boxed]
+        ),
     )
 
 
@@ -174,7 +156,8 @@ def _read_annotation(path: Path, row: int) -> tuple[str, list[_Object]]:
         name = class_name(_text(item, "name"), f"{where}: <name>")
         box: tuple[float, ...] | None = None
         if item.find("bndbox") is not None:
-            left, top, right, bottom = (_number(item, f"bndbox/{key}") for key in _CORNERS)
+            corners = ("xmin", "ymin", "xmax", "ymax")
+            left, top, right, bottom = (_number(item, f"bndbox/{key}") for key in corners)
             # Pixels are counted from 1, the last one included.
             box = (left - 1, top - 1, right, bottom) if left <= right and top <= bottom else ()
         objects.append(_Object(row, name, {"0": False, "1": True}.get(text), box, size))

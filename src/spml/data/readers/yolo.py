@@ -94,8 +94,7 @@ def _read_names(file: Path) -> tuple[str, ...]:
             names = [names.get(number, names.get(str(number))) for number in range(len(names))]
     else:
         names = [line.strip() for line in read_text(file, _MAX_BYTES).splitlines() if line.strip()]
-    named = isinstance(names, list) and all(type(name) in (str, int) for name in names)
-    if not isinstance(names, list) or not names or not named:
+    if not (isinstance(names, list) and names and all(type(name) in (str, int) for name in names)):
         raise InputError(
             f"{file}: has no names of classes. Expected `names: [cat, dog]`, or a name for each of 0, 1, "
             "...; write a name such as yes or 1.0 in quotes."
