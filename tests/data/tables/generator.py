@@ -31,9 +31,8 @@ from spml.common.errors import InputError
 from spml.config import DataConfig
 from spml.data.memory.frames import read_frame
 from spml.data.memory.labels import understand_labels
-from spml.data.tables.cells import SEPARATORS
+from spml.data.tables.cells import SEPARATORS, label_cells
 from spml.data.tables.class_columns import _MEASURE
-from spml.data.tables.labels import label_cells
 from spml.data.tables.lists import is_blank
 from spml.data.tables.read import read_table
 from spml.data.tables.rows import Column

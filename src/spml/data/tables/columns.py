@@ -19,23 +19,11 @@ from .delimited import FILE_COLUMNS
 from .marks import BAD, BLANK, MARKS
 from .table import EXPECTED, Table, text
 
-LABEL_COLUMNS = (
-    ("label", "labels"),
-    ("tag", "tags", "category", "categories", "class", "classes"),
-)
+LABEL_COLUMNS = (("label", "labels"), ("tag", "tags", "category", "categories", "class", "classes"))
 PLURALS = ("labels", "tags", "categories", "classes")
 SPLIT_COLUMNS = (
-    "split",
-    "subset",
-    "set",
-    "partition",
-    "part",
-    "phase",
-    "usage",
-    "ml_use",
-    "learn_tag",
-    "fold",
-)
+    "split", "subset", "set", "partition", "part", "phase", "usage", "ml_use", "learn_tag", "fold",
+)  # fmt: skip
 SPLIT_FLAGS = {
     "is_valid": "val", "is_val": "val", "is_validation": "val", "is_test": "test", "is_train": "train",
     "is_training": "train",

@@ -117,27 +117,25 @@ def _blocks(
         if header:
             numbers, rows, header = numbers[1:], rows[1:], False
         if {*map(len, rows)} - {width}:
-            wrong = {number: row for number, row in zip(numbers, rows, strict=True) if len(row) != width}
-            broken |= {number: _wrong_width(row, width) for number, row in wrong.items()}
-            numbers = [number for number in numbers if number not in wrong]
+            for number, row in zip(numbers, rows, strict=True):
+                if len(row) != width:
+                    broken[number] = (
+                        f"has {counted(len(row), 'cell')}, but the header has {width:,}: "
+                        f"{shorten(map(repr, row))}. Put a cell that contains the delimiter in quotes, for "
+                        'example "cat,dog".'
+                    )
+            numbers = [number for number in numbers if number not in broken]
             rows = [row for row in rows if len(row) == width]
         yield Block(numbers, [list(map(itemgetter(column), rows)) for column in columns])
 
 
-def _wrong_width(cells: Sequence[str], width: int) -> str:
-    return (
-        f"has {counted(len(cells), 'cell')}, but the header has {width:,}: {shorten(map(repr, cells))}. Put a"
-        ' cell that contains the delimiter in quotes, for example "cat,dog".'
-    )
-
-
-def read_rows(path: Path, delimiter: str = ",", *, skip: int = 0) -> Iterator[tuple[int, list[str]]]:
+def read_rows(path: Path, delimiter: str = ",") -> Iterator[tuple[int, list[str]]]:
     """Rows of a CSV file that are not blank, each with its number; the first row is 1.
 
     Raises:
         InputError: The file is not valid CSV.
     """
-    for numbers, rows in _row_blocks(path, delimiter, 1, skip):  # as rows may have a cell per class
+    for numbers, rows in _row_blocks(path, delimiter, 1, 0):  # as rows may have a cell per class
         yield from zip(numbers, rows, strict=True)
 
 
@@ -151,9 +149,7 @@ def _row_blocks(
         while rows := [*islice(reader, size)]:
             numbers: Sequence[int] = range(start, start + len(rows))
             start += len(rows)
-            filled = [
-                bool(cells) and (bool(cells[0].strip()) or any(map(str.strip, cells))) for cells in rows
-            ]
+            filled = [cells and (cells[0].strip() or any(map(str.strip, cells))) for cells in rows]
             if not all(filled):
                 numbers, rows = [*compress(numbers, filled)], [*compress(rows, filled)]
             yield numbers, rows

@@ -146,6 +146,11 @@ class ImageRows:
         """The beginning of a message on two rows of one image."""
         return f"{self.where(first, second)} both name {quote(self.names[self.of_row[first]])}"
 
+    def contradiction(self, first: int, second: int, name: str) -> InputError:
+        """Error of two rows of one image, of which one says that it has a class and the other that not."""
+        rows = self.both(*sorted((first, second)))
+        return InputError(f"{rows}, but contradict each other about {name!r}. Correct one of them.")
+
     def notes(self) -> list[str]:
         """Notes on rows that were left out and on images with several rows."""
         notes = []
@@ -172,9 +177,8 @@ class ImageRows:
         total = len(broken) + len(self._numbers)
         if len(broken) > limit * total:
             number, problem = next(iter(broken.items()))
-            more = ""
-            if len(broken) > 1:
-                more = f" {len(broken):,} of {counted(total, 'row')} are broken in this way."
+            count = f" {len(broken):,} of {counted(total, 'row')} are broken in this way."
+            more = count if len(broken) > 1 else ""
             raise InputError(
                 f"{self._table.where(number)} {problem}{more} Or leave such rows out: --data.max_unreadable "
                 f"{min(1.0, np.ceil(100 * len(broken) / total) / 100):g}."
