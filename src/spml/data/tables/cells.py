@@ -56,16 +56,14 @@ class CellLabels(NamedTuple):
 
     def entries(self, classes: Sequence[str]) -> tuple[Integers, Integers]:
         """Row and class of each label, int64, row by row."""
+        from scipy.sparse import csr_matrix
+
         position = {name: k for k, name in enumerate(classes)}
-        count = np.array([len(names) for names in self.names])
-        start = np.cumsum(count) - count
         labels = np.array([position[name] for names in self.names for name in names], np.int64)
-        number = count[self.codes]
-        # Row by row, the positions in `labels` of its cell: from the start of the cell on.
-        within = np.arange(number.sum()) - np.repeat(np.cumsum(number) - number, number)
-        return np.repeat(np.arange(len(self.codes)), number), labels[
-            np.repeat(start[self.codes], number) + within
-        ]
+        ends = np.cumsum([0, *map(len, self.names)])
+        cells = csr_matrix((np.ones(len(labels), bool), labels, ends), (len(self.names), len(classes)))
+        rows = cells[self.codes]
+        return np.repeat(np.arange(len(self.codes)), np.diff(rows.indptr)), rows.indices.astype(np.int64)
 
 
 def label_cells(
