@@ -340,7 +340,7 @@ def read_written(table: Written, folder: Path) -> list[set[str]]:
         column.extend(table.cells)
         plural = table.column in PLURAL
         found = label_cells(
-            column.values, column.codes, "x.csv", "column", lambda row: f"row {row}", plural=plural
+            column.values, column.codes, "x.csv: column", lambda row: f"row {row}", plural=plural
         )
         if len(found.unread):
             raise InputError(found.notes[-1])

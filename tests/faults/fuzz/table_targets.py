@@ -166,8 +166,7 @@ def _read_cells(data: bytes) -> Sequence[str]:
     found = label_cells(
         column.values,
         column.codes,
-        "x.csv",
-        "column 'x'",
+        "x.csv: column 'x'",
         "row {}".format,
         separator=separator,
         plural=bool(len(data) % 2),

@@ -211,8 +211,7 @@ def _from_names(
     found = label_cells(
         cells.values,
         cells.codes,
-        "y",
-        "labels",
+        "y: labels",
         lambda row: f"y[{row}]",
         separator=separator,
         known=stated or known,

@@ -70,7 +70,6 @@ def label_cells(
     cells: Sequence[Cell],
     codes: Integers,
     source: str,
-    column: str,
     where: Callable[[int], str],
     *,
     separator: str | None = None,
@@ -83,8 +82,7 @@ def label_cells(
     Args:
         cells: Distinct cells, text without blanks around it or the entries of lists.
         codes: Cell of each row, int64 (rows,).
-        source: Name of the data, for notes.
-        column: What holds the labels, for messages: `column 'tags'`.
+        source: What holds the labels, for messages: `data.csv: column 'tags'`.
         where: Function from a row to its name, for messages.
         separator, plural, known: As in `parse_cells`.
         keep: Names that are no words for a missing value although they look like it.
@@ -94,50 +92,45 @@ def label_cells(
     """
     counts = np.bincount(codes, minlength=len(cells))
     keep = {*keep, *known}
-    blanks: Counter[str] = Counter()
-    plain: list[Cell] = []
-    for cell, count in zip(cells, counts.tolist(), strict=True):
-        blank = isinstance(cell, str) and bool(cell) and is_blank(cell) and cell not in keep
-        if blank:
-            blanks[str(cell)] += count
-        plain.append("" if blank else cell)
-    reading = parse_cells(
-        plain, counts, f"{source}: {column}", separator=separator, plural=plural, known=known
-    )
+
+    def is_missing(cell: Cell) -> bool:
+        return isinstance(cell, str) and is_blank(cell) and cell not in keep
+
+    plain = ["" if is_missing(cell) else cell for cell in cells]
+    reading = parse_cells(plain, counts, source, separator=separator, plural=plural, known=known)
     unread = np.flatnonzero(np.array([names is None for names in reading.names])[codes])
+    blanks: Counter[str] = Counter()
     cleaned: list[tuple[str, ...]] = []
-    for some, count in zip(reading.names, counts.tolist(), strict=True):
-        missing = [name for name in some or () if is_blank(name) and name not in keep]
-        blanks.update({name: count for name in missing if name})
-        cleaned.append(tuple(name for name in some or () if name not in missing))
+    for cell, some, count in zip(cells, reading.names, counts.tolist(), strict=True):
+        written = _alone(cell) if is_missing(cell) else some or ()
+        blanks.update({name: count for name in written if name and is_missing(name)})
+        cleaned.append(tuple(name for name in written if not is_missing(name)))
     numbers = whole_numbers(name for some in cleaned for name in some if name not in keep)
     first_row = np.zeros(len(cells), np.int64)
     first_row[codes[::-1]] = np.arange(len(codes))[::-1]
     rows = first_row.tolist()
-    first = {name: k for k, some in reversed([*enumerate(cleaned)]) for name in some}
-    spelled = {name: numbers.get(name) or class_name(name, where(rows[k])) for name, k in first.items()}
+    first = {name: rows[k] for k, some in reversed([*enumerate(cleaned)]) for name in some}
+    spelled = {name: numbers.get(name) or class_name(name, where(row)) for name, row in first.items()}
     names = [tuple(dict.fromkeys(spelled[name] for name in some)) for some in cleaned]
     notes = []
     several = any(len(some) > 1 for some in names)
     if several or reading.why:
         why = f" ({reading.why})" if reading.why else ""
-        notes.append(f"{source}: {column}: {reading.how}, {summary(names, counts)}{why}.")
+        notes.append(f"{reading.how}, {summary(names, counts)}{why}")
     if numbers:
         pairs = first_few([f"{quote(name)} is {quote(short)}" for name, short in sorted(numbers.items())], 3)
-        notes.append(f"{source}: {column}: whole numbers are one class however they are written: {pairs}.")
+        notes.append(f"whole numbers are one class however they are written: {pairs}")
     if blanks:
         words = first_few([quote(word) for word, _ in blanks.most_common()], 5)
-        total = counted(sum(blanks.values()), "word", "words")
-        notes.append(f"{source}: {column}: {total} for a missing value read as blank: {words}.")
+        total = counted(sum(blanks.values()), "word")
+        notes.append(f"{total} for a missing value read as blank: {words}")
     if len(unread):
-        cell = cells[codes[unread[0]]]
-        many = len(unread) > 1
+        count = "count" if len(unread) > 1 else "counts"
         notes.append(
-            f"{source}: {column}: {counted(len(unread), 'cell')} can't be read as {reading.how} and "
-            f"{'count' if many else 'counts'} as without a label, such as "
-            f"{quote(cell)} ({where(int(unread[0]))})."
+            f"{counted(len(unread), 'cell')} can't be read as {reading.how} and {count} as without a label, "
+            f"such as {quote(cells[codes[unread[0]]])} ({where(int(unread[0]))})"
         )
-    return CellLabels(names, codes, unread, several, notes)
+    return CellLabels(names, codes, unread, several, [f"{source}: {note}." for note in notes])
 
 
 # -- how cells hold labels -------------------------------------------------------------------------------
@@ -212,14 +205,12 @@ def parse_cells(
     names: list[tuple[str, ...] | None] = [_alone(cell) for cell in cells]
     for k, found in (*listed.items(), *zip(plain, reading.names, strict=True), *((k, None) for k in broken)):
         names[k] = found
-    if any(isinstance(cell, tuple) for cell in cells):
-        reading = reading._replace(how="lists" if not plain else f"lists, otherwise {reading.how}")
-    elif listed:
-        example = quote(cells[max(listed, key=lambda k: len(listed[k]))])
-        how = f"lists such as {example}" if not plain else f"lists such as {example}, otherwise {reading.how}"
-        reading = reading._replace(
-            how=how, why=f"{counted(int(counts[[*listed]].sum()), 'cell is', 'cells are')} lists"
-        )
+    how, why = "lists" if any(isinstance(cell, tuple) for cell in cells) else "", reading.why
+    if listed and not how:
+        how = f"lists such as {quote(cells[max(listed, key=lambda k: len(listed[k]))])}"
+        why = f"{counted(int(counts[[*listed]].sum()), 'cell is', 'cells are')} lists"
+    if how:
+        reading = reading._replace(how=f"{how}, otherwise {reading.how}" if plain else how, why=why)
     _refuse_one_hot(names, where)
     return reading._replace(names=names)
 
@@ -299,20 +290,15 @@ def _read_plain(
     one = Reading([(cell,) for cell in cells], "one label per cell")
     weighed = [found for mark in SEPARATORS if (found := weigh(cells, counts, mark, known))]
     clear = [found for found in weighed if found.is_clear(plural)]
-    clear = [
-        found for found in clear if found.separator != " "
-    ] or clear  # which stand around other separators
+    clear = [found for found in clear if found.separator != " "] or clear  # spaces stand around others
     inner = {found.separator: inner_separators(found, known) for found in clear}
     better = {found.separator: rivals(found, weighed, plural, known) for found in clear}
     for found in clear:
         if not inner[found.separator] and not better[found.separator]:
             return _reading_of(found)
     if clear:
-        marks = (
-            better[clear[0].separator]
-            or {found.separator for found in clear[1:]}
-            or {*inner[clear[0].separator]}
-        )
+        first = clear[0].separator
+        marks = better[first] or {found.separator for found in clear[1:]} or {*inner[first]}
         second = next((_reading_of(found) for found in weighed if found.separator in marks), one)
         raise _ambiguous(where, cells, counts, _reading_of(clear[0]), second)
     doubtful = [found for found in weighed if found.is_doubtful(plural)]

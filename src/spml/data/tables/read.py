@@ -254,8 +254,7 @@ def _cell_labels(
     return label_cells(
         cells.values,
         cells.codes,
-        table.path.name,
-        f"column {quote(name)}",
+        f"{table.path.name}: column {quote(name)}",
         rows.where,
         separator=config.separator,
         plural=bool(known) or any(word in name.lower() for word in PLURALS),

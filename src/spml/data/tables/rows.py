@@ -160,11 +160,11 @@ class ImageRows:
             notes.append(f"{self._table.path.name}: {rows} broken: row {number} {problem}")
         if len(self.repeats):
             count = len(np.unique(self.of_row[self.repeats]))
-            examples = []
-            for row in self.repeats[:3].tolist():
-                image = self.of_row[row]
-                rows = f"{self._numbers[self.first[image]]} and {self._numbers[row]}"
-                examples.append(f"{self.names[image]} (rows {rows})")
+            numbers, first = self._numbers, self.first
+            examples = [
+                f"{self.names[image]} (rows {numbers[first[image]]} and {numbers[row]})"
+                for row, image in zip(self.repeats[:3], self.of_row[self.repeats[:3]], strict=True)
+            ]
             notes.append(
                 f"{self._table.path.name}: {counted(count, 'file has', 'files have')} several rows, whose"
                 f" labels were merged, such as {', '.join(examples)}."
