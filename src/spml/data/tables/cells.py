@@ -326,10 +326,8 @@ def summary(names: Iterable[tuple[str, ...] | None], counts: Integers) -> str:
     filled = np.array([len(found) for found in some])
     rows = int(counts[filled > 0].sum())
     mean = float((filled * counts).sum() / max(1, rows))
-    return (
-        f"{counted(len({name for found in some for name in found}), 'class', 'classes')}, {mean:.2f} labels"
-        " per sample"
-    )
+    classes = counted(len({name for found in some for name in found}), "class", "classes")
+    return f"{classes}, {mean:.2f} labels per sample"
 
 
 def _ambiguous(

@@ -109,13 +109,11 @@ def find_columns(table: Table, config: DataConfig) -> Columns:
     taken = {file, split, checked}
     cells = _peek(table, taken)
     label, marks = _find_label(table, config, taken, cells)
-    split_if = ""
-    notes: tuple[str, ...] = ()
     rest = [k for k in cells if k != label and k not in (marks or ())]
     if split < 0:
         split, split_if, notes = _find_split(table, rest, cells)
-    elif lower[split] in SPLIT_FLAGS:
-        split_if = SPLIT_FLAGS[lower[split]]
+    else:
+        split_if, notes = SPLIT_FLAGS.get(lower[split], ""), ()
     presence = [k for k in rest if lower[k] in PRESENCE_COLUMNS and _codes(cells[k]) - {BLANK} == {0, 1}]
     present = presence[0] if label >= 0 and len(presence) == 1 else -1
     return Columns(file, label, marks, split, split_if, present, notes, checked)
@@ -249,8 +247,7 @@ def _no_file(table: Table) -> InputError:
         )
     cells = _peek(table, ())
     files = [k for k in cells if cells[k] and all(_looks_like_file(text(cell)) for cell in cells[k])]
-    lower = [name.lower() for name in names]
-    known = any(name in group for name in lower for group in LABEL_COLUMNS)
+    known = any(_positions(names, group) for group in LABEL_COLUMNS)
     found = (
         f"{path}: the header has no column `file` (or `filename`, `image`, `path`, `id`); found:"
         f" {shorten(names)}."

@@ -63,11 +63,9 @@ def open_delimited(path: Path, file_column: str = "") -> Table:
     Raises:
         InputError: The file has no header, or one with too many columns.
     """
-    first = next(iter(read_lines(path)), "")
-    if stated := _STATED.fullmatch(first):
-        skip, headers = 1, {stated[1]: read_header(path, stated[1], skip=1)}
-    else:
-        skip, headers = 0, {delimiter: read_header(path, delimiter) for delimiter in DELIMITERS}
+    stated = _STATED.fullmatch(next(iter(read_lines(path)), ""))
+    skip, delimiters = (1, [stated[1]]) if stated else (0, [*DELIMITERS])
+    headers = {delimiter: read_header(path, delimiter, skip=skip) for delimiter in delimiters}
     fitting = (d for d, names in headers.items() if len(names) > 1 and names_files(names, file_column))
     delimiter = next(fitting, None) or max(headers, key=lambda d: len(headers[d]))
     names = headers[delimiter]

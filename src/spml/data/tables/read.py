@@ -152,21 +152,13 @@ def _name_columns(table: Table, columns: Columns) -> str:
 
 
 class _Content(NamedTuple):
-    """Labels of a table.
-
-    Attributes:
-        classes: Class names.
-        labels: Labels of each image.
-        columns: Further columns that are used.
-        notes: How the labels were understood.
-        unread: Images of which a label can't be read, int64.
-    """
+    """Labels of a table."""
 
     classes: tuple[str, ...]
-    labels: ObservedLabels
-    columns: Collection[int]
-    notes: Sequence[str]
-    unread: npt.NDArray[np.int64] = np.zeros(0, np.int64)
+    labels: ObservedLabels  # of each image
+    columns: Collection[int]  # further columns that are used
+    notes: Sequence[str]  # how the labels were understood
+    unread: npt.NDArray[np.int64] = np.zeros(0, np.int64)  # images of which a label can't be read
 
 
 def _read_marks(table: Table, columns: Columns, rows: ImageRows, config: DataConfig) -> _Content:
@@ -289,11 +281,8 @@ def _add_checked(
     positive, shape = Entries(*labels.entries(1)), (len(labels), len(classes))
     observed = label_entries(positive, shape, "unknown", negative=negative)
     name = quote(table.names[column])
-    notes = [
-        *content.notes,
-        *looked.notes,
-        f"{table.path.name}: a class that {name} lists and that is not among the labels is absent.",
-    ]
+    notes = [*content.notes, *looked.notes]
+    notes.append(f"{table.path.name}: a class that {name} lists and that is not among the labels is absent.")
     if absent:
         notes.append(
             f"{table.path.name}: {name} lists classes that no sample has, so that they are left out: "
