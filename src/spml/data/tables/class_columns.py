@@ -78,8 +78,7 @@ def find_class_columns(
     if not stated:
         _refuse_other_labels(table, chosen, words)
     used = codes[marks]
-    if (used == COUNT).any() and (used == -1).any():
-        place = int(np.flatnonzero((used == COUNT).any(axis=1))[0])
+    for place in np.flatnonzero((used == COUNT).any(axis=1) & (used == -1).any()).tolist():
         raise InputError(
             f"{table.path}: ambiguous: the column {quote(table.names[chosen[place]])} holds numbers above 1,"
             " as if they were counts, but others hold -1. Write 1 for present, 0 for absent and nothing for"

@@ -53,8 +53,7 @@ def open_json_lines(path: Path, file_column: str = "") -> Table:
     names = tuple(columns)
     scalar = frozenset(k for k, name in enumerate(names) if not columns[name])
     blocks = partial(_blocks, path, names, scalar)
-    stripped = tuple(name.strip() for name in names)
-    return Table(path, stripped, scalar, blocks, counted=" (line of the file)", notes=notes)
+    return Table(path, tuple(map(str.strip, names)), scalar, blocks, " (line of the file)", notes)
 
 
 def _blocks(

@@ -214,9 +214,8 @@ class ImageRows:
             )
         splits = np.array(names, np.str_)[cells.codes]
         first_rows = self.first[self.of_row]
-        wrong = np.flatnonzero(splits != splits[first_rows]).tolist()
-        if wrong:
-            row, first = wrong[0], first_rows[wrong[0]]
+        for row in np.flatnonzero(splits != splits[first_rows]).tolist():
+            first = first_rows[row]
             raise InputError(
                 f"{self.both(first, row)}, in the splits {splits[first]} and {splits[row]}. An image may be "
                 "in one split only: remove one of the rows."
