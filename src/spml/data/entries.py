@@ -36,17 +36,6 @@ class Entries(NamedTuple):
         return cls(np.asarray(rows, np.int64), np.asarray(columns, np.int64))
 
 
-def joined(parts: Sequence[Entries], starts: Sequence[int]) -> Entries:
-    """Concatenate entries of several parts.
-
-    Args:
-        parts: Entries of each part, whose rows are counted from 0.
-        starts: First row of each part in the whole.
-    """
-    rows = [part.rows + start for part, start in zip(parts, starts, strict=True)]
-    return Entries(np.concatenate(rows), np.concatenate([part.columns for part in parts]))
-
-
 def in_both(first: Entries, second: Entries) -> tuple[int, int] | None:
     """Row and column of the first entry, row by row, that two lists share; None if they share none."""
     shared = np.intersect1d(_keys(first), _keys(second))
@@ -61,14 +50,14 @@ def label_entries(
     negative: Entries | None = None,
     unknown: Entries | None = None,
 ) -> ObservedLabels:
-    """Labels of N samples over C classes, given by entries.
+    """Labels of N samples over C classes, given by entries. The first list that holds a label counts.
 
     Args:
         positive: Known positives.
         shape: N and C.
         unlisted: Meaning of a label that is in none of the lists.
-        negative: Known negatives, none of which may be in `positive`.
-        unknown: Labels that stay unknown whatever `unlisted` is, unless they are in another list.
+        negative: Known negatives.
+        unknown: Labels that stay unknown whatever `unlisted` is.
     """
     from scipy.sparse import csr_matrix
 

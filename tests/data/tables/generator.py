@@ -31,9 +31,8 @@ from spml.common.errors import InputError
 from spml.config import DataConfig
 from spml.data.memory.frames import read_frame
 from spml.data.memory.labels import understand_labels
-from spml.data.tables.cells import SEPARATORS
+from spml.data.tables.cells import SEPARATORS, label_cells
 from spml.data.tables.class_columns import _MEASURE
-from spml.data.tables.labels import label_cells
 from spml.data.tables.lists import is_blank
 from spml.data.tables.read import read_table
 from spml.data.tables.rows import Column
@@ -341,7 +340,7 @@ def read_written(table: Written, folder: Path) -> list[set[str]]:
         column.extend(table.cells)
         plural = table.column in PLURAL
         found = label_cells(
-            column.values, column.codes, "x.csv", "column", lambda row: f"row {row}", plural=plural
+            column.values, column.codes, "x.csv: column", lambda row: f"row {row}", plural=plural
         )
         if len(found.unread):
             raise InputError(found.notes[-1])

@@ -181,9 +181,9 @@ def test_a_column_beside_file_and_label_says_what_is_present(table):
     with pytest.raises(InputError, match=r"row 1502: the column 'score' holds '0\.7', but 1 and 0 in other"):
         read_table(table("file,label,score", *many, "a.png,dog,0.7"), DataConfig())
     with pytest.raises(
-        InputError, match=r"rows 2 and 3 both name 'a\.png', but contradict each other .*'cat'"
+        InputError, match=r"rows 2 and 4 both name 'a\.png', but contradict each other .*'cat'"
     ):
-        read_table(table("file,label,present", "a.png,cat,1", "a.png,cat,0"), DataConfig())
+        read_table(table("file,label,present", "a.png,cat,1", "a.png,cat,1", "a.png,cat,0"), DataConfig())
 
 
 def test_columns_of_classes_that_the_user_names(table):

@@ -391,6 +391,15 @@ def test_broken_rows_are_left_out_if_they_are_few(table):
     assert len(read_table(table(*lines), DataConfig(max_unreadable=0.03)).ids) == 5
 
 
+def test_broken_rows_are_left_out_where_cells_of_classes_are_looked_at(table):
+    config = DataConfig(max_unreadable=0.5)
+    sizes = table("file,cat,many", "a.png,1,2000", "b.png,0,1500", "c.png,1,1700", "d.png,0,5,more")
+    assert read_table(sizes, config).classes == ("cat",)
+    lines = ("a.png,1,0", "b.png,0,1,more", "c.png,1,two", "d.png,0,1", "e.png,0,1")
+    with pytest.raises(InputError, match="row 4: column 'dog' holds 'two', but most of its cells"):
+        read_table(table("file,cat,dog", *lines), config)
+
+
 def test_words_for_missing_values_and_numbers(table):
     lines = ("a.png,3.0", "b.png,unknown", "c.png,3", "d.png,N/A", "e.png,7.0")
     records = read_table(table("file,label", *lines), DataConfig())

@@ -10,9 +10,9 @@ import numpy as np
 
 from spml.common.errors import LONGEST
 from spml.config import DataConfig
+from spml.data.tables.cells import label_cells
 from spml.data.tables.class_columns import find_class_columns
 from spml.data.tables.columns import find_columns
-from spml.data.tables.labels import label_cells
 from spml.data.tables.marks import MARKS
 from spml.data.tables.rows import Column
 from spml.data.tables.table import Block, Table
@@ -166,8 +166,7 @@ def _read_cells(data: bytes) -> Sequence[str]:
     found = label_cells(
         column.values,
         column.codes,
-        "x.csv",
-        "column 'x'",
+        "x.csv: column 'x'",
         "row {}".format,
         separator=separator,
         plural=bool(len(data) % 2),

@@ -14,7 +14,7 @@ from ...common.safe import quote
 from ...labels import ObservedLabels, Unlisted
 from ..readers.label_arrays import read_labels
 from ..records import MEMORY
-from ..tables.labels import label_cells
+from ..tables.cells import label_cells
 from ..tables.rows import Column
 from .frames import cells_of, column_names, is_frame, is_missing, is_series, numbers
 from .samples import as_numpy, described
@@ -211,8 +211,7 @@ def _from_names(
     found = label_cells(
         cells.values,
         cells.codes,
-        "y",
-        "labels",
+        "y: labels",
         lambda row: f"y[{row}]",
         separator=separator,
         known=stated or known,

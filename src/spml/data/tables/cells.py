@@ -10,24 +10,130 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from ...common.documents import class_name
 from ...common.errors import InputError
 from ...common.phrases import counted, first_few
 from ...common.safe import quote
 from .evidence import RECOMBINE, SEPARATORS, Evidence, inner_separators, rivals, split_cell, weigh
-from .lists import is_bracketed, parse_list
+from .lists import is_blank, is_bracketed, parse_list
 
+Integers = npt.NDArray[np.int64]
 Cell = str | tuple[str, ...]
 """Text without blanks around it, or the entries of a list."""
 
 _TYPED = {"\\n": "\n", "\\t": "\t"}  # as they are typed on a command line
 _WHOLE = re.compile(r"([-+]?\d+)\.0+")
 _ONE_HOT = frozenset({"0", "1", "0.0", "1.0", "0.", "1.", "true", "false"})
+
+
+class CellLabels(NamedTuple):
+    """Labels of the rows of a column.
+
+    Attributes:
+        names: Class names in each distinct cell; empty for one that can't be read.
+        codes: Cell of each row, int64 (rows,).
+        unread: Rows whose cell can't be read, int64.
+        several: Whether a cell holds several labels.
+        notes: How cells were understood, one line each.
+    """
+
+    names: list[tuple[str, ...]]
+    codes: Integers
+    unread: Integers
+    several: bool
+    notes: list[str]
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """All names that occur, sorted."""
+        return tuple(sorted({name for names in self.names for name in names}))
+
+    def entries(self, classes: Sequence[str]) -> tuple[Integers, Integers]:
+        """Row and class of each label, int64, row by row."""
+        from scipy.sparse import csr_matrix
+
+        position = {name: k for k, name in enumerate(classes)}
+        labels = np.array([position[name] for names in self.names for name in names], np.int64)
+        ends = np.cumsum([0, *map(len, self.names)])
+        cells = csr_matrix((np.ones(len(labels), bool), labels, ends), (len(self.names), len(classes)))
+        rows = cells[self.codes]
+        return np.repeat(np.arange(len(self.codes)), np.diff(rows.indptr)), rows.indices.astype(np.int64)
+
+
+def label_cells(
+    cells: Sequence[Cell],
+    codes: Integers,
+    source: str,
+    where: Callable[[int], str],
+    *,
+    separator: str | None = None,
+    plural: bool = False,
+    known: Collection[str] = (),
+    keep: Collection[str] = (),
+) -> CellLabels:
+    """Read the labels of a column.
+
+    Args:
+        cells: Distinct cells, text without blanks around it or the entries of lists.
+        codes: Cell of each row, int64 (rows,).
+        source: What holds the labels, for messages: `data.csv: column 'tags'`.
+        where: Function from a row to its name, for messages.
+        separator, plural, known: As in `parse_cells`.
+        keep: Names that are no words for a missing value although they look like it.
+
+    Raises:
+        InputError: The evidence for a reading is not clear, or a name can't be that of a class.
+    """
+    counts = np.bincount(codes, minlength=len(cells))
+    keep = {*keep, *known}
+
+    def is_missing(cell: Cell) -> bool:
+        return isinstance(cell, str) and is_blank(cell) and cell not in keep
+
+    plain = ["" if is_missing(cell) else cell for cell in cells]
+    reading = parse_cells(plain, counts, source, separator=separator, plural=plural, known=known)
+    unread = np.flatnonzero(np.array([names is None for names in reading.names])[codes])
+    blanks: Counter[str] = Counter()
+    cleaned: list[tuple[str, ...]] = []
+    for cell, some, count in zip(cells, reading.names, counts.tolist(), strict=True):
+        written = _alone(cell) if is_missing(cell) else some or ()
+        blanks.update({name: count for name in written if name and is_missing(name)})
+        cleaned.append(tuple(name for name in written if not is_missing(name)))
+    numbers = whole_numbers(name for some in cleaned for name in some if name not in keep)
+    first_row = np.zeros(len(cells), np.int64)
+    first_row[codes[::-1]] = np.arange(len(codes))[::-1]
+    rows = first_row.tolist()
+    first = {name: rows[k] for k, some in reversed([*enumerate(cleaned)]) for name in some}
+    spelled = {name: numbers.get(name) or class_name(name, where(row)) for name, row in first.items()}
+    names = [tuple(dict.fromkeys(spelled[name] for name in some)) for some in cleaned]
+    notes = []
+    several = any(len(some) > 1 for some in names)
+    if several or reading.why:
+        why = f" ({reading.why})" if reading.why else ""
+        notes.append(f"{reading.how}, {summary(names, counts)}{why}")
+    if numbers:
+        pairs = first_few([f"{quote(name)} is {quote(short)}" for name, short in sorted(numbers.items())], 3)
+        notes.append(f"whole numbers are one class however they are written: {pairs}")
+    if blanks:
+        words = first_few([quote(word) for word, _ in blanks.most_common()], 5)
+        total = counted(sum(blanks.values()), "word")
+        notes.append(f"{total} for a missing value read as blank: {words}")
+    if len(unread):
+        count = "count" if len(unread) > 1 else "counts"
+        notes.append(
+            f"{counted(len(unread), 'cell')} can't be read as {reading.how} and {count} as without a label, "
+            f"such as {quote(cells[codes[unread[0]]])} ({where(int(unread[0]))})"
+        )
+    return CellLabels(names, codes, unread, several, [f"{source}: {note}." for note in notes])
+
+
+# -- how cells hold labels -------------------------------------------------------------------------------
 
 
 class Reading(NamedTuple):
@@ -48,7 +154,7 @@ class Reading(NamedTuple):
 
 def parse_cells(
     cells: Sequence[Cell],
-    counts: npt.NDArray[np.int64],
+    counts: Integers,
     where: str,
     *,
     separator: str | None = None,
@@ -99,14 +205,12 @@ def parse_cells(
     names: list[tuple[str, ...] | None] = [_alone(cell) for cell in cells]
     for k, found in (*listed.items(), *zip(plain, reading.names, strict=True), *((k, None) for k in broken)):
         names[k] = found
-    if any(isinstance(cell, tuple) for cell in cells):
-        reading = reading._replace(how="lists" if not plain else f"lists, otherwise {reading.how}")
-    elif listed:
-        example = quote(cells[max(listed, key=lambda k: len(listed[k]))])
-        how = f"lists such as {example}" if not plain else f"lists such as {example}, otherwise {reading.how}"
-        reading = reading._replace(
-            how=how, why=f"{counted(int(counts[[*listed]].sum()), 'cell is', 'cells are')} lists"
-        )
+    how, why = "lists" if any(isinstance(cell, tuple) for cell in cells) else "", reading.why
+    if listed and not how:
+        how = f"lists such as {quote(cells[max(listed, key=lambda k: len(listed[k]))])}"
+        why = f"{counted(int(counts[[*listed]].sum()), 'cell is', 'cells are')} lists"
+    if how:
+        reading = reading._replace(how=f"{how}, otherwise {reading.how}" if plain else how, why=why)
     _refuse_one_hot(names, where)
     return reading._replace(names=names)
 
@@ -172,7 +276,7 @@ def _alone(cell: Cell) -> tuple[str, ...]:
 
 def _read_plain(
     cells: Sequence[str],
-    counts: npt.NDArray[np.int64],
+    counts: Integers,
     where: str,
     *,
     separator: str | None,
@@ -186,20 +290,15 @@ def _read_plain(
     one = Reading([(cell,) for cell in cells], "one label per cell")
     weighed = [found for mark in SEPARATORS if (found := weigh(cells, counts, mark, known))]
     clear = [found for found in weighed if found.is_clear(plural)]
-    clear = [
-        found for found in clear if found.separator != " "
-    ] or clear  # which stand around other separators
+    clear = [found for found in clear if found.separator != " "] or clear  # spaces stand around others
     inner = {found.separator: inner_separators(found, known) for found in clear}
     better = {found.separator: rivals(found, weighed, plural, known) for found in clear}
     for found in clear:
         if not inner[found.separator] and not better[found.separator]:
             return _reading_of(found)
     if clear:
-        marks = (
-            better[clear[0].separator]
-            or {found.separator for found in clear[1:]}
-            or {*inner[clear[0].separator]}
-        )
+        first = clear[0].separator
+        marks = better[first] or {found.separator for found in clear[1:]} or {*inner[first]}
         second = next((_reading_of(found) for found in weighed if found.separator in marks), one)
         raise _ambiguous(where, cells, counts, _reading_of(clear[0]), second)
     doubtful = [found for found in weighed if found.is_doubtful(plural)]
@@ -221,20 +320,18 @@ def _name(separator: str) -> str:
     return SEPARATORS[separator][0] if separator in SEPARATORS else repr(separator)
 
 
-def summary(names: Iterable[tuple[str, ...] | None], counts: npt.NDArray[np.int64]) -> str:
+def summary(names: Iterable[tuple[str, ...] | None], counts: Integers) -> str:
     """Number of classes and of labels per cell that a reading gives."""
     some = [found or () for found in names]
     filled = np.array([len(found) for found in some])
     rows = int(counts[filled > 0].sum())
     mean = float((filled * counts).sum() / max(1, rows))
-    return (
-        f"{counted(len({name for found in some for name in found}), 'class', 'classes')}, {mean:.2f} labels"
-        " per sample"
-    )
+    classes = counted(len({name for found in some for name in found}), "class", "classes")
+    return f"{classes}, {mean:.2f} labels per sample"
 
 
 def _ambiguous(
-    where: str, cells: Sequence[str], counts: npt.NDArray[np.int64], first: Reading, second: Reading
+    where: str, cells: Sequence[str], counts: Integers, first: Reading, second: Reading
 ) -> InputError:
     """Error with two readings, what each would give, and the option for each."""
     texts = []

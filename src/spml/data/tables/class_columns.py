@@ -78,8 +78,7 @@ def find_class_columns(
     if not stated:
         _refuse_other_labels(table, chosen, words)
     used = codes[marks]
-    if (used == COUNT).any() and (used == -1).any():
-        place = int(np.flatnonzero((used == COUNT).any(axis=1))[0])
+    for place in np.flatnonzero((used == COUNT).any(axis=1) & (used == -1).any()).tolist():
         raise InputError(
             f"{table.path}: ambiguous: the column {quote(table.names[chosen[place]])} holds numbers above 1,"
             " as if they were counts, but others hold -1. Write 1 for present, 0 for absent and nothing for"
@@ -94,7 +93,7 @@ def _are_counts(table: Table, column: int, empty: float) -> bool:
         return False
     if empty >= _COUNTS:
         return True
-    cells = (text(cell).removesuffix(".0") for _, (cell,) in table.rows([column]))
+    cells = (text(cell).removesuffix(".0") for block in table.blocks([column]) for cell in block.cells[0])
     numbers = [int(cell) for cell in cells if cell.isdecimal()]
     index = len({*numbers}) == len(numbers) == max(numbers) - min(numbers) + 1
     if index or max(numbers) > _LARGEST_COUNT:
@@ -109,9 +108,10 @@ def _are_counts(table: Table, column: int, empty: float) -> bool:
 def _bad_cells(table: Table, column: int) -> InputError:
     """Error that names the first cells of a column of a class that have other values."""
     wrong: dict[str, int] = {}
-    for number, (cell,) in table.rows([column]):
-        if MARKS[cell] == BAD:
-            wrong.setdefault(text(cell), number)
+    for block in table.blocks([column]):
+        for number, cell in zip(block.numbers, block.cells[0], strict=True):
+            if MARKS[cell] == BAD:
+                wrong.setdefault(text(cell), number)
     some = first_few([quote(word) for word in wrong], 5)
     return InputError(
         f"{table.where(next(iter(wrong.values())))}: column {quote(table.names[column])} holds {some}, but"

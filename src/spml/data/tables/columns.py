@@ -6,7 +6,6 @@ import re
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
 from typing import NamedTuple
 
 from ...common.errors import InputError, nearest
@@ -19,23 +18,11 @@ from .delimited import FILE_COLUMNS
 from .marks import BAD, BLANK, MARKS
 from .table import EXPECTED, Table, text
 
-LABEL_COLUMNS = (
-    ("label", "labels"),
-    ("tag", "tags", "category", "categories", "class", "classes"),
-)
+LABEL_COLUMNS = (("label", "labels"), ("tag", "tags", "category", "categories", "class", "classes"))
 PLURALS = ("labels", "tags", "categories", "classes")
 SPLIT_COLUMNS = (
-    "split",
-    "subset",
-    "set",
-    "partition",
-    "part",
-    "phase",
-    "usage",
-    "ml_use",
-    "learn_tag",
-    "fold",
-)
+    "split", "subset", "set", "partition", "part", "phase", "usage", "ml_use", "learn_tag", "fold",
+)  # fmt: skip
 SPLIT_FLAGS = {
     "is_valid": "val", "is_val": "val", "is_validation": "val", "is_test": "test", "is_train": "train",
     "is_training": "train",
@@ -80,30 +67,24 @@ class Columns(NamedTuple):
         return {self.file, self.label, self.split, self.checked} - {-1}
 
 
-class _Peek:
-    """First cells of the columns of a table, read when they are needed."""
-
-    def __init__(self, table: Table, taken: Iterable[int]) -> None:
-        self._table = table
-        left = table.scalar - {*taken}
-        self.columns = [column for column in sorted(left) if is_named(table.names[column])]
-
-    @cached_property
-    def cells(self) -> Mapping[int, Sequence[object]]:
-        return self._table.peek(self.columns) if self.columns else {}
-
-    def codes(self, column: int) -> set[int]:
-        return {*map(MARKS.__getitem__, self.cells[column])}
-
-    def are_marks(self, column: int) -> bool:
-        """Whether a column seems to stand for a class."""
-        codes = [code for code in map(MARKS.__getitem__, self.cells[column]) if code != BLANK]
-        return bool(codes) and 2 * codes.count(BAD) <= len(codes)
-
-
 def is_named(name: str) -> bool:
     """Whether a column has a name of its own, unlike the index that pandas writes."""
     return bool(name) and not name.lower().startswith(("unnamed:", "__index_level_"))
+
+
+def _peek(table: Table, taken: Iterable[int]) -> dict[int, list[object]]:
+    """First cells of the further columns that have a name and whose cells hold one value each."""
+    return table.peek([k for k in sorted(table.scalar - {*taken}) if is_named(table.names[k])])
+
+
+def _codes(cells: Sequence[object]) -> set[int]:
+    return {*map(MARKS.__getitem__, cells)}
+
+
+def _are_marks(cells: Sequence[object]) -> bool:
+    """Whether cells seem to say of each row whether it has a class."""
+    codes = [code for code in map(MARKS.__getitem__, cells) if code != BLANK]
+    return bool(codes) and 2 * codes.count(BAD) <= len(codes)
 
 
 def find_columns(table: Table, config: DataConfig) -> Columns:
@@ -120,23 +101,20 @@ def find_columns(table: Table, config: DataConfig) -> Columns:
     lower = [name.lower() for name in names]
     if config.split_column:
         split = find_stated(names, config.split_column, "split_column", str(table.path))
-    elif len(splits := _positions(names, ("split",))) > 1:
-        raise _ambiguous(names, splits, "hold the split", "split_column", str(table.path))
     else:
-        split = splits[0] if splits else -1
+        split = _only(table, _positions(names, ("split",)), "hold the split", "split_column")
     checked = -1
     if config.checked_column:
         checked = find_stated(names, config.checked_column, "unlisted column:", str(table.path))
-    peek = _Peek(table, {file, split, checked})
-    label, marks = _find_label(table, config, {file, split, checked}, peek)
-    split_if = ""
-    notes: tuple[str, ...] = ()
-    rest = [k for k in peek.columns if k != label and k not in (marks or ())]
+    taken = {file, split, checked}
+    cells = _peek(table, taken)
+    label, marks = _find_label(table, config, taken, cells)
+    rest = [k for k in cells if k != label and k not in (marks or ())]
     if split < 0:
-        split, split_if, notes = _find_split(table, rest, peek)
-    elif lower[split] in SPLIT_FLAGS:
-        split_if = SPLIT_FLAGS[lower[split]]
-    presence = [k for k in rest if lower[k] in PRESENCE_COLUMNS and peek.codes(k) - {BLANK} == {0, 1}]
+        split, split_if, notes = _find_split(table, rest, cells)
+    else:
+        split_if, notes = SPLIT_FLAGS.get(lower[split], ""), ()
+    presence = [k for k in rest if lower[k] in PRESENCE_COLUMNS and _codes(cells[k]) - {BLANK} == {0, 1}]
     present = presence[0] if label >= 0 and len(presence) == 1 else -1
     return Columns(file, label, marks, split, split_if, present, notes, checked)
 
@@ -151,15 +129,12 @@ def find_file(table: Table, stated: str = "") -> int:
     Raises:
         InputError: There is none, or several.
     """
-    names, source = table.names, str(table.path)
     if stated:
-        return find_stated(names, stated, "file_column", source)
+        return find_stated(table.names, stated, "file_column", str(table.path))
     for known in FILE_COLUMNS:
-        found = [k for k in _positions(names, known) if k in table.scalar]
-        if len(found) > 1:
-            raise _ambiguous(names, found, "name the images", "file_column", source)
-        if found:
-            return found[0]
+        named = [k for k in _positions(table.names, known) if k in table.scalar]
+        if (file := _only(table, named, "name the images", "file_column")) >= 0:
+            return file
     raise _no_file(table)
 
 
@@ -169,12 +144,10 @@ def find_stated(names: Sequence[str], stated: str, setting: str, source: str) ->
     Raises:
         InputError: The table lacks this column.
     """
-    for found in (
-        [k for k, name in enumerate(names) if name == stated],
-        _positions(names, (stated.lower(),)),
-    ):
-        if found:
-            return found[0]
+    if stated in names:
+        return names.index(stated)
+    if found := _positions(names, (stated.lower(),)):
+        return found[0]
     by_lower = {name.lower(): name for name in names if name}
     raise InputError(
         f"{source}: --data.{setting} {stated}: no column has this name; found: {shorten(names)}. "
@@ -201,7 +174,7 @@ def repeating(cells: Sequence[object], *, numbers: bool = False) -> int:
 
 
 def _find_label(
-    table: Table, config: DataConfig, taken: set[int], peek: _Peek
+    table: Table, config: DataConfig, taken: set[int], cells: Mapping[int, Sequence[object]]
 ) -> tuple[int, tuple[int, ...] | None]:
     """Position of the column that holds class names, or -1 and the columns of classes that the user named."""
     names, source = table.names, str(table.path)
@@ -215,20 +188,19 @@ def _find_label(
     if not found:
         return -1, None
     # A table with a column per class may have a class `tag`, or a column `category` of its own.
-    marks = [k for k in peek.columns if peek.are_marks(k)]
+    marks = [k for k in cells if _are_marks(cells[k])]
     words = [k for k in found if certain or k not in marks]
     others = [
         k for k in marks if k not in found and names[k].lower() not in (*SPLIT_FLAGS, *PRESENCE_COLUMNS)
     ]
-    if len(words) > 1:
-        raise _ambiguous(names, words, "hold the labels", "label_column", source)
+    _only(table, words, "hold the labels", "label_column")
     if not words and (len(likely) > 1 or others):
         return -1, None
     label = (words or likely)[0]
     classes = []
     if label in marks:
-        different = len({*map(text, peek.cells[label])})
-        blank = [k for k in peek.columns if k != label and not peek.cells[k]]
+        different = len({*map(text, cells[label])})
+        blank = [k for k in cells if k != label and not cells[k]]
         classes = others if certain and different <= 2 else blank if not certain and different == 1 else []
     elif not certain and len(others) > 1:
         classes = others
@@ -243,21 +215,22 @@ def _find_label(
     )
 
 
-def _find_split(table: Table, rest: Sequence[int], peek: _Peek) -> tuple[int, str, tuple[str, ...]]:
+def _find_split(
+    table: Table, rest: Sequence[int], peeked: Mapping[int, Sequence[object]]
+) -> tuple[int, str, tuple[str, ...]]:
     """Position of a column that holds the split, the split of its true cells, and a note; -1 if none does."""
     names = table.names
     found: dict[int, str] = {}
     for k in rest:
         flag = SPLIT_FLAGS.get(names[k].lower(), "")
-        if flag and peek.codes(k) == {0, 1}:
+        if flag and _codes(peeked[k]) == {0, 1}:
             found[k] = flag
-        cells = {text(cell).lower() for cell in peek.cells[k]}
+        cells = {text(cell).lower() for cell in peeked[k]}
         if cells and cells <= SPELLINGS.keys():
             splits = {split_name(cell) for cell in cells}
             if ("train" in splits and len(splits) > 1) or names[k].lower() in SPLIT_COLUMNS:
                 found[k] = ""
-    if len(found) > 1:
-        raise _ambiguous(names, [*found], "hold the split", "split_column", str(table.path))
+    _only(table, [*found], "hold the split", "split_column")
     for k, flag in found.items():
         how = f"true = {flag}" if flag else "recognised by its values"
         return k, flag, (f"{table.path.name}: the split is that of the column {quote(names[k])} ({how}).",)
@@ -272,12 +245,9 @@ def _no_file(table: Table) -> InputError:
             f"{path}: has no header: its first row is {shorten(names)}. Add a line above it that names the "
             f"columns, such as file,label. {EXPECTED}."
         )
-    peek = _Peek(table, ())
-    cells = peek.cells
+    cells = _peek(table, ())
     files = [k for k in cells if cells[k] and all(_looks_like_file(text(cell)) for cell in cells[k])]
-    lower = [name.lower() for name in names]
-    known = any(name in group for name in lower for group in LABEL_COLUMNS)
-    labels = [k for k in cells if k not in files and repeating(cells[k])]
+    known = any(_positions(names, group) for group in LABEL_COLUMNS)
     found = (
         f"{path}: the header has no column `file` (or `filename`, `image`, `path`, `id`); found:"
         f" {shorten(names)}."
@@ -288,10 +258,10 @@ def _no_file(table: Table) -> InputError:
             " are read: download the images, and name the files in a column `file`."
         )
     if files:
-        label = "" if known or not labels else f", and {_propose(names, labels, cells)}"
+        labels = "" if known else propose_labels(table, [k for k in cells if k not in files])
         options = " or ".join(option("file_column", names[k]) for k in files)
-        return InputError(f"{found} Pass {options}{label}.")
-    if all(peek.are_marks(k) or _are_numbers(map(text, cells[k])) for k in peek.columns if k not in labels):
+        return InputError(f"{found} Pass {options}{labels and f', and {labels}'}.")
+    if all(repeating(some) or _are_marks(some) or _are_numbers(map(text, some)) for some in cells.values()):
         return InputError(
             f"{found} If the rows are features instead of images, save them as an .npz file with the arrays"
             " X, Y and classes, or pass a DataFrame X and labels y in Python."
@@ -301,26 +271,19 @@ def _no_file(table: Table) -> InputError:
     )
 
 
-def _propose(names: Sequence[str], labels: Sequence[int], cells: Mapping[int, Sequence[object]]) -> str:
-    """Columns whose values repeat, with the option that names one as the column of labels."""
-    some = [
-        f"{option('label_column', names[k])} ({repeating(cells[k], numbers=True):,} different values)"
-        for k in labels
-    ]
-    return f"the column that holds the labels, such as {first_few(some, 4, ' or ')}"
-
-
 def propose_labels(table: Table, columns: Iterable[int]) -> str:
     """Phrase on columns that may hold the labels, since their values repeat; empty if there are none."""
     cells = table.peek([*columns])
-    named = [k for k in cells if is_named(table.names[k])]
-    labels = [k for k in named if repeating(cells[k])] or [
-        k for k in named if repeating(cells[k], numbers=True)
+    named = {k: repeating(cells[k], numbers=True) for k in cells if is_named(table.names[k])}
+    words = {k: different for k, different in named.items() if repeating(cells[k])}
+    labels = [
+        f"{option('label_column', table.names[k])} ({different:,} different values)"
+        for k, different in (words or named).items()
+        if different
     ]
     lists = [option("label_column", name) for k, name in enumerate(table.names) if k not in table.scalar]
-    if lists:
-        return f"the column that holds the labels, such as {first_few(lists, 4, ' or ')} (lists)"
-    return _propose(table.names, labels, cells) if labels else ""
+    some = f"{first_few(lists, 4, ' or ')} (lists)" if lists else first_few(labels, 4, " or ")
+    return f"the column that holds the labels, such as {some}" if some else ""
 
 
 def describe(table: Table, columns: Sequence[int]) -> list[str]:
@@ -331,16 +294,15 @@ def describe(table: Table, columns: Sequence[int]) -> list[str]:
         name = table.names[k]
         words = [*map(text, cells.get(k, ()))]
         if k not in cells:
-            described.append(name if k in table.scalar or not is_named(name) else f"{name} (lists)")
+            content = "lists" if is_named(name) and k not in table.scalar else ""
         elif not words:
-            described.append(f"{name} (blank)")
+            content = "blank"
         elif _are_numbers(words):
-            described.append(f"{name} (numbers)")
+            content = "numbers"
         else:
             different = repeating(words)
-            described.append(
-                f"{name} ({counted(different, 'word')} that repeat)" if different else f"{name} (text)"
-            )
+            content = f"{counted(different, 'word')} that repeat" if different else "text"
+        described.append(f"{name} ({content})" if content else name)
     return described
 
 
@@ -360,9 +322,10 @@ def _positions(names: Sequence[str], known: Iterable[str]) -> list[int]:
     return [k for k, name in enumerate(names) if name.lower() in known]
 
 
-def _ambiguous(
-    names: Sequence[str], found: Sequence[int], what: str, setting: str, source: str
-) -> InputError:
-    columns = " and ".join(quote(names[k]) for k in found)
-    options = " or ".join(option(setting, names[k]) for k in found)
-    return InputError(f"{source}: ambiguous: the columns {columns} may {what}. Pass {options}.")
+def _only(table: Table, found: Sequence[int], what: str, setting: str) -> int:
+    """The one column among those that may serve for something; -1 if there is none, refused if several."""
+    if len(found) > 1:
+        columns = " and ".join(quote(table.names[k]) for k in found)
+        options = " or ".join(option(setting, table.names[k]) for k in found)
+        raise InputError(f"{table.path}: ambiguous: the columns {columns} may {what}. Pass {options}.")
+    return found[0] if found else -1

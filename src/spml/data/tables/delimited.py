@@ -63,11 +63,9 @@ def open_delimited(path: Path, file_column: str = "") -> Table:
     Raises:
         InputError: The file has no header, or one with too many columns.
     """
-    first = next(iter(read_lines(path)), "")
-    if stated := _STATED.fullmatch(first):
-        skip, headers = 1, {stated[1]: read_header(path, stated[1], skip=1)}
-    else:
-        skip, headers = 0, {delimiter: read_header(path, delimiter) for delimiter in DELIMITERS}
+    stated = _STATED.fullmatch(next(iter(read_lines(path)), ""))
+    skip, delimiters = (1, [stated[1]]) if stated else (0, [*DELIMITERS])
+    headers = {delimiter: read_header(path, delimiter, skip=skip) for delimiter in delimiters}
     fitting = (d for d, names in headers.items() if len(names) > 1 and names_files(names, file_column))
     delimiter = next(fitting, None) or max(headers, key=lambda d: len(headers[d]))
     names = headers[delimiter]
@@ -117,27 +115,25 @@ def _blocks(
         if header:
             numbers, rows, header = numbers[1:], rows[1:], False
         if {*map(len, rows)} - {width}:
-            wrong = {number: row for number, row in zip(numbers, rows, strict=True) if len(row) != width}
-            broken |= {number: _wrong_width(row, width) for number, row in wrong.items()}
-            numbers = [number for number in numbers if number not in wrong]
+            for number, row in zip(numbers, rows, strict=True):
+                if len(row) != width:
+                    broken[number] = (
+                        f"has {counted(len(row), 'cell')}, but the header has {width:,}: "
+                        f"{shorten(map(repr, row))}. Put a cell that contains the delimiter in quotes, for "
+                        'example "cat,dog".'
+                    )
+            numbers = [number for number in numbers if number not in broken]
             rows = [row for row in rows if len(row) == width]
         yield Block(numbers, [list(map(itemgetter(column), rows)) for column in columns])
 
 
-def _wrong_width(cells: Sequence[str], width: int) -> str:
-    return (
-        f"has {counted(len(cells), 'cell')}, but the header has {width:,}: {shorten(map(repr, cells))}. Put a"
-        ' cell that contains the delimiter in quotes, for example "cat,dog".'
-    )
-
-
-def read_rows(path: Path, delimiter: str = ",", *, skip: int = 0) -> Iterator[tuple[int, list[str]]]:
+def read_rows(path: Path, delimiter: str = ",") -> Iterator[tuple[int, list[str]]]:
     """Rows of a CSV file that are not blank, each with its number; the first row is 1.
 
     Raises:
         InputError: The file is not valid CSV.
     """
-    for numbers, rows in _row_blocks(path, delimiter, 1, skip):  # as rows may have a cell per class
+    for numbers, rows in _row_blocks(path, delimiter, 1, 0):  # as rows may have a cell per class
         yield from zip(numbers, rows, strict=True)
 
 
@@ -151,9 +147,7 @@ def _row_blocks(
         while rows := [*islice(reader, size)]:
             numbers: Sequence[int] = range(start, start + len(rows))
             start += len(rows)
-            filled = [
-                bool(cells) and (bool(cells[0].strip()) or any(map(str.strip, cells))) for cells in rows
-            ]
+            filled = [cells and (cells[0].strip() or any(map(str.strip, cells))) for cells in rows]
             if not all(filled):
                 numbers, rows = [*compress(numbers, filled)], [*compress(rows, filled)]
             yield numbers, rows

@@ -54,59 +54,36 @@ def split_cell(cell: str, separator: str) -> tuple[str, ...] | None:
 
 
 class Evidence(NamedTuple):
-    """What speaks for a separator.
-
-    Attributes:
-        separator: The separator.
-        parts: Parts of each distinct cell.
-        recombine: Share of the parts of cells with several that also occur in another cell.
-        alone: Share of them that are also whole cells.
-        classes: Number of distinct parts.
-        cells: Number of distinct cells.
-        several: Number of distinct cells with several parts.
-        edged: Share of the distinct cells that begin or end with the separator.
-        odd: Whether it mostly stands at the start of words, as in `solo ;)`, or may belong to the only name.
-        failed: Number of distinct cells that begin or end with it although that is not how cells are written.
-        mean: Parts of a cell with several, on average.
-        varied: Whether cells have different numbers of parts, and at least one three or more.
-        repeats: Rows with the same cell with several parts, on average.
-        few: Whether there are few rows, so that it means nothing that all cells differ.
-        unlike: Whether cells hardly repeat, so that they can't each be the name of a class.
-    """
+    """What speaks for a separator. Cells are the distinct cells of a column."""
 
     separator: str
-    parts: list[tuple[str, ...] | None]
-    recombine: float
-    alone: float
-    classes: int
+    parts: list[tuple[str, ...] | None]  # of each cell
+    recombine: float  # share of the parts of cells with several that also occur in another cell
+    alone: float  # share of them that are also whole cells
+    classes: int  # distinct parts
     cells: int
-    several: int
-    edged: float
-    odd: bool
-    failed: int
-    mean: float
-    varied: bool
-    repeats: float
-    few: bool
-    unlike: bool
+    several: int  # cells with several parts
+    edged: float  # share of the cells that begin or end with the separator
+    odd: bool  # whether it mostly begins words, as in `solo ;)`, or may belong to the only name
+    failed: int  # cells that begin or end with it although that is not how cells are written
+    mean: float  # parts of a cell with several
+    varied: bool  # whether cells have different numbers of parts, and at least one three or more
+    repeats: float  # rows with the same cell with several parts, on average
+    few: bool  # whether there are few rows, so that it means nothing that all cells differ
+    unlike: bool  # whether cells hardly repeat, so that they can't each be the name of a class
 
     def is_clear(self, plural: bool) -> bool:
         """Whether the separator surely separates labels, in a column with a name for several or for one."""
         if self.odd or 10 * self.failed > self.cells:
             return False
         if plural and self.separator in _STRONG and self.several:
-            common = 2 * self.several >= self.cells
+            common = 2 * self.several >= self.cells and self.repeats < 3
             recur = self.recombine >= 1 / 3
-            if (
-                ((common and self.repeats < 3) or recur)
-                if self.few
-                else (common and recur and self.repeats < 3 and self.several > 2)
-            ):
+            if (common or recur) if self.few else (common and recur and self.several > 2):
                 return True
         rare = self.several == 1 or (self.several == 2 and self.cells > 8)
-        if rare and (
-            (self.separator == " " and self.several == 1) or (self.separator != "\n" and self.recombine < 1)
-        ):
+        lone_space = self.separator == " " and self.several == 1
+        if rare and (lone_space or (self.separator != "\n" and self.recombine < 1)):
             return False  # `hot dog` next to `hot` and `dog`
         if self.separator == "\n" or (not self.several and self.edged):
             return True
@@ -126,11 +103,8 @@ class Evidence(NamedTuple):
             return self.recombine >= 1 / 3 or (self.several > 1 and common) or (plural and self.repeats < 3)
         if self.separator == " ":
             compact = 2 * self.classes <= self.cells or self.recombine >= 0.8 or self.alone >= 0.25
-            return self.recombine >= 1 / 2 and (
-                self.few
-                or self.repeats < 2
-                or (self.recombine >= RECOMBINE and (compact or self.repeats < 3))
-            )
+            recur = self.recombine >= RECOMBINE and (compact or self.repeats < 3)
+            return self.recombine >= 1 / 2 and (self.few or self.repeats < 2 or recur)
         return self.recombine >= 1 / 3 or (
             plural and self.separator == "," and self.repeats < 3 and 10 * self.several >= self.cells
         )

@@ -18,6 +18,7 @@ from .delimited import read_lines
 from .table import EXPECTED, MAX_COLUMNS, Block, Table
 
 _ROWS = 1 << 12  # in a block
+_FLAT = (str, int, float, type(None))
 
 
 def open_json_lines(path: Path, file_column: str = "") -> Table:
@@ -37,7 +38,7 @@ def open_json_lines(path: Path, file_column: str = "") -> Table:
     nested: Counter[str] = Counter()
     for _, entry in _objects(path):
         for key, value in entry.items():
-            if _is_flat(value) or (isinstance(value, list) and all(map(_is_flat, value))):
+            if _is_cell(value, lists=True):
                 columns[key] = columns.get(key, False) or isinstance(value, list)
                 nested[key] -= value is not None
             else:
@@ -52,8 +53,7 @@ def open_json_lines(path: Path, file_column: str = "") -> Table:
     names = tuple(columns)
     scalar = frozenset(k for k, name in enumerate(names) if not columns[name])
     blocks = partial(_blocks, path, names, scalar)
-    stripped = tuple(name.strip() for name in names)
-    return Table(path, stripped, scalar, blocks, counted=" (line of the file)", notes=notes)
+    return Table(path, tuple(map(str.strip, names)), scalar, blocks, " (line of the file)", notes)
 
 
 def _blocks(
@@ -71,8 +71,7 @@ def _blocks(
         cells = [[entry.get(names[column]) for entry in entries] for column in columns]
         for column, values in zip(columns, cells, strict=True):
             for number, value in zip(numbers, values, strict=True):
-                several = isinstance(value, list) and column not in scalar and all(map(_is_flat, value))
-                if not _is_flat(value) and not several:
+                if not _is_cell(value, lists=column not in scalar):
                     lists = "" if column in scalar else ", or a list of them"
                     raise InputError(
                         f"{path}: line {number}: {quote(names[column])} is {quote(str(value))}, but must be"
@@ -100,5 +99,7 @@ def _objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
             ) from error
 
 
-def _is_flat(value: object) -> bool:
-    return value is None or isinstance(value, (str, int, float))
+def _is_cell(value: object, *, lists: bool) -> bool:
+    if lists and isinstance(value, list):
+        return all(isinstance(entry, _FLAT) for entry in value)
+    return isinstance(value, _FLAT)

@@ -8,11 +8,8 @@ from ...common.errors import InputError
 from ...labels import Unlisted
 from .lists import BLANK_WORDS
 
-BLANK, BAD, COUNT = (
-    2,
-    3,
-    4,
-)  # codes next to +1, 0 and -1; a count above 1 means present where nothing is negative
+# Codes next to +1, 0 and -1; a count above 1 means present where nothing is negative.
+BLANK, BAD, COUNT = 2, 3, 4
 EXPECTED = "1, 0, -1, x, true, false, yes, no, counts or blank"
 _PRESENT = "+1 true t yes y x ja j wahr oui vrai si sí sì verdadero vero sim verdadeiro on ✓ ✔ ☑ ✅ √"
 _ABSENT = "-0 false f no n nein falsch non faux falso não off ✗ ✘ ✕ ❌ ☐ ☒"

@@ -79,21 +79,14 @@ def _blocks(path: Path, file: Any, columns: Sequence[int]) -> Iterator[Block]:
         InputError: The file is damaged, a column holds neither values nor lists of values, or its content is
             out of proportion to the size of the file.
     """
-    for field in map(file.schema_arrow.field, columns):
+    fields = [*map(file.schema_arrow.field, columns)]
+    for field in fields:
         if not is_flat(field.type) and not (is_list(field.type) and is_flat(field.type.value_type)):
             raise InputError(
                 f"{path}: column {quote(field.name)} holds {str(field.type)[:100]}, not text, numbers or "
                 "lists of them."
             )
-    start = 0
-    for batch in _batches(path, file, [file.schema_arrow.names[column] for column in columns]):
-        yield Block(range(start, start + len(batch[0])), batch)
-        start += len(batch[0])
-
-
-def _batches(path: Path, file: Any, names: Sequence[str]) -> Iterator[list[list[Any]]]:
-    """Cells of some columns, batch by batch."""
-    size = path.stat().st_size
+    names, size, start = [field.name for field in fields], path.stat().st_size, 0
     max_values, left = min(MAX_ROWS, MAX_ROWS_PER_BYTE * size), MAX_RATIO * size  # `left`: characters
     values = dict.fromkeys(names, 0)
     with _readable(path):
@@ -116,7 +109,8 @@ def _batches(path: Path, file: Any, names: Sequence[str]) -> Iterator[list[list[
                     raise InputError(
                         f"{path}: has more than {MAX_RATIO:,} characters of text per byte of the file."
                     )
-                yield lists
+                yield Block(range(start, start + len(batch)), lists)
+                start += len(batch)
 
 
 def _holds_bytes(kind: Any) -> bool:

@@ -16,16 +16,16 @@ from ...common.phrases import counted, shorten
 from ...common.safe import quote
 from ...config import DataConfig
 from ...labels import ObservedLabels
-from ..entries import Entries, in_both, joined, label_entries
+from ..entries import Entries, in_both, label_entries
 from ..files.names import FilesBelow
 from ..files.places import images_folder
 from ..records import Records
 from ..rename import wanted_names
+from .cells import CellLabels, label_cells
 from .class_columns import find_class_columns
 from .columns import PLURALS, Columns, describe, find_columns, find_file
 from .delimited import names_files, open_delimited
 from .json_lines import open_json_lines
-from .labels import CellLabels, label_cells
 from .marks import BLANK, COUNT, MARKS, meaning
 from .parquet import open_parquet
 from .rows import Column, ImageRows
@@ -94,10 +94,8 @@ def read_file_list(path: Path, images: str | None) -> tuple[Sequence[str], Files
             pass
     except InputError as error:
         raise InputError(str(error).replace("--data.images", "--images")) from error
-    written: dict[int, str] = {}
-    for name, image in zip(rows.written, rows.image_of_written.tolist(), strict=True):
-        written.setdefault(image, name)
-    return tuple(written.values()), rows.paths
+    _, first = np.unique(rows.image_of_written, return_index=True)
+    return tuple(rows.written[position] for position in first.tolist()), rows.paths
 
 
 def read_rows(table: Table, root: Path, config: DataConfig) -> Records:
@@ -154,21 +152,13 @@ def _name_columns(table: Table, columns: Columns) -> str:
 
 
 class _Content(NamedTuple):
-    """Labels of a table.
-
-    Attributes:
-        classes: Class names.
-        labels: Labels of each image.
-        columns: Further columns that are used.
-        notes: How the labels were understood.
-        unread: Images of which a label can't be read, int64.
-    """
+    """Labels of a table."""
 
     classes: tuple[str, ...]
-    labels: ObservedLabels
-    columns: Collection[int]
-    notes: Sequence[str]
-    unread: npt.NDArray[np.int64] = np.zeros(0, np.int64)
+    labels: ObservedLabels  # of each image
+    columns: Collection[int]  # further columns that are used
+    notes: Sequence[str]  # how the labels were understood
+    unread: npt.NDArray[np.int64] = np.zeros(0, np.int64)  # images of which a label can't be read
 
 
 def _read_marks(table: Table, columns: Columns, rows: ImageRows, config: DataConfig) -> _Content:
@@ -218,7 +208,11 @@ def _read_names(table: Table, columns: Columns, rows: ImageRows, config: DataCon
         positive, negative = (
             Entries.of(rows.of_row[row[keep]], column[keep]) for keep in (marks[row] == 1, marks[row] == 0)
         )
-        _check_contradiction(rows, labels, classes, positive, negative)
+        if both := in_both(positive, negative):
+            image, k = both
+            about = row[(rows.of_row[row] == image) & (column == k)]
+            present, absent = (int(about[marks[about] == mark][0]) for mark in (1, 0))
+            raise rows.contradiction(present, absent, classes[k])
         says = "says whether the label of a row is present (1) or absent (0)"
         notes = [*notes, f"{table.path.name}: {name} {says}."]
     unknown = None
@@ -252,8 +246,7 @@ def _cell_labels(
     return label_cells(
         cells.values,
         cells.codes,
-        table.path.name,
-        f"column {quote(name)}",
+        f"{table.path.name}: column {quote(name)}",
         rows.where,
         separator=config.separator,
         plural=bool(known) or any(word in name.lower() for word in PLURALS),
@@ -283,41 +276,19 @@ def _add_checked(
     row, entry = looked.entries([*classes, *absent])
     keep = (entry < len(classes)) & ~np.isin(rows.of_row[row], content.unread)
     labels = content.labels.with_classes([position[name] for name in content.classes], len(classes))
-    checked = Entries.of(rows.of_row[row[keep]], entry[keep])
-    open_ones = labels.at(checked.rows, checked.columns) == 0
-    known = Entries.of(*labels.entries(-1))
-    negative = joined([known, Entries(*(part[open_ones] for part in checked))], [0, 0])
-    observed = label_entries(
-        Entries.of(*labels.entries(1)), (len(labels), len(classes)), "unknown", negative=negative
-    )
+    looked_for = rows.of_row[row[keep]], entry[keep]
+    negative = Entries(*map(np.append, labels.entries(-1), looked_for))
+    positive, shape = Entries(*labels.entries(1)), (len(labels), len(classes))
+    observed = label_entries(positive, shape, "unknown", negative=negative)
     name = quote(table.names[column])
-    notes = [
-        *content.notes,
-        *looked.notes,
-        f"{table.path.name}: a class that {name} lists and that is not among the labels is absent.",
-    ]
+    notes = [*content.notes, *looked.notes]
+    notes.append(f"{table.path.name}: a class that {name} lists and that is not among the labels is absent.")
     if absent:
         notes.append(
             f"{table.path.name}: {name} lists classes that no sample has, so that they are left out: "
             f"{shorten(absent)}. {nearest(absent[0], content.classes)}"
         )
     return _Content(classes, observed, [*content.columns, column], notes)
-
-
-def _check_contradiction(
-    rows: ImageRows, labels: CellLabels, classes: Sequence[str], positive: Entries, negative: Entries
-) -> None:
-    if both := in_both(positive, negative):
-        image, column = both
-        some = [
-            row
-            for row in np.flatnonzero(rows.of_row == image).tolist()
-            if classes[column] in labels.names[labels.codes[row]]
-        ]
-        raise InputError(
-            f"{rows.both(some[0], some[1])}, but contradict each other about {classes[column]!r}. Correct one"
-            " of them."
-        )
 
 
 def _check_repeats(labels: CellLabels, rows: ImageRows) -> None:
@@ -341,12 +312,7 @@ def _merge(ternary: npt.NDArray[np.int8], rows: ImageRows, classes: Sequence[str
     largest, smallest = (
         extreme.reduceat(ternary[order], starts, axis=0) for extreme in (np.maximum, np.minimum)
     )
-    conflicts = np.argwhere((largest == 1) & (smallest == -1)).tolist()
-    if conflicts:
-        image, column = conflicts[0]
+    for image, column in np.argwhere((largest == 1) & (smallest == -1)).tolist():
         values = np.where(rows.of_row == image, ternary[:, column], 0).tolist()
-        raise InputError(
-            f"{rows.both(*sorted((values.index(1), values.index(-1))))}, but contradict each other about "
-            f"{classes[column]!r}. Correct one of them."
-        )
+        raise rows.contradiction(values.index(1), values.index(-1), classes[column])
     return np.where(largest == 1, largest, smallest)

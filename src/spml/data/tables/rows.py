@@ -146,6 +146,11 @@ class ImageRows:
         """The beginning of a message on two rows of one image."""
         return f"{self.where(first, second)} both name {quote(self.names[self.of_row[first]])}"
 
+    def contradiction(self, first: int, second: int, name: str) -> InputError:
+        """Error of two rows of one image, of which one says that it has a class and the other that not."""
+        rows = self.both(*sorted((first, second)))
+        return InputError(f"{rows}, but contradict each other about {name!r}. Correct one of them.")
+
     def notes(self) -> list[str]:
         """Notes on rows that were left out and on images with several rows."""
         notes = []
@@ -155,11 +160,11 @@ class ImageRows:
             notes.append(f"{self._table.path.name}: {rows} broken: row {number} {problem}")
         if len(self.repeats):
             count = len(np.unique(self.of_row[self.repeats]))
-            examples = []
-            for row in self.repeats[:3].tolist():
-                image = self.of_row[row]
-                rows = f"{self._numbers[self.first[image]]} and {self._numbers[row]}"
-                examples.append(f"{self.names[image]} (rows {rows})")
+            numbers, first = self._numbers, self.first
+            examples = [
+                f"{self.names[image]} (rows {numbers[first[image]]} and {numbers[row]})"
+                for row, image in zip(self.repeats[:3], self.of_row[self.repeats[:3]], strict=True)
+            ]
             notes.append(
                 f"{self._table.path.name}: {counted(count, 'file has', 'files have')} several rows, whose"
                 f" labels were merged, such as {', '.join(examples)}."
@@ -172,9 +177,8 @@ class ImageRows:
         total = len(broken) + len(self._numbers)
         if len(broken) > limit * total:
             number, problem = next(iter(broken.items()))
-            more = ""
-            if len(broken) > 1:
-                more = f" {len(broken):,} of {counted(total, 'row')} are broken in this way."
+            count = f" {len(broken):,} of {counted(total, 'row')} are broken in this way."
+            more = count if len(broken) > 1 else ""
             raise InputError(
                 f"{self._table.where(number)} {problem}{more} Or leave such rows out: --data.max_unreadable "
                 f"{min(1.0, np.ceil(100 * len(broken) / total) / 100):g}."
@@ -210,9 +214,8 @@ class ImageRows:
             )
         splits = np.array(names, np.str_)[cells.codes]
         first_rows = self.first[self.of_row]
-        wrong = np.flatnonzero(splits != splits[first_rows]).tolist()
-        if wrong:
-            row, first = wrong[0], first_rows[wrong[0]]
+        for row in np.flatnonzero(splits != splits[first_rows]).tolist():
+            first = first_rows[row]
             raise InputError(
                 f"{self.both(first, row)}, in the splits {splits[first]} and {splits[row]}. An image may be "
                 "in one split only: remove one of the rows."
