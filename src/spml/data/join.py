@@ -140,7 +140,6 @@ def _joined_inputs(source: str, parts: Sequence[Inputs | Sequence[ImageSource]])
 
 
 def _merge_repeated(records: Records) -> Records:
-    """Make one sample of all that have the same name."""
     first: dict[str, int] = {}
     of_row = np.array([first.setdefault(name, len(first)) for name in records.ids], np.int64)
     if len(first) == len(of_row):

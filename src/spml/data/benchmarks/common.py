@@ -115,7 +115,18 @@ def write_manifest(benchmark: Benchmark, path: Path, official: Official, report:
             raise InputError(
                 f"{root}: the official {name} list of {benchmark.title} is empty. Download it again."
             )
-        _check_images(benchmark, root, part, report)
+        absent = [name for name, there in zip(part.files, images_exist(root, part), strict=True) if not there]
+        if len(absent) == len(part.files):
+            raise InputError(
+                f"{root / part.folder}: contains none of the {len(absent):,} images, such as {absent[0]}. "
+                f"{benchmark.obtain} Official page: {benchmark.page}"
+            )
+        if absent:
+            report(
+                f"{root / part.folder}: {len(absent):,} of {len(part.files):,} images are missing, such as "
+                f"{absent[0]}. Check that the copy is complete; training skips a few missing images as "
+                "unreadable."
+            )
         parts[name] = {
             "folder": part.folder,
             "files": list(part.files),
@@ -179,19 +190,3 @@ def _differences(benchmark: Benchmark, statistics: dict[str, dict[str, float]]) 
         f"This copy is not the published {benchmark.title}: {'; '.join(differences)}. Its results can't be "
         "compared with published ones."
     ]
-
-
-def _check_images(benchmark: Benchmark, root: Path, part: Part, report: Report) -> None:
-    folder = root / part.folder
-    absent = [file for file, exists in zip(part.files, images_exist(root, part), strict=True) if not exists]
-    if not absent:
-        return
-    if len(absent) == len(part.files):
-        raise InputError(
-            f"{folder}: contains none of the {len(absent):,} images, such as {absent[0]}. {benchmark.obtain} "
-            f"Official page: {benchmark.page}"
-        )
-    report(
-        f"{folder}: {len(absent):,} of {len(part.files):,} images are missing, such as {absent[0]}. Check "
-        "that the copy is complete; training skips a few missing images as unreadable."
-    )

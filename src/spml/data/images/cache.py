@@ -154,8 +154,6 @@ def _compute(
 
 
 class _Images(TorchDataset[Any]):
-    """Batches of samples, decoded in worker processes."""
-
     def __init__(self, inputs: Inputs) -> None:
         self.inputs = inputs
 

@@ -172,7 +172,6 @@ def _check_alike(entries: Sequence[Any], *, lists: bool) -> Any:
 
 
 def _from_array(array: Any, classes: tuple[str, ...], unlisted: Unlisted) -> Labels:
-    """Labels in an array of indices or in a matrix, by the rules for .npz files."""
     observed, note = read_labels(array, classes, unlisted, MEMORY)
     return Labels(classes or _numbered(observed.num_classes), True, observed, (note,))
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ...common.errors import InputError, SpmlError
-from ...common.files import check_folder, check_writable, write_text, write_with
+from ...common.errors import InputError
+from ...common.files import check_folder, check_writable, make_folder, write_text, write_with
 from ...common.locks import Report, only_writer
 from ...common.phrases import counted
 from ...common.safe import CONTROL, quote
@@ -60,10 +60,7 @@ def write(
         for path in files:
             _refuse_existing(path, overwrite)
         for path, content in files.items():
-            try:
-                path.parent.mkdir(parents=True, exist_ok=True)
-            except OSError as error:
-                raise SpmlError(f"{path.parent}: can't be made ({error.strerror}).") from error
+            make_folder(path.parent)
             if isinstance(content, str):
                 write_text(path, content)
             else:
