@@ -27,7 +27,7 @@ def remarks(data: Dataset, labels: ObservedLabels, *, has_split: bool) -> tuple[
         has_split: Whether the file says which samples are for testing or validation.
     """
     lines = [_alike_classes(data.classes, labels), _equal_images(data)]
-    if has_split:
+    if has_split and "train" in data.splits:
         lines += [_missing_classes(data, name) for name in ("val", "test") if name in data.splits]
     return tuple(line for line in lines if line)
 
@@ -70,8 +70,6 @@ def _equal_images(data: Dataset) -> str:
 
 
 def _missing_classes(data: Dataset, split: str) -> str:
-    if "train" not in data.splits:
-        return ""
     in_training = data.splits["train"].observed.positives_per_class()
     in_split = data.truth.get(split, data.splits[split].observed).positives_per_class()
     names = [quote(data.classes[column]) for column in np.flatnonzero((in_training > 0) & (in_split == 0))]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ...common.errors import InputError
-from ...common.files import check_folder, check_writable, make_folder, write_text, write_with
+from ...common.files import check_folder, check_output, make_folder, write_text, write_with
 from ...common.locks import Report, only_writer
 from ...common.phrases import counted
 from ...common.safe import CONTROL, quote
@@ -80,14 +80,12 @@ def check_place(output: Path, writer: Writer) -> None:
     """
     if not output.resolve().name:
         raise InputError(f"{output}: is no place for a file. Name a file or a folder.")
-    if not output.parent.is_dir():
-        raise InputError(f"{output}: there is no folder {output.parent}. Make it first.")
     if writer.suffix and output.suffix.lower() != writer.suffix:
         raise InputError(f"{output}: {writer.title} needs a file name that ends in {writer.suffix}.")
     if output.is_dir():
         check_folder(output)
     else:
-        check_writable(output)
+        check_output(output)
 
 
 def _refuse_existing(path: Path, overwrite: bool) -> None:
