@@ -27,15 +27,13 @@ from ..readers import read
 from ..records import Records
 from ..splits import SPLITS
 from .class_names import suspicious_names
-from .report import ClassCounts, Duplicate, Features, ImageSizes, Inspection
-from .statistics import label_means
+from .report import ClassCounts, Counts, Duplicate, Features, ImageSizes, Inspection, label_means
 
 ALL = "all"  # name under which samples are counted if the data has no split
 BLOCK = 256  # images between two steps of a progress bar
 _EXAMPLES = 12
 _THUMBNAIL = 160  # side of an example in pixels
 
-Counts = npt.NDArray[np.int64]
 Advance = Callable[[int], None]
 Progress = Callable[[int, str], AbstractContextManager[Advance]]
 

@@ -60,12 +60,12 @@ def _equal_images(data: Dataset) -> str:
     across = [group for group in groups if len({split for _, split in group}) > 1]
     if not across:
         phrases = [" = ".join(name for name, _ in group[:EXAMPLES]) for group in groups]
-        return f"{text}: {_examples(phrases, '; ')}"
+        return f"{text}: {first_few(phrases, EXAMPLES, '; ')}."
     firsts = ({split: name for name, split in reversed(group)}.items() for group in across)
     phrases = [" = ".join(f"{name} ({split})" for split, name in reversed(first)) for first in firsts]
     return (
         f"{text}, {len(across):,} of them in several splits, which makes results there too good: "
-        f"{_examples(phrases, '; ')}"
+        f"{first_few(phrases, EXAMPLES, '; ')}."
     )
 
 
@@ -77,10 +77,5 @@ def _missing_classes(data: Dataset, split: str) -> str:
         return ""
     return (
         f"{counted(len(names), 'class', 'classes')} with known positives in training but none in the {split} "
-        f"split can't be evaluated there: {_examples(names, ', ')}"
+        f"split can't be evaluated there: {first_few(names, EXAMPLES)}."
     )
-
-
-def _examples(phrases: Sequence[str], separator: str) -> str:
-    text = first_few(phrases, EXAMPLES, separator)
-    return text if len(phrases) > EXAMPLES else text + "."

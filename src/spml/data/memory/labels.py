@@ -166,8 +166,6 @@ def _check_alike(entries: Sequence[Any], *, lists: bool) -> Any:
             raise InputError(
                 f"y[{row}] {verb} {described(label)}, but {others}: labels are all names or all indices."
             )
-    if first is None:
-        raise InputError("y: no sample has a label. At least some must have one.")
     return first
 
 
