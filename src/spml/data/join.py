@@ -23,8 +23,7 @@ from ..labels import ObservedLabels, Unlisted
 from .dataset import Inputs
 from .files.names import FilesBelow, PackedNames
 from .images.image_files import ImageSource
-from .records import Objects, Records
-from .subset import move_classes, take_rows
+from .records import Objects, Records, move_classes, take_rows
 
 
 class Part(NamedTuple):

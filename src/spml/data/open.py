@@ -31,8 +31,7 @@ from .memory.frames import has_files
 from .memory.samples import read_samples
 from .readers import Source, existing, features, read, shards
 from .readers.shards import is_shards
-from .records import MEMORY, Records
-from .subset import select
+from .records import MEMORY, Records, select
 from .tables.read import SUFFIXES as TABLES
 from .tables.read import read_file_list
 
