@@ -84,7 +84,6 @@ def _read_formatted(root: Path) -> Official:
 
 
 def _read_part(root: Path, phase: str) -> Part:
-    """Read the official training or test set."""
     classes, names = _concepts(root), read_lines(root / "ImageList" / f"{phase}Imagelist.txt")
     matrix = np.empty((len(names), len(classes)), np.uint8)
     for column, name in enumerate(classes):

@@ -72,7 +72,6 @@ def hide(records: Records, config: DataConfig) -> tuple[ObservedLabels, str]:
 
 
 def _by_rule(records: Records, config: DataConfig) -> tuple[ObservedLabels, str]:
-    """Hide labels by any rule except `protocol`."""
     rule, seed, labels = config.observe, config.observe_seed, records.labels
     if not labels.full:
         raise InputError(

@@ -65,7 +65,8 @@ def inspect(
     except InputError as refusal:
         refused = str(refusal)
     split = records.split or (ALL,) * len(records.ids)
-    of_split = {name: np.flatnonzero(np.asarray(split) == name) for name in (*SPLITS, ALL)}
+    split_names = np.asarray(split)
+    of_split = {name: np.flatnonzero(split_names == name) for name in (*SPLITS, ALL)}
     by_split = {
         name: records.labels.take(rows).positives_per_class() for name, rows in of_split.items() if len(rows)
     }

@@ -124,7 +124,6 @@ def _labels_of(dataset: Any) -> tuple[list[Any], Sequence[str] | None]:
 
 
 def _splits(split: Sequence[str], count: int) -> tuple[str, ...]:
-    """The split of each sample, checked."""
     names = [split_name(str(name)) for name in split]
     if len(names) != count:
         raise InputError(

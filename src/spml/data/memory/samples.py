@@ -147,7 +147,13 @@ def _content(load: Callable[[int], Any], count: int, config: DataConfig, dataset
         if dataset is None:
             images = [partial(_image, _checked_image(load(row), row), row) for row in range(count)]
         else:
-            _check_constant(load, min(count, _PEEK))
+            for row in range(min(count, _PEEK)):
+                first_time, second_time = (np.asarray(_image(load(row), row)) for _ in range(2))
+                if not np.array_equal(first_time, second_time):
+                    raise InputError(
+                        "X: the data set gives another image each time. Remove its random transforms: images "
+                        "are mirrored in training as data.flip says."
+                    )
             images = [partial(_image_in, dataset, row) for row in range(count)]
         sources = (MemoryImage(f"X[{row}]", image) for row, image in enumerate(images))
         return RowNames(count), tuple(sources)
@@ -168,17 +174,6 @@ def _content(load: Callable[[int], Any], count: int, config: DataConfig, dataset
 
 def _without_label(item: Any) -> Any:
     return item[0] if isinstance(item, (tuple, list)) else item
-
-
-def _check_constant(load: Callable[[int], Any], count: int) -> None:
-    """Load images twice, to refuse a data set that changes them at random."""
-    for row in range(count):
-        first, second = (np.asarray(_image(load(row), row)) for _ in range(2))
-        if not np.array_equal(first, second):
-            raise InputError(
-                "X: the data set gives another image each time. Remove its random transforms: images are "
-                "mirrored in training as data.flip says."
-            )
 
 
 def _checked_image(item: Any, row: int) -> Any:

@@ -182,5 +182,4 @@ def _outside(paths: Sequence[str], folder: str) -> list[str]:
 
 
 def _innermost(paths: Sequence[str]) -> str:
-    """The innermost folder that holds all files."""
     return os.path.commonpath([*map(os.path.dirname, paths)])
