@@ -9,8 +9,8 @@ from spml.common.errors import InputError
 from spml.config import DataConfig
 from spml.data import read_memory
 from spml.data.readers import read
+from spml.data.records import take_rows
 from spml.data.rename import named_classes, with_negatives
-from spml.data.subset import take_rows
 
 ROWS = ("file,labels", "a.png,cat;dog", "b.png,dog", "c.png,bird", "d.png,cat", "e.png,")
 

@@ -17,9 +17,8 @@ from .files.names import take
 from .hiding import hide
 from .images.image_files import MISSING
 from .matrix import FeatureMatrix, check_finite
-from .records import Records
+from .records import NO_LABEL, Records, note_unlabelled
 from .splits import SPLITS, hold_out
-from .subset import NO_LABEL, note_unlabelled
 
 Purpose = Literal["train", "evaluate"]
 Split = npt.NDArray[np.str_]

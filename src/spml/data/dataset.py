@@ -156,17 +156,6 @@ class Dataset:
         """Channels of an image, or features of a vector."""
         return sample_width(next(iter(self.splits.values())).inputs)
 
-    @property
-    def unseen_classes(self) -> tuple[str, ...]:
-        """Names of the classes without a known positive in training, which can't be learned.
-
-        Empty if there is no training split.
-        """
-        if "train" not in self.splits:
-            return ()
-        positives = self.splits["train"].observed.positives_per_class()
-        return tuple(name for name, count in zip(self.classes, positives, strict=True) if not count)
-
     def fingerprint(self) -> str:
         """SHA-256 over samples and observed labels of all splits."""
         digest = hashlib.sha256()

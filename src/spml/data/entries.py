@@ -15,8 +15,7 @@ from ..common.phrases import counted
 from ..config import DataConfig
 from ..labels import ObservedLabels, Unlisted
 from .files.places import find_files
-from .records import Objects, Records
-from .subset import without_unlabelled
+from .records import Objects, Records, without_unlabelled
 
 
 class Entries(NamedTuple):

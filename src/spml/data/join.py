@@ -23,8 +23,7 @@ from ..labels import ObservedLabels, Unlisted
 from .dataset import Inputs
 from .files.names import FilesBelow, PackedNames
 from .images.image_files import ImageSource
-from .records import Objects, Records
-from .subset import move_classes, take_rows
+from .records import Objects, Records, move_classes, take_rows
 
 
 class Part(NamedTuple):
@@ -140,7 +139,6 @@ def _joined_inputs(source: str, parts: Sequence[Inputs | Sequence[ImageSource]])
 
 
 def _merge_repeated(records: Records) -> Records:
-    """Make one sample of all that have the same name."""
     first: dict[str, int] = {}
     of_row = np.array([first.setdefault(name, len(first)) for name in records.ids], np.int64)
     if len(first) == len(of_row):

@@ -59,7 +59,6 @@ class ShardedArray:
         return f"{self._names[number]}, row {row - int(self._starts[number])}"
 
     def _which(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.intp]:
-        """Part of each row."""
         return np.searchsorted(self._starts, rows, side="right") - 1
 
 
@@ -140,7 +139,7 @@ class FeatureMatrix:
     def fingerprint(self) -> str:
         """SHA-256 of the float32 features; equal for a sparse and a dense matrix with the same content."""
         digest = hashlib.sha256(f"features {len(self)} {self.width}".encode())
-        for rows in _chunks(len(self), self.width):
+        for rows in chunks(len(self), self.width):
             # + 0 turns -0.0 into 0.0, because a sparse matrix does not store zeros of either sign.
             digest.update((self.dense(rows) + 0).tobytes())
         return digest.hexdigest()
@@ -182,10 +181,8 @@ class ImageArray:
 
     def fingerprint(self) -> str:
         """SHA-256 of the pixels."""
-        digest = hashlib.sha256(f"images {len(self)} {self._pixels.shape[1:]}".encode())
-        for rows in _chunks(len(self), int(np.prod(self._pixels.shape[1:]))):
-            digest.update(self._pixels[self._rows[rows]].tobytes())
-        return digest.hexdigest()
+        shape = f"images {len(self)} {self._pixels.shape[1:]}".encode()
+        return hashlib.sha256(shape + self._pixels[self._rows].tobytes()).hexdigest()
 
 
 def check_finite(features: FeatureMatrix, source: str) -> None:
@@ -201,7 +198,7 @@ def check_finite(features: FeatureMatrix, source: str) -> None:
     matrix = features.sparse
     # Of a sparse matrix only the stored entries: a small file may represent a huge dense matrix.
     shape = (len(features), features.width) if matrix is None else (matrix.nnz, 1)
-    for rows in _chunks(*shape):
+    for rows in chunks(*shape):
         with np.errstate(over="ignore", invalid="ignore"):
             if matrix is None:
                 block = features.dense(rows)
@@ -220,7 +217,8 @@ def check_finite(features: FeatureMatrix, source: str) -> None:
             )
 
 
-def _chunks(count: int, width: int) -> Iterator[npt.NDArray[np.int64]]:
+def chunks(count: int, width: int) -> Iterator[npt.NDArray[np.int64]]:
+    """Rows of an array of shape (count, width), in parts of about `CHUNK` numbers."""
     step = max(1, CHUNK // max(1, width))
     for start in range(0, count, step):
         yield np.arange(start, min(start + step, count))

@@ -31,13 +31,12 @@ from .memory.frames import has_files
 from .memory.samples import read_samples
 from .readers import Source, existing, features, read, shards
 from .readers.shards import is_shards
-from .records import MEMORY, Records
-from .subset import select
+from .records import MEMORY, Records, select
 from .tables.read import SUFFIXES as TABLES
 from .tables.read import read_file_list
 
 Report = Callable[[str], None]
-Files = Sequence[ImageSource | str]
+Files = Sequence[ImageSource]
 
 _LABEL_FILES = (".arff", ".json", ".xml", ".txt")
 """Suffixes of files that list labels, except tables: for training and evaluation, not for prediction."""
@@ -175,27 +174,21 @@ class Opening:
 
     @cached_property
     def _checked(self) -> Checked:
-        records = self.records
+        records, config = self.records, self.config
         if not isinstance(records.inputs, Sequence):
             return Checked(records, [], {})
-        digests, skipped = _check(records.inputs, records.source, self.config, self.report)
-        return merge_same_content(Checked(records, digests, skipped), self.config)
+        self.report(f"{records.source}: checking {counted(len(records.ids), 'image')}")
+        checked = check_images(records.inputs, max_pixels=config.max_pixels, workers=config.workers)
+        return merge_same_content(Checked(records, *checked), config)
 
 
 def open_inputs(
-    paths: Sequence[str],
-    config: DataConfig | None = None,
-    *,
-    size: int = 224,
-    interpolation: str = "bilinear",
-    report: Report = lambda line: None,
+    paths: Sequence[str], *, size: int = 224, interpolation: str = "bilinear"
 ) -> tuple[Sequence[str], Inputs, tuple[str, ...]]:
     """Open unlabelled samples as `list_inputs` does, and check every image.
 
     Args:
         paths, size, interpolation: As in `list_inputs`.
-        config: Limits on images; `max_unreadable` does not apply.
-        report: Receives a line before slow work.
 
     Returns:
         Names of the samples, the samples, and notes on images that were left out.
@@ -203,12 +196,11 @@ def open_inputs(
     Raises:
         InputError: As `list_inputs`, or no image can be used.
     """
-    config = config or DataConfig()
     left_out: list[str] = []
-    ids, inputs = list_inputs(paths, config, size=size, interpolation=interpolation, report=left_out.append)
+    ids, inputs = list_inputs(paths, size=size, interpolation=interpolation, report=left_out.append)
     if not isinstance(inputs, ImageFiles):
         return ids, inputs, ()
-    digests, skipped = _check(inputs.paths, paths[0], config, report)
+    digests, skipped = check_images(inputs.paths, max_pixels=inputs.max_pixels)
     notes = (*left_out, *note_unreadable(ids, skipped))
     usable = np.setdiff1d(np.arange(len(ids)), list(skipped))
     checked = replace(inputs, digests=digests)
@@ -336,12 +328,6 @@ def _list_files(
         for name, file in zip(names, paths, strict=True):
             files.setdefault(file, name)
     return tuple(files.values()), tuple(files)
-
-
-def _check(files: Files, source: str, config: DataConfig, report: Report) -> tuple[list[str], dict[int, str]]:
-    """SHA-256 of each file, and the reason for each row that can't be used."""
-    report(f"{source}: checking {counted(len(files), 'image')}")
-    return check_images(files, max_pixels=config.max_pixels, workers=config.workers)
 
 
 def _image_files(

@@ -19,8 +19,7 @@ from ..config import DataConfig
 from ..labels import ObservedLabels
 from .inspection.class_names import folded
 from .join import merge_rows
-from .records import Records
-from .subset import move_classes
+from .records import Records, move_classes
 from .tables.delimited import DELIMITERS, read_header, read_rows
 
 NOTE = "data.rename: "

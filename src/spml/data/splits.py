@@ -117,12 +117,9 @@ def hold_out(
 
 
 def _stratified(labels: ObservedLabels, held: int, ties: Integers) -> Mask:
-    """Choose `held` samples, the first ones of each class.
+    """Choose `held` samples, the first ones of each class; fewer if the others are the last ones of a class.
 
-    Args:
-        labels: Labels of the samples, which are in random order.
-        held: Number of samples to choose; fewer are chosen if the others are the last ones of a class.
-        ties: Order of classes that have the same number of samples left.
+    The samples are in random order. `ties` is the order of classes that have the same number of samples left.
     """
     from scipy.sparse import csr_matrix
 
@@ -163,11 +160,7 @@ def _stratified(labels: ObservedLabels, held: int, ties: Integers) -> Mask:
 def _choose_by_class(positive: Any, of_class: Sequence[Integers], share: float, ties: Integers) -> Mask:
     """Choose a share of each class by iterative stratification.
 
-    Args:
-        positive: Known positives, CSR matrix (N, C).
-        of_class: Samples of each class, ascending.
-        share: Share of the samples to choose.
-        ties: Order of classes that have the same number of samples left.
+    `positive` is a CSR matrix (N, C) of known positives; `of_class` are the samples of each class, ascending.
     """
     left = np.array([len(samples) for samples in of_class])
     chosen, free = (np.full(positive.shape[0], value) for value in (False, True))

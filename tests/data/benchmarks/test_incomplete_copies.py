@@ -38,7 +38,8 @@ def test_the_message_names_what_is_missing_and_where_to_get_it(prepared, tmp_pat
     with pytest.raises(InputError) as caught:
         prepare(name, root)
     message = str(caught.value)
-    assert message.startswith(f"{path}: is missing. ")
+    problem = "is missing." if "." in path.name else "contains none of the"
+    assert message.startswith(f"{path}: {problem} ")
     assert source in message
     assert BENCHMARKS[name].page in message
     assert not (root / f"spml-{name}.json").exists()
@@ -46,7 +47,7 @@ def test_the_message_names_what_is_missing_and_where_to_get_it(prepared, tmp_pat
 
 @pytest.mark.parametrize("name", LAYOUTS)
 def test_an_empty_or_missing_root(tmp_path, name):
-    with pytest.raises(InputError, match=r"no such folder, so .* is missing \("):
+    with pytest.raises(InputError, match=r"nowhere: no such folder\. Download .* Official page: http"):
         prepare(name, tmp_path / "nowhere")
     with pytest.raises(InputError, match="is missing"):
         prepare(name, tmp_path)

@@ -113,7 +113,7 @@ def test_formatted_lists_do_not_matter(tmp_path):
 
 
 def test_what_is_missing_is_named(tmp_path):
-    with pytest.raises(InputError, match=r"TrainImagelist\.txt is missing.*on request"):
+    with pytest.raises(InputError, match=r"nowhere: no such folder\. .*on request"):
         prepare("nuswide-merged", tmp_path / "nowhere")
     expected = nuswide(tmp_path)
     for file, _ in [*expected.train, *expected.test]:

@@ -269,9 +269,9 @@ def test_the_message_names_the_rules_that_use_a_setting():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"observe": "counts", "observe_positives": -1}, "positives must be at least 0, got -1"),
+        ({"observe": "counts", "observe_positives": -1}, "positives must be at least 1, or 0 if some neg"),
         ({"observe": "counts", "observe_negatives": -1}, "negatives must be at least 0, got -1"),
-        ({"observe": "counts", "observe_positives": 0}, "positives must be at least 1, unless some neg"),
+        ({"observe": "counts", "observe_positives": 0}, "positives must be at least 1, or 0 if some neg"),
         ({"observe": "fraction", "observe_share": 0.0}, r"share must be between 0 and 1, got 0\.0"),
         ({"observe": "fraction", "observe_share": 1.0}, r"share must be between 0 and 1, got 1\.0"),
         ({"observe": "fraction", "observe_share": float("nan")}, "share must be between 0 and 1, got nan"),

@@ -60,10 +60,10 @@ class Pictures(Dataset):
     ],
 )
 def test_every_kind_of_features(samples):
-    content = read(samples)
-    assert isinstance(content.inputs, FeatureMatrix)
-    assert content.inputs.fetch([0, 1, 2]).tolist() == X.tolist()
-    assert content.ids == ("0", "1", "2")
+    ids, inputs = read(samples)
+    assert isinstance(inputs, FeatureMatrix)
+    assert inputs.fetch([0, 1, 2]).tolist() == X.tolist()
+    assert ids == ("0", "1", "2")
 
 
 @pytest.mark.parametrize(
@@ -82,11 +82,11 @@ def test_every_kind_of_images_has_the_pixels_of_a_file(samples, tmp_path):
     for row, pixels in enumerate(PIXELS):
         Image.fromarray(pixels).save(tmp_path / f"{row}.png")
     files = ImageFiles([tmp_path / f"{row}.png" for row in range(3)], [""] * 3, size=5)
-    content = read(samples)
-    images = ImageFiles(content.inputs, [""] * 3, size=5)
+    ids, inputs = read(samples)
+    images = ImageFiles(inputs, [""] * 3, size=5)
     assert images.fetch([0, 1, 2]).equal(files.fetch([0, 1, 2]))
-    assert [str(image) for image in content.inputs] == ["X[0]", "X[1]", "X[2]"]
-    assert content.ids == ("0", "1", "2")
+    assert [str(image) for image in inputs] == ["X[0]", "X[1]", "X[2]"]
+    assert ids == ("0", "1", "2")
 
 
 def test_images_are_prepared_like_files_and_told_apart_by_their_pixels(tmp_path):
@@ -94,7 +94,7 @@ def test_images_are_prepared_like_files_and_told_apart_by_their_pixels(tmp_path)
     exif[0x0112] = 6
     path = write_image(tmp_path / "a.jpg", (20, 10), exif=exif)
     grey = Image.fromarray(PIXELS[0, ..., 0])
-    images = read([Image.open(path), grey, grey.copy(), grey.transpose(Image.Transpose.ROTATE_180)]).inputs
+    images = read([Image.open(path), grey, grey.copy(), grey.transpose(Image.Transpose.ROTATE_180)])[1]
     inputs = ImageFiles(images, [""] * 4, size=8)
     assert Image.open(path).getexif()[0x0112] == 6
     assert inputs.fetch([0]).equal(ImageFiles([path], [""], size=8).fetch([0]))
@@ -106,7 +106,7 @@ def test_a_damaged_image_is_the_only_one_that_is_lost(tmp_path):
     write_image(tmp_path / "cut.png", (60, 60))
     (tmp_path / "cut.png").write_bytes((tmp_path / "cut.png").read_bytes()[:4000])
     high = Image.fromarray(np.full((4, 4), 1e9, np.float32))
-    images = read([Image.open(tmp_path / "cut.png"), Image.fromarray(PIXELS[0]), high]).inputs
+    images = read([Image.open(tmp_path / "cut.png"), Image.fromarray(PIXELS[0]), high])[1]
     loaded = ImageFiles(images, [""] * 3, size=8).load([0, 1, 2], np.empty(0, np.uint64))
     assert loaded.rows == [1]
     assert loaded.unreadable[0].startswith("damaged: image file is truncated")
@@ -119,19 +119,19 @@ def test_paths_are_relative_to_the_folder_of_the_images_and_keep_their_names(tmp
     for name in ("a.png", "b.png"):
         write_image(tmp_path / name)
     monkeypatch.chdir(tmp_path)
-    assert read(["b.png", Path("a.png")]).ids == ("b.png", "a.png")
-    assert read(np.array(["b.png", "a.png"])).inputs == (Path("b.png"), Path("a.png"))
+    assert read(["b.png", Path("a.png")])[0] == ("b.png", "a.png")
+    assert read(np.array(["b.png", "a.png"]))[1] == (Path("b.png"), Path("a.png"))
     monkeypatch.chdir("/")
-    assert read(["b.png"], images=str(tmp_path)).inputs == (tmp_path / "b.png",)
+    assert read(["b.png"], images=str(tmp_path))[1] == (tmp_path / "b.png",)
     absolute = str(tmp_path / "a.png")
-    assert read([absolute]).ids == (absolute,)
+    assert read([absolute])[0] == (absolute,)
     left_out = read(["b.png", "c.png"], images=str(tmp_path), missing="skip")
-    assert left_out.inputs == (tmp_path / "b.png", tmp_path / "c.png")
+    assert left_out[1] == (tmp_path / "b.png", tmp_path / "c.png")
 
 
 def test_a_data_set_is_loaded_when_its_images_are_needed():
     data = Pictures([Image.fromarray(pixels) for pixels in PIXELS], [0, 1, 2])
-    images = read(data).inputs
+    images = read(data)[1]
     assert isinstance(images[2], MemoryImage)
     data.loaded.clear()
     ImageFiles(images, [""] * 3, size=8).fetch([2])
@@ -268,7 +268,7 @@ def test_features_are_finite(value):
     wrong = X.astype(float)
     wrong[1, 0] = value
     with pytest.raises(InputError) as error:
-        check_finite(read(wrong).inputs, "memory")
+        check_finite(read(wrong)[1], "memory")
     shown = "nan" if value != value else "inf"
     assert str(error.value) == (
         f"memory: X holds {shown} at row 1, column 0 (counted from 0). Every feature must be a finite "

@@ -278,7 +278,7 @@ def test_inferred_labels_in_a_nan_matrix(folder):
         ),
         ("csv", "old", CLASSES, "old: exists already. Name another file, or replace it with --overwrite"),
         ("csv", "sub", CLASSES, "sub: is a folder"),
-        ("csv", "none/new.csv", CLASSES, "there is no folder .*none"),
+        ("csv", "none/new.csv", CLASSES, "none: no such folder. Make it"),
         ("nan", "new.csv", CLASSES, "a NaN matrix needs a file name that ends in .npz"),
         ("labelstudio", "new.csv", CLASSES, "Label Studio JSON needs a file name that ends in .json"),
         ("xml", "new.xml", CLASSES, "unknown format 'xml'"),

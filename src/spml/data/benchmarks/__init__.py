@@ -37,17 +37,16 @@ def prepare(name: str, root: str | Path, *, report: Report = lambda line: None) 
     if name not in BENCHMARKS:
         raise InputError(f"no benchmark {name!r}. {nearest(name, BENCHMARKS)}")
     benchmark, root = BENCHMARKS[name], Path(root)
-    if missing := [path for path in benchmark.required(root) if not path.exists()]:
-        problem = f"{missing[0]}: is missing"
-        if not root.is_dir():
-            problem = f"{root}: no such folder, so {missing[0]} is missing"
-        if len(missing) > 1:
-            problem += f" ({len(missing)} in all)"
-        raise InputError(f"{problem}. {benchmark.obtain} Official page: {benchmark.page}")
+    if not root.is_dir():
+        raise InputError(f"{root}: no such folder. {benchmark.source}")
     manifest = root / f"spml-{benchmark.name}.json"
     with only_writer(manifest, report):
         report(f"{root}: reading {benchmark.title}")
-        write_manifest(benchmark, manifest, benchmark.read(root), report)
+        try:
+            official = benchmark.read(root)
+        except InputError as error:
+            raise InputError(f"{error} {benchmark.source}") from error
+        write_manifest(benchmark, manifest, official, report)
     return manifest
 
 

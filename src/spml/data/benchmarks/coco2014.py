@@ -8,7 +8,7 @@ from ...common.documents import load_json
 from ...common.errors import InputError
 from ...labels import ObservedLabels
 from ..readers.coco import Document
-from .common import Benchmark, Official, Part, find_folder
+from .common import Benchmark, Official, Part, existing, find_folder
 
 _PHASES = ("train", "val")
 
@@ -19,11 +19,6 @@ def _annotations(root: Path, phase: str) -> Path:
 
 def _folder(root: Path, phase: str) -> str:
     return find_folder(root, (f"{phase}2014", f"images/{phase}2014"), "")
-
-
-def _required(root: Path) -> list[Path]:
-    lists = (_annotations(root, phase) for phase in _PHASES)
-    return [*lists, *(root / _folder(root, phase) for phase in _PHASES)]
 
 
 def _read(root: Path) -> Official:
@@ -42,7 +37,7 @@ def _read_part(path: Path, folder: str) -> tuple[dict[int, str], Part]:
     Categories have the order of the file, which is that of the label columns. Images have at least one
     annotation, crowds included, and are ordered by their ids as strings ('100010' before '9').
     """
-    document = load_json(path, Document)
+    document = load_json(existing(path), Document)
     try:
         categories = {int(category.id): category.name for category in document.categories}
         files = {int(image.id): str(image.file_name) for image in document.images}
@@ -56,8 +51,7 @@ def _read_part(path: Path, folder: str) -> tuple[dict[int, str], Part]:
         )
     except (ValueError, KeyError, TypeError, OverflowError) as error:
         raise InputError(
-            f"{path}: is not the official annotation file, or is damaged ({type(error).__name__}: {error}). "
-            "Download it again."
+            f"{path}: is not the official annotation file, or is damaged ({type(error).__name__}: {error})."
         ) from error
     return categories, Part(folder, names, labels)
 
@@ -73,6 +67,5 @@ COCO2014 = Benchmark(
     train=82_081,
     test=40_137,
     mean_labels=2.94,
-    required=_required,
     read=_read,
 )

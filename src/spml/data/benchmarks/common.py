@@ -62,8 +62,7 @@ class Benchmark:
         obtain: What to download there and where to unpack it, in whole sentences.
         train, test: Published numbers of official training and test images.
         mean_labels: Published mean of labels per training image.
-        required: Function from the root to the files and folders that `read` needs.
-        read: Function from the root to the content of its files.
+        read: Function from the root to the content of its files; its errors need not say where to get them.
     """
 
     name: str
@@ -73,8 +72,12 @@ class Benchmark:
     train: int
     test: int
     mean_labels: float
-    required: Callable[[Path], list[Path]]
     read: Callable[[Path], Official]
+
+    @property
+    def source(self) -> str:
+        """Where to get the files, for messages about missing and damaged ones."""
+        return f"{self.obtain} Official page: {self.page}"
 
 
 def find_folder(root: Path, candidates: Sequence[str], marker: str) -> str:
@@ -82,13 +85,24 @@ def find_folder(root: Path, candidates: Sequence[str], marker: str) -> str:
     return next((folder for folder in candidates if (root / folder / marker).exists()), candidates[0])
 
 
+def existing(path: Path) -> Path:
+    """The path of an official file.
+
+    Raises:
+        InputError: It is missing.
+    """
+    if not path.exists():
+        raise InputError(f"{path}: is missing.")
+    return path
+
+
 def read_lines(path: Path) -> list[str]:
     """Read the lines of a text file, stripped and without empty lines.
 
     Raises:
-        InputError: The file can't be read, or is not UTF-8 text.
+        InputError: The file is missing, can't be read, or is not UTF-8 text.
     """
-    return [line.strip() for line in read_text(path, MAX_BYTES).splitlines() if line.strip()]
+    return [line.strip() for line in read_text(existing(path), MAX_BYTES).splitlines() if line.strip()]
 
 
 def images_exist(root: Path, part: Part) -> list[bool]:
@@ -113,9 +127,20 @@ def write_manifest(benchmark: Benchmark, path: Path, official: Official, report:
     for name, part in zip(PARTS, (official.train, official.test), strict=True):
         if not part.files:
             raise InputError(
-                f"{root}: the official {name} list of {benchmark.title} is empty. Download it again."
+                f"{root}: the official {name} list of {benchmark.title} is empty. {benchmark.source}"
             )
-        _check_images(benchmark, root, part, report)
+        absent = [name for name, there in zip(part.files, images_exist(root, part), strict=True) if not there]
+        if len(absent) == len(part.files):
+            raise InputError(
+                f"{root / part.folder}: contains none of the {len(absent):,} images, such as {absent[0]}. "
+                f"{benchmark.source}"
+            )
+        if absent:
+            report(
+                f"{root / part.folder}: {len(absent):,} of {len(part.files):,} images are missing, such as "
+                f"{absent[0]}. Check that the copy is complete; training skips a few missing images as "
+                "unreadable."
+            )
         parts[name] = {
             "folder": part.folder,
             "files": list(part.files),
@@ -179,19 +204,3 @@ def _differences(benchmark: Benchmark, statistics: dict[str, dict[str, float]]) 
         f"This copy is not the published {benchmark.title}: {'; '.join(differences)}. Its results can't be "
         "compared with published ones."
     ]
-
-
-def _check_images(benchmark: Benchmark, root: Path, part: Part, report: Report) -> None:
-    folder = root / part.folder
-    absent = [file for file, exists in zip(part.files, images_exist(root, part), strict=True) if not exists]
-    if not absent:
-        return
-    if len(absent) == len(part.files):
-        raise InputError(
-            f"{folder}: contains none of the {len(absent):,} images, such as {absent[0]}. {benchmark.obtain} "
-            f"Official page: {benchmark.page}"
-        )
-    report(
-        f"{folder}: {len(absent):,} of {len(part.files):,} images are missing, such as {absent[0]}. Check "
-        "that the copy is complete; training skips a few missing images as unreadable."
-    )

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from ...common.errors import InputError
 from ...common.safe import quote
 from ...labels import ObservedLabels
-from .common import Benchmark, Official, Part, find_folder, read_lines
+from .common import Benchmark, Official, Part, existing, find_folder, read_lines
 
 _FOLDERS = ("CUB_200_2011", ".", "CUB_200_2011/CUB_200_2011")
 _LABELS = "attributes/image_attribute_labels.txt"
@@ -22,12 +22,6 @@ def _names(root: Path) -> Path:
     return root / find_folder(root, candidates, "attributes.txt") / "attributes.txt"
 
 
-def _required(root: Path) -> list[Path]:
-    base = root / find_folder(root, _FOLDERS, "images.txt")
-    lists = (base / name for name in ("images.txt", "train_test_split.txt", _LABELS))
-    return [*lists, _names(root), base / "images"]
-
-
 def _read(root: Path) -> Official:
     folder = find_folder(root, _FOLDERS, "images.txt")
     base = root / folder
@@ -36,9 +30,9 @@ def _read(root: Path) -> Official:
     if len(is_train) != len(files) or not {*is_train} <= {"0", "1"}:
         raise InputError(
             f"{base / 'train_test_split.txt'}: must say 1 (training) or 0 (test) of each of the "
-            f"{len(files):,} images of images.txt. Download it again."
+            f"{len(files):,} images of images.txt."
         )
-    present = _attributes(base / _LABELS, len(files), len(attributes))
+    present = _attributes(existing(base / _LABELS), len(files), len(attributes))
     parts = []
     for value in ("1", "0"):
         rows = [row for row, stated in enumerate(is_train) if stated == value]
@@ -54,11 +48,10 @@ def _numbered(path: Path) -> list[str]:
     for row, line in enumerate(lines, start=1):
         if line[0] != str(row) or len(line) == 1:
             raise InputError(
-                f"{path}: line {row} is {quote(' '.join(line))}, but must be the number {row} and a text. "
-                "Download it again."
+                f"{path}: line {row} is {quote(' '.join(line))}, but must be the number {row} and a text."
             )
     if not lines:
-        raise InputError(f"{path}: is empty. Download it again.")
+        raise InputError(f"{path}: is empty.")
     return [text.strip() for _, text in lines]
 
 
@@ -79,9 +72,7 @@ def _attributes(path: Path, images: int, attributes: int) -> npt.NDArray[np.uint
         if len(table) != matrix.size or (matrix == 2).any():
             raise ValueError(f"expected {matrix.size:,} lines, one for each image and attribute")
     except (OSError, ValueError, IndexError) as error:
-        raise InputError(
-            f"{path}: is not the official file, or is damaged ({error}). Download it again."
-        ) from error
+        raise InputError(f"{path}: is not the official file, or is damaged ({error}).") from error
     return matrix
 
 
@@ -96,6 +87,5 @@ CUB200 = Benchmark(
     train=5994,
     test=5794,
     mean_labels=31.4,
-    required=_required,
     read=_read,
 )

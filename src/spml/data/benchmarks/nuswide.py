@@ -16,7 +16,7 @@ from ...common.draws import permutation
 from ...common.errors import InputError
 from ...common.phrases import counted
 from ...labels import LabelError, ObservedLabels
-from .common import Benchmark, Official, Part, find_folder, images_exist, read_lines
+from .common import Benchmark, Official, Part, existing, find_folder, images_exist, read_lines
 
 _FLICKR = ("Flickr", "images", "Images")
 _CONCEPTS = "ConceptsList/Concepts81.txt"
@@ -32,29 +32,11 @@ def _formatted(root: Path) -> list[Path]:
     ]
 
 
-def _required(root: Path) -> list[Path]:
-    formatted = _formatted(root)
-    return formatted if any(path.is_file() for path in formatted) else _required_release(root)
-
-
-def _required_release(root: Path) -> list[Path]:
-    required = [root / "ImageList" / f"{phase}Imagelist.txt" for phase in MERGED] + [root / _CONCEPTS]
-    if required[-1].is_file():
-        required += [_concept(root, name, phase) for phase in MERGED for name in _concepts(root)]
-    return required
-
-
 def _concepts(root: Path) -> tuple[str, ...]:
     names = tuple(read_lines(root / _CONCEPTS))
     if len(set(names)) < len(names) or any("/" in name or "\\" in name for name in names):
-        raise InputError(
-            f"{root / _CONCEPTS}: must hold distinct names of concepts, one per line. Download it again."
-        )
+        raise InputError(f"{root / _CONCEPTS}: must hold distinct names of concepts, one per line.")
     return names
-
-
-def _concept(root: Path, name: str, phase: str) -> Path:
-    return root / "Groundtruth" / "TrainTestLabels" / f"Labels_{name}_{phase}.txt"
 
 
 def _read(root: Path) -> Official:
@@ -62,7 +44,7 @@ def _read(root: Path) -> Official:
 
     The release has `ImageList/{Train,Test}Imagelist.txt`, and one file of 0 and 1 per concept and part.
     """
-    if _formatted(root)[0].is_file():
+    if any(path.is_file() for path in _formatted(root)):
         return _read_formatted(root)
     train, test = (_read_part(root, phase) for phase in MERGED)
     note = (
@@ -102,16 +84,15 @@ def _read_formatted(root: Path) -> Official:
 
 
 def _read_part(root: Path, phase: str) -> Part:
-    """Read the official training or test set."""
     classes, names = _concepts(root), read_lines(root / "ImageList" / f"{phase}Imagelist.txt")
     matrix = np.empty((len(names), len(classes)), np.uint8)
     for column, name in enumerate(classes):
-        path = _concept(root, name, phase)
+        path = root / "Groundtruth" / "TrainTestLabels" / f"Labels_{name}_{phase}.txt"
         values = read_lines(path)
         if len(values) != len(names) or not set(values) <= {"0", "1"}:
             raise InputError(
                 f"{path}: must hold 0 or 1 for each of the {len(names):,} images of "
-                f"{phase}Imagelist.txt, but has {len(values):,} lines. Download it again."
+                f"{phase}Imagelist.txt, but has {len(values):,} lines."
             )
         matrix[:, column] = np.array(values) == "1"
     return _part(root, names, ObservedLabels.from_multi_hot(matrix, unlisted="negative"))
@@ -136,7 +117,7 @@ def _read_merged(root: Path) -> Official:
     files = tuple(parts[phase].files[row] for phase in MERGED for row in rows[phase])
     folder = parts["Train"].folder
     if not files:
-        raise InputError(f"{root / folder}: contains none of the images of the lists. {_OBTAIN}")
+        raise InputError(f"{root / folder}: contains none of the images of the lists.")
     labels = ObservedLabels.join([parts[phase].labels.take(rows[phase]) for phase in MERGED])
     order, training = permutation(len(files), "nuswide-merged"), round(len(files) * TRAIN / (TRAIN + TEST))
     split = [np.sort(order[:training]), np.sort(order[training:])]
@@ -152,6 +133,7 @@ def _read_merged(root: Path) -> Official:
 
 
 def _load(path: Path) -> npt.NDArray[np.generic]:
+    existing(path)
     try:
         return np.asarray(np.load(path, allow_pickle=False))
     except Exception as error:  # damaged files raise almost any exception
@@ -183,7 +165,6 @@ NUSWIDE = Benchmark(
     train=TRAIN,
     test=TEST,
     mean_labels=1.89,
-    required=_required,
     read=_read,
 )
 
@@ -192,6 +173,5 @@ NUSWIDE_MERGED = replace(
     name="nuswide-merged",
     title="NUS-WIDE, merged and split at random",
     obtain=_OBTAIN,
-    required=_required_release,
     read=_read_merged,
 )

@@ -17,12 +17,6 @@ _FOLDERS = ("VOCdevkit/VOC2012", "VOC2012", ".")
 _LISTS, _IMAGES = "ImageSets/Main", "JPEGImages"
 
 
-def _required(root: Path) -> list[Path]:
-    base = root / find_folder(root, _FOLDERS, _LISTS)
-    lists = (base / _LISTS / f"{name}_{phase}.txt" for phase in ("train", "val") for name in CLASSES)
-    return [*lists, base / _IMAGES]
-
-
 def _read(root: Path) -> Official:
     """Read the lists, with lines such as `2008_000008 -1`.
 
@@ -39,8 +33,7 @@ def _read(root: Path) -> Official:
                 image, _, value = line.partition(" ")
                 if value.strip() not in ("1", "0", "-1"):
                     raise InputError(
-                        f"{path}: line {number} is {line[:100]!r}, but must be an image and -1, 0 or 1. "
-                        "Download it again."
+                        f"{path}: line {number} is {line[:100]!r}, but must be an image and -1, 0 or 1."
                     )
                 names = present.setdefault(image, [])
                 if value.strip() == "1":
@@ -69,6 +62,5 @@ VOC2012 = Benchmark(
     train=5717,
     test=5823,
     mean_labels=1.46,
-    required=_required,
     read=_read,
 )

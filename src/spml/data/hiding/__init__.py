@@ -72,7 +72,6 @@ def hide(records: Records, config: DataConfig) -> tuple[ObservedLabels, str]:
 
 
 def _by_rule(records: Records, config: DataConfig) -> tuple[ObservedLabels, str]:
-    """Hide labels by any rule except `protocol`."""
     rule, seed, labels = config.observe, config.observe_seed, records.labels
     if not labels.full:
         raise InputError(
@@ -140,8 +139,7 @@ def check_observe(config: DataConfig) -> None:
     lowest = 0 if rule == "salience" else -100
     domains: list[tuple[str, Any, bool, str]] = [
         ("observe_negatives", m, m >= 0, "at least 0"),
-        ("observe_positives", k, k >= 0, "at least 0"),
-        ("observe_positives", k, k + m > 0, "at least 1, unless some negatives are observed"),
+        ("observe_positives", k, k >= 0 and k + m > 0, "at least 1, or 0 if some negatives are observed"),
         ("observe_noise", config.observe_noise, 0 <= config.observe_noise < 1, "in [0, 1)"),
         ("observe_share", config.observe_share, 0 < config.observe_share < 1, "between 0 and 1"),
         ("observe_power", power, lowest <= power <= 100, f"in [{lowest}, 100] with {rule}"),

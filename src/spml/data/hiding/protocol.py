@@ -13,7 +13,6 @@ import numpy.typing as npt
 
 from ...common.errors import InputError
 from ...labels import ObservedLabels
-from .rules import known_positives
 
 SEED = 1200
 VAL_SHARE = 0.2
@@ -68,14 +67,3 @@ def protocol_observed(labels: ObservedLabels) -> npt.NDArray[np.int64]:
             observed[row] = positives[0]
         generator.shuffle(np.arange(labels.num_classes - count))
     return observed
-
-
-def observed_labels(columns: npt.NDArray[np.int64], num_classes: int) -> ObservedLabels:
-    """Observed labels with one known positive per sample, or none where the column is -1.
-
-    Args:
-        columns: Column of the known positive of each sample, int64 of shape (N,), in [-1, num_classes).
-        num_classes: Number of classes C.
-    """
-    rows = np.flatnonzero(columns >= 0)
-    return known_positives(rows, columns[rows], len(columns), num_classes)

@@ -85,7 +85,7 @@ def cached_features(
     identities, name = inputs.identities(), store_folder(folder, key)
     with FeatureStore(name, [store_folder(other, key) for other in others], report) as store:
         positions = store.locate(identities)
-        computed = 0
+        missing: dict[bytes, int] = {}  # a row of each image without features, of which there may be copies
         if (positions < 0).any():
             try:
                 name.mkdir(parents=True, exist_ok=True)
@@ -97,24 +97,18 @@ def cached_features(
             with one_at_a_time(lock, report, "computes the same features"):
                 store.refresh()  # another process may have computed them while this one waited for the lock
                 positions = store.locate(identities)
-                first: dict[bytes, int] = {}  # of equal samples
                 for row in np.flatnonzero(positions < 0).tolist():
-                    first.setdefault(identities[row].tobytes(), row)
-                missing = list(first.values())
-                computed, stored = len(missing), int((positions >= 0).sum())
-                if computed and stored:
-                    progress(stored)
+                    missing.setdefault(identities[row].tobytes(), row)
+                if missing and (stored := int((positions >= 0).sum())):
                     report(f"features of {len(inputs):,} samples: {stored:,} of them computed before")
-                half = _HALF.get(precision)
-                compute = compute or partial(_compute, workers=workers)
-                for rows, features in compute(backbone, inputs, missing, batch_size, half):
+                if missing and (done := len(inputs) - len(missing)):
+                    progress(done)
+                half, compute = _HALF.get(precision), compute or partial(_compute, workers=workers)
+                for rows, features in compute(backbone, inputs, [*missing.values()], batch_size, half):
                     store.append(identities[rows], features)
                     progress(len(rows))
-                if computed:
-                    if copies := len(inputs) - stored - computed:
-                        progress(copies)
-                    positions = store.locate(identities)
-        if computed:
+                positions = store.locate(identities)
+        if missing:
             report(f"features of {len(inputs):,} samples: computed once, kept in {name}")
         else:
             progress(len(inputs))
@@ -154,8 +148,6 @@ def _compute(
 
 
 class _Images(TorchDataset[Any]):
-    """Batches of samples, decoded in worker processes."""
-
     def __init__(self, inputs: Inputs) -> None:
         self.inputs = inputs
 

@@ -259,5 +259,4 @@ class _Segment:
 
 
 def _keys(identities: Identities) -> npt.NDArray[np.uint64]:
-    """First 8 bytes of identities."""
     return np.ascontiguousarray(identities[:, :8]).view("<u8")[:, 0].astype(np.uint64)

@@ -16,26 +16,24 @@ from ...common.phrases import counted
 from ...config import DataConfig
 from ...labels import ObservedLabels
 from ..assemble import check_share_skipped, to_dataset
-from ..dataset import Dataset, Inputs
+from ..dataset import Dataset, ImageInputs, Inputs
 from ..hiding import check_observe
 from ..images.decoding import UnreadableImageError, decode
 from ..images.decoding import orientation as orientation_of
 from ..images.image_files import ImageFiles, ImageSource, check_images, note_twelve_bits
 from ..join import Checked, merge_same_content
-from ..matrix import CHUNK, FeatureMatrix
+from ..matrix import FeatureMatrix, chunks
 from ..readers import read
 from ..records import Records
 from ..splits import SPLITS
 from .class_names import suspicious_names
-from .report import ClassCounts, Duplicate, Features, ImageSizes, Inspection
-from .statistics import label_means
+from .report import ClassCounts, Counts, Duplicate, Features, ImageSizes, Inspection, label_means
 
 ALL = "all"  # name under which samples are counted if the data has no split
 BLOCK = 256  # images between two steps of a progress bar
 _EXAMPLES = 12
 _THUMBNAIL = 160  # side of an example in pixels
 
-Counts = npt.NDArray[np.int64]
 Advance = Callable[[int], None]
 Progress = Callable[[int, str], AbstractContextManager[Advance]]
 
@@ -67,7 +65,11 @@ def inspect(
     except InputError as refusal:
         refused = str(refusal)
     split = records.split or (ALL,) * len(records.ids)
-    by_split = _count_by_split(records.labels, split)
+    split_names = np.asarray(split)
+    of_split = {name: np.flatnonzero(split_names == name) for name in (*SPLITS, ALL)}
+    by_split = {
+        name: records.labels.take(rows).positives_per_class() for name, rows in of_split.items() if len(rows)
+    }
     rows = _choose_examples(records.labels, skipped) if inputs.kind == "image" else []
     names = records.labels.take(rows).to_names(records.classes) if rows else []
     per_sample = np.bincount(records.labels.positives_per_sample()).tolist()
@@ -77,7 +79,7 @@ def inspect(
         kind=inputs.kind,
         notes=records.notes,
         samples=len(records.ids),
-        splits={name: split.count(name) for name in by_split},
+        splits={name: len(of_split[name]) for name in by_split},
         extent=records.labels.extent,
         classes=_count_classes(records, by_split, dataset),
         labels_per_sample={count: samples for count, samples in enumerate(per_sample) if samples},
@@ -106,7 +108,7 @@ def _scan(
     """Read every sample completely.
 
     Returns:
-        The records, in which equal files may have become one sample, with a SHA-256 of each sample; the
+        The records, in which equal files may have become one sample, with a digest of each sample; the
         samples, images in files as thumbnails; and their statistics, None if no image can be used.
     """
     inputs, ids = records.inputs, records.ids
@@ -114,28 +116,24 @@ def _scan(
         with progress(len(ids), "reading samples") as advance:
             digests, features = _scan_features(inputs, ids, advance)
         return Checked(records, digests, {}), inputs, features
-    digests, sizes = [], np.zeros((len(ids), 2), np.int64)
-    blocks = (np.arange(start, min(start + BLOCK, len(ids))) for start in range(0, len(ids), BLOCK))
-    if not isinstance(inputs, Sequence):
-        with progress(len(ids), "reading samples") as advance:
-            for rows in blocks:
-                images = inputs.fetch(rows, None).numpy()
-                digests += [hashlib.sha256(np.ascontiguousarray(image).data).hexdigest() for image in images]
-                sizes[rows] = images.shape[3], images.shape[2]
-                advance(len(rows))
-        return Checked(records, digests, {}), inputs, _summarise(sizes, ids)
+    if isinstance(inputs, ImageInputs):
+        digests = [identity.tobytes().hex() for identity in inputs.identities()]
+        *_, height, width = inputs.fetch([0], None).shape
+        return Checked(records, digests, {}), inputs, _summarise(np.tile([width, height], (len(ids), 1)), ids)
+    assert isinstance(inputs, Sequence)
     report(f"{records.source}: reading {counted(len(ids), 'image')}")
     skipped: dict[int, str] = {}
+    digests, sizes = [], np.zeros((len(ids), 2), np.int64)
     with progress(len(ids), "reading images") as advance:
-        for rows in blocks:
-            files = inputs[rows[0] : rows[-1] + 1]
+        for start in range(0, len(ids), BLOCK):
+            files = inputs[start : start + BLOCK]
             some, unusable = check_images(files, max_pixels=config.max_pixels, workers=config.workers)
             digests += some
-            skipped |= {int(rows[row]): reason for row, reason in unusable.items()}
-            for row, file, digest in zip(rows, files, some, strict=True):
+            skipped |= {start + row: reason for row, reason in unusable.items()}
+            for row, (file, digest) in enumerate(zip(files, some, strict=True), start):
                 if digest:
                     sizes[row] = _upright_size(file, config.max_pixels)
-            advance(len(rows))
+            advance(len(files))
     checked = merge_same_content(Checked(records, digests, skipped), config)
     records, digests, _ = checked
     assert isinstance(records.inputs, Sequence)
@@ -151,9 +149,7 @@ def _scan_features(
     width, count = features.width, len(features)
     low, high = np.full(width, np.inf, np.float32), np.full(width, -np.inf, np.float32)
     digests, rows_non_finite, nonzero, non_finite = [], [], 0, 0
-    step = max(1, CHUNK // width)
-    for start in range(0, count, step):
-        rows = np.arange(start, min(start + step, count))
+    for rows in chunks(count, width):
         block = features.dense(rows) + 0  # -0.0 becomes 0.0
         digests += [hashlib.sha256(row.data).hexdigest() for row in block]
         finite = np.isfinite(block)
@@ -202,16 +198,6 @@ def _summarise(sizes: npt.NDArray[np.int64], ids: Sequence[str]) -> ImageSizes |
         tallest=(ids[rows[tallest]], float(ratio[tallest])),
         widest=(ids[rows[widest]], float(ratio[widest])),
     )
-
-
-def _count_by_split(labels: ObservedLabels, split: Sequence[str]) -> dict[str, Counts]:
-    """Known positives of each class, per split."""
-    names = np.asarray(split)
-    return {
-        name: labels.take(np.flatnonzero(names == name)).positives_per_class()
-        for name in (*SPLITS, ALL)
-        if (names == name).any()
-    }
 
 
 def _count_classes(

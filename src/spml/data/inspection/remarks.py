@@ -27,7 +27,7 @@ def remarks(data: Dataset, labels: ObservedLabels, *, has_split: bool) -> tuple[
         has_split: Whether the file says which samples are for testing or validation.
     """
     lines = [_alike_classes(data.classes, labels), _equal_images(data)]
-    if has_split:
+    if has_split and "train" in data.splits:
         lines += [_missing_classes(data, name) for name in ("val", "test") if name in data.splits]
     return tuple(line for line in lines if line)
 
@@ -60,18 +60,16 @@ def _equal_images(data: Dataset) -> str:
     across = [group for group in groups if len({split for _, split in group}) > 1]
     if not across:
         phrases = [" = ".join(name for name, _ in group[:EXAMPLES]) for group in groups]
-        return f"{text}: {_examples(phrases, '; ')}"
+        return f"{text}: {first_few(phrases, EXAMPLES, '; ')}."
     firsts = ({split: name for name, split in reversed(group)}.items() for group in across)
     phrases = [" = ".join(f"{name} ({split})" for split, name in reversed(first)) for first in firsts]
     return (
         f"{text}, {len(across):,} of them in several splits, which makes results there too good: "
-        f"{_examples(phrases, '; ')}"
+        f"{first_few(phrases, EXAMPLES, '; ')}."
     )
 
 
 def _missing_classes(data: Dataset, split: str) -> str:
-    if "train" not in data.splits:
-        return ""
     in_training = data.splits["train"].observed.positives_per_class()
     in_split = data.truth.get(split, data.splits[split].observed).positives_per_class()
     names = [quote(data.classes[column]) for column in np.flatnonzero((in_training > 0) & (in_split == 0))]
@@ -79,10 +77,5 @@ def _missing_classes(data: Dataset, split: str) -> str:
         return ""
     return (
         f"{counted(len(names), 'class', 'classes')} with known positives in training but none in the {split} "
-        f"split can't be evaluated there: {_examples(names, ', ')}"
+        f"split can't be evaluated there: {first_few(names, EXAMPLES)}."
     )
-
-
-def _examples(phrases: Sequence[str], separator: str) -> str:
-    text = first_few(phrases, EXAMPLES, separator)
-    return text if len(phrases) > EXAMPLES else text + "."

@@ -74,13 +74,13 @@ def read_memory(
             "ambiguous: X and y have different indexes. Pass y.loc[X.index], or y.to_numpy() if their rows "
             "are in the same order."
         )
-    content = read_samples(samples, config)
+    ids, inputs = read_samples(samples, config)
     if labels is None:
         raise InputError(
             "y is missing: pass the labels of the samples. Only a torch Dataset of (image, label) and a "
             f"DataFrame of image files and labels hold them already. Labels are {ACCEPTED}."
         )
-    count = len(content.ids)
+    count = len(ids)
     parts = None if split is None or config.split == "ignore" else _splits(split, count)
 
     def understand(config: DataConfig) -> Records:
@@ -93,8 +93,8 @@ def read_memory(
         return Records(
             source=MEMORY,
             name="memory",
-            ids=content.ids,
-            inputs=content.inputs,
+            ids=ids,
+            inputs=inputs,
             classes=understood.classes,
             classes_given=understood.given,
             labels=understood.observed,
@@ -124,7 +124,6 @@ def _labels_of(dataset: Any) -> tuple[list[Any], Sequence[str] | None]:
 
 
 def _splits(split: Sequence[str], count: int) -> tuple[str, ...]:
-    """The split of each sample, checked."""
     names = [split_name(str(name)) for name in split]
     if len(names) != count:
         raise InputError(

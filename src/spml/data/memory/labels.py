@@ -166,13 +166,10 @@ def _check_alike(entries: Sequence[Any], *, lists: bool) -> Any:
             raise InputError(
                 f"y[{row}] {verb} {described(label)}, but {others}: labels are all names or all indices."
             )
-    if first is None:
-        raise InputError("y: no sample has a label. At least some must have one.")
     return first
 
 
 def _from_array(array: Any, classes: tuple[str, ...], unlisted: Unlisted) -> Labels:
-    """Labels in an array of indices or in a matrix, by the rules for .npz files."""
     observed, note = read_labels(array, classes, unlisted, MEMORY)
     return Labels(classes or _numbered(observed.num_classes), True, observed, (note,))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -39,11 +39,8 @@ _FEATURES_ONLY = (
 )
 
 
-class Content(NamedTuple):
-    """Samples without labels: their names, and features or the sources of images."""
-
-    ids: Sequence[str]
-    inputs: FeatureMatrix | tuple[ImageSource, ...]
+Content = tuple[Sequence[str], FeatureMatrix | tuple[ImageSource, ...]]
+"""Names of samples, and their features or the sources of their images."""
 
 
 def is_dataset(samples: object) -> bool:
@@ -74,7 +71,7 @@ def read_samples(samples: Any, config: DataConfig) -> Content:
     """
     if is_frame(samples):
         matrix = numbers(samples, "X", _FEATURES_ONLY)
-        return Content(row_names(samples), feature_matrix(matrix, MEMORY, column_names(samples)))
+        return row_names(samples), feature_matrix(matrix, MEMORY, column_names(samples))
     if is_dataset(samples):
         return _content(lambda row: _without_label(item_of(samples, row)), len(samples), config, samples)
     if hasattr(samples, "tocsr"):
@@ -136,7 +133,7 @@ def item_of(dataset: Any, row: int) -> Any:
 
 def _features(matrix: Any) -> Content:
     features = feature_matrix(matrix, MEMORY)
-    return Content(RowNames(len(features)), features)
+    return RowNames(len(features)), features
 
 
 def _content(load: Callable[[int], Any], count: int, config: DataConfig, dataset: Any = None) -> Content:
@@ -150,10 +147,16 @@ def _content(load: Callable[[int], Any], count: int, config: DataConfig, dataset
         if dataset is None:
             images = [partial(_image, _checked_image(load(row), row), row) for row in range(count)]
         else:
-            _check_constant(load, min(count, _PEEK))
+            for row in range(min(count, _PEEK)):
+                first_time, second_time = (np.asarray(_image(load(row), row)) for _ in range(2))
+                if not np.array_equal(first_time, second_time):
+                    raise InputError(
+                        "X: the data set gives another image each time. Remove its random transforms: images "
+                        "are mirrored in training as data.flip says."
+                    )
             images = [partial(_image_in, dataset, row) for row in range(count)]
         sources = (MemoryImage(f"X[{row}]", image) for row, image in enumerate(images))
-        return Content(RowNames(count), tuple(sources))
+        return RowNames(count), tuple(sources)
     if not isinstance(first, (list, tuple)) and getattr(first, "ndim", 0) != 1:
         raise InputError(f"X[0] is {described(first)}; expected {ACCEPTED}.")
     rows = [load(row) for row in range(count)]
@@ -171,17 +174,6 @@ def _content(load: Callable[[int], Any], count: int, config: DataConfig, dataset
 
 def _without_label(item: Any) -> Any:
     return item[0] if isinstance(item, (tuple, list)) else item
-
-
-def _check_constant(load: Callable[[int], Any], count: int) -> None:
-    """Load images twice, to refuse a data set that changes them at random."""
-    for row in range(count):
-        first, second = (np.asarray(_image(load(row), row)) for _ in range(2))
-        if not np.array_equal(first, second):
-            raise InputError(
-                "X: the data set gives another image each time. Remove its random transforms: images are "
-                "mirrored in training as data.flip says."
-            )
 
 
 def _checked_image(item: Any, row: int) -> Any:
@@ -232,4 +224,4 @@ def _paths(items: Sequence[Any], config: DataConfig) -> Content:
             f"X[{missing[0]}]: there is no file {quote(str(files[missing[0]]))}{others}. Add it, leave it "
             "out, or name the folder of the images: data={'images': FOLDER}."
         )
-    return Content(tuple(Path(item).as_posix() for item in items), tuple(files))
+    return tuple(Path(item).as_posix() for item in items), tuple(files)

@@ -13,9 +13,8 @@ from ...common.errors import InputError, nearest
 from ...common.safe import CONTROL, check_readable, is_special, quote
 from ...config import DataConfig
 from ..files.places import find_files
-from ..records import MEMORY, Records
+from ..records import MEMORY, Records, select
 from ..rename import read_as_stated
-from ..subset import select
 from .digits import make_digits
 from .not_read import not_read
 from .registry import Reader, Source, find_reader, readers, register_reader

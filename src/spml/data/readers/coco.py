@@ -23,9 +23,8 @@ from ...labels import IntArray
 from ..entries import Entries, in_both, label_entries, objects_of, without_box
 from ..files.places import find_files, find_folder, folder_above, images_folder
 from ..join import Part, join_records, relative_names
-from ..records import Objects, Records
+from ..records import Objects, Records, move_classes
 from ..splits import split_name
-from ..subset import move_classes
 from .registry import register_reader
 
 KEYS = ("images", "annotations", "categories")

@@ -22,9 +22,8 @@ from ...common.safe import inside, is_file, quote
 from ...config import DataConfig
 from ...labels import ObservedLabels
 from ..images.image_files import FilePart
-from ..records import Records
+from ..records import Records, without_unlabelled
 from ..splits import SPELLINGS, split_name
-from ..subset import without_unlabelled
 from ..tables.columns import LABEL_COLUMNS, find_stated
 from ..tables.parquet import cells, require_pyarrow
 from .registry import Source, register_reader

@@ -10,7 +10,6 @@ from typing import Annotated, Any
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
 from ...common.documents import load_json
 from ...common.errors import InputError
@@ -19,7 +18,7 @@ from ...common.safe import CONTROL, MAX_NAME, inside, quote
 from ...config import DataConfig
 from ...labels import ObservedLabels
 from ..files.places import are_listed, images_folder
-from ..hiding.protocol import observed_labels
+from ..hiding.rules import known_positives
 from ..records import Records
 from .registry import Source, register_reader
 
@@ -84,7 +83,7 @@ def read_manifest(path: Path, config: DataConfig) -> Records:
         if content.get("sha256") != json_sha256(content):
             raise ValueError("its content does not have the SHA-256 that it states")
         manifest = msgspec.convert(content, Manifest)
-        labels, observed, split = _arrays(manifest)
+        labels, protocol, split = _arrays(manifest)
     except (ValueError, RecursionError, msgspec.ValidationError) as error:
         raise InputError(
             f"{path}: was changed since it was written, or is damaged ({error}). Write it again with spml "
@@ -103,12 +102,12 @@ def read_manifest(path: Path, config: DataConfig) -> Records:
         labels=labels,
         split=split,
         notes=tuple(manifest.notes),
-        protocol=observed_labels(observed, len(manifest.classes)),
+        protocol=protocol,
     )
 
 
-def _arrays(manifest: Manifest) -> tuple[ObservedLabels, npt.NDArray[np.int64], tuple[str, ...]]:
-    """Labels, observed column and split of each row; a `ValueError` if the fields contradict one another."""
+def _arrays(manifest: Manifest) -> tuple[ObservedLabels, ObservedLabels, tuple[str, ...]]:
+    """Labels, observed labels and split of each row; a `ValueError` if the fields contradict one another."""
     parts = (manifest.parts.train, manifest.parts.test)
     if any(not len(part.files) == len(part.labels) == len(part.observed) for part in parts):
         raise ValueError("files, labels and observed labels differ in length")
@@ -135,7 +134,8 @@ def _arrays(manifest: Manifest) -> tuple[ObservedLabels, npt.NDArray[np.int64], 
     rows = np.flatnonzero(observed >= 0)
     if (labels.at(rows, observed[rows]) != 1).any():
         raise ValueError("an observed label is not one of the labels of its image")
-    return labels, observed, tuple(split.tolist())
+    protocol = known_positives(rows, observed[rows], len(observed), num_classes)
+    return labels, protocol, tuple(split.tolist())
 
 
 def image_paths(root: Path, folder: str, files: Sequence[str], where: str) -> list[Path]:

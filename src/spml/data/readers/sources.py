@@ -16,10 +16,9 @@ from ...common.phrases import counted
 from ...common.safe import inside, quote
 from ...config import DataConfig, from_dict
 from ..join import Part, join_records, relative_names
-from ..records import Records
+from ..records import Records, move_classes
 from ..rename import NEGATIVE, UNUSED, named_classes, with_negatives
 from ..splits import SPELLINGS, split_name
-from ..subset import move_classes
 
 SUFFIXES = (".yaml", ".yml")
 SETTINGS = (

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ...common.errors import InputError, SpmlError
-from ...common.files import check_folder, check_writable, write_text, write_with
+from ...common.errors import InputError
+from ...common.files import check_folder, check_output, make_folder, write_text, write_with
 from ...common.locks import Report, only_writer
 from ...common.phrases import counted
 from ...common.safe import CONTROL, quote
@@ -60,10 +60,7 @@ def write(
         for path in files:
             _refuse_existing(path, overwrite)
         for path, content in files.items():
-            try:
-                path.parent.mkdir(parents=True, exist_ok=True)
-            except OSError as error:
-                raise SpmlError(f"{path.parent}: can't be made ({error.strerror}).") from error
+            make_folder(path.parent)
             if isinstance(content, str):
                 write_text(path, content)
             else:
@@ -83,14 +80,12 @@ def check_place(output: Path, writer: Writer) -> None:
     """
     if not output.resolve().name:
         raise InputError(f"{output}: is no place for a file. Name a file or a folder.")
-    if not output.parent.is_dir():
-        raise InputError(f"{output}: there is no folder {output.parent}. Make it first.")
     if writer.suffix and output.suffix.lower() != writer.suffix:
         raise InputError(f"{output}: {writer.title} needs a file name that ends in {writer.suffix}.")
     if output.is_dir():
         check_folder(output)
     else:
-        check_writable(output)
+        check_output(output)
 
 
 def _refuse_existing(path: Path, overwrite: bool) -> None:

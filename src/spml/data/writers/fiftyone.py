@@ -117,7 +117,6 @@ _USUAL_FIELDS = (
 
 
 def _label_field(name: str) -> Entry:
-    """A field of type `Classifications`."""
     several = _field(
         "classifications",
         "List",

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..matrix import CHUNK, FeatureMatrix
+from ..matrix import FeatureMatrix, chunks
 from ..records import Records
 from .registry import Files, register_writer
 from .samples import Inferred, image_files, image_names
@@ -51,11 +51,9 @@ def _feature_arrays(features: FeatureMatrix) -> dict[str, Any]:
     """The matrix, dense or as the arrays of a CSR matrix, whichever is smaller."""
     from scipy.sparse import csr_matrix, vstack
 
-    count, width = len(features), features.width
-    step = max(1, CHUNK // width)
-    blocks = [np.arange(start, min(start + step, count)) for start in range(0, count, step)]
+    blocks = [*chunks(len(features), features.width)]
     nonzero = sum(int(np.count_nonzero(features.dense(rows))) for rows in blocks)
-    if nonzero > MAX_DENSITY * count * width:
+    if nonzero > MAX_DENSITY * len(features) * features.width:
         return {"X": np.concatenate([features.dense(rows) for rows in blocks])}
     matrix = vstack([csr_matrix(features.dense(rows)) for rows in blocks], format="csr")
     arrays = {key: getattr(matrix, key) for key in ("data", "indices", "indptr")}

@@ -14,8 +14,7 @@ from .samples import Inferred
 Files = Mapping[Path, str | Callable[[BinaryIO], object]]
 """Files to be written: the text of each, or a function that writes it to a binary stream."""
 
-Notes = tuple[str, ...]
-Write = Callable[[Records, Inferred, Path], tuple[Files, Notes]]
+Write = Callable[[Records, Inferred, Path], tuple[Files, tuple[str, ...]]]
 
 
 class Writer(NamedTuple):

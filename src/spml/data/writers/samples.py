@@ -126,13 +126,7 @@ def image_names(records: Records, folder: Path) -> tuple[list[str], tuple[str, .
     Raises:
         InputError: The samples are not files, or a name would change when it is read back.
     """
-    files = image_files(records)
-    if files is None:
-        raise InputError(
-            f"{records.source}: this format lists image files, but these samples are not image files. Use "
-            "--format nan."
-        )
-    paths = [os.path.abspath(path) for path in files]
+    paths = _absolute_paths(records)
     own = base = os.path.abspath(folder)
     reason = ""
     if records.root is not None:
@@ -163,13 +157,7 @@ def named_from(records: Records, root: Path) -> Records:
     """
     if not root.is_dir():
         raise InputError(f"--root {root}: is not a folder. Name a folder that holds all images.")
-    files = image_files(records)
-    if files is None:
-        raise InputError(
-            f"--root {root}: {records.source} does not consist of image files, so there are no names to be "
-            "relative to a folder. Leave --root out."
-        )
-    paths = [os.path.abspath(path) for path in files]
+    paths = _absolute_paths(records)
     if outside := _outside(paths, os.path.abspath(root)):
         raise InputError(
             f"--root {root}: {counted(len(outside), 'image lies', 'images lie')} outside this folder, such "
@@ -178,11 +166,20 @@ def named_from(records: Records, root: Path) -> Records:
     return replace(records, root=root)
 
 
+def _absolute_paths(records: Records) -> list[str]:
+    files = image_files(records)
+    if files is None:
+        raise InputError(
+            f"{records.source}: these samples are not image files, which have names to be written. Use "
+            "--format nan, without --root."
+        )
+    return [os.path.abspath(path) for path in files]
+
+
 def _outside(paths: Sequence[str], folder: str) -> list[str]:
     """The paths that do not lie below a folder; all are absolute."""
     return [path for path in paths if not path.startswith(os.path.join(folder, ""))]
 
 
 def _innermost(paths: Sequence[str]) -> str:
-    """The innermost folder that holds all files."""
     return os.path.commonpath([*map(os.path.dirname, paths)])

@@ -9,7 +9,7 @@ import pytest
 
 from spml.config import DataConfig
 from spml.data import inspect, open_dataset
-from spml.data.inspection.statistics import LabelMeans, count_positives, label_means
+from spml.data.inspection.report import LabelMeans, count_positives, label_means
 from spml.labels import ObservedLabels
 
 TRUTH = [[1, 1, 0, 0], [0, 1, 1, 1], [1, 0, 0, 0]]

@@ -9,7 +9,7 @@ from spml.common.errors import InputError
 from spml.config import DataConfig
 from spml.data import open_dataset
 from spml.data.readers import read
-from spml.data.subset import take_rows
+from spml.data.records import take_rows
 
 
 @pytest.fixture
