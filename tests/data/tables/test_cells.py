@@ -313,6 +313,7 @@ def test_a_separator_is_not_taken_if_as_much_speaks_for_spaces(cells, counts):
     [
         ["猫；犬", "犬|/ß'.:é", "猫；犬|/ß'.:é"],
         ["a; traffic; cat|", "yes|a; traffic; cat|"],
+        ["a{", ":)", "labels", "é! , | light; nano; finch", "light; nano; finch", "é"],
     ],
 )
 def test_a_separator_is_not_taken_if_as_much_speaks_for_another(cells):
@@ -320,10 +321,12 @@ def test_a_separator_is_not_taken_if_as_much_speaks_for_another(cells):
         parse(*cells, plural=True)
 
 
-def test_two_names_of_many_do_not_make_a_separator():
-    cells = ["a|b", "'|b", "a", "tag", "7", "hair", "sea", "x", "nano", "big"]
+@pytest.mark.parametrize("two", [["a|b", "'|b", "a"], ["sun + NaNa", "NaNa + old", "sun", "old"]])
+def test_two_names_of_many_do_not_make_a_separator(two):
+    cells = [*two, "tag", "7", "hair", "sea", "x", "nano", "big"]
+    counts = [2, 1] + [3] * (len(cells) - 2)
     with pytest.raises(InputError, match="ambiguous"):
-        parse(*cells, counts=[2, 1, 1, 5, 3, 3, 2, 2, 2, 2], plural=True)
+        parse(*cells, counts=counts, plural=True)
 
 
 def test_hashtags_stand_in_all_cells():

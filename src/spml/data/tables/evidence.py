@@ -83,7 +83,8 @@ class Evidence(NamedTuple):
                 return True
         rare = self.several == 1 or (self.several == 2 and self.cells > 8)
         lone_space = self.separator == " " and self.several == 1
-        if rare and (lone_space or (self.separator != "\n" and self.recombine < 1)):
+        proof = self.recombine if self.separator in _AT_EDGES else self.alone
+        if rare and (lone_space or (self.separator != "\n" and proof < 1)):
             return False  # `hot dog` next to `hot` and `dog`
         if self.separator == "\n" or (not self.several and self.edged):
             return True
@@ -218,6 +219,7 @@ def _is_as_strong(other: Evidence, found: Evidence, plural: bool) -> bool:
     may = other.is_clear(plural) if found.is_clear(False) else other.is_doubtful(plural)
     strength = [(one.several, one.recombine, one.alone) for one in (other, found)]
     stronger = all(mine >= its for mine, its in zip(*strength, strict=True)) or other.edged > found.edged
+    stronger |= other.separator in _STRONG and other.alone > found.alone and not found.is_clear(False)
     return found.separator != "\n" and may and stronger
 
 
