@@ -9,13 +9,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from spml.runs.compute.cluster.connection import connected
 
 import spml
 from spml.cli.main import main
 from spml.common.errors import InputError
 from spml.data.images.image_files import ImageFiles
 from spml.runs.compute.cluster import stream
+from spml.runs.compute.cluster.connection import connected
 from spml.runs.compute.predict import Engine
 from spml.runs.compute.unfinished import Unfinished
 from tests.faults.test_kill import make_photos

@@ -7,12 +7,12 @@ import pickle
 import numpy as np
 import pytest
 from PIL import Image
-from spml.runs.compute.cluster.samples import MappedFile, by_path, portable
 
 from spml.common.errors import InputError
 from spml.data import list_inputs
 from spml.data.images.image_files import FilePart, ImageFiles, MemoryImage
 from spml.data.matrix import FeatureMatrix, ImageArray
+from spml.runs.compute.cluster.samples import MappedFile, by_path, portable
 
 ROWS = np.array([3, 0, 5])
 

@@ -9,7 +9,6 @@ import sys
 
 import numpy as np
 import pytest
-from spml.runs.compute.cluster.work import Batches, Computed, Worker
 
 import spml
 from spml.cli.main import main
@@ -17,6 +16,7 @@ from spml.common.errors import InputError, SpmlError
 from spml.models.backbones import Backbone
 from spml.runs.audits import find as auditing
 from spml.runs.compute.cluster import connection, stream
+from spml.runs.compute.cluster.work import Batches, Computed, Worker
 from spml.runs.compute.predict import Engine
 from tests.faults.test_kill import make_photos
 

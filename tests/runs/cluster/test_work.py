@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from spml.runs.compute.cluster.work import Batches, Job, Worker, describe_error, versions
 
 import spml
 from spml.common.errors import InputError, SpmlError
 from spml.data.images.image_files import ImageFiles
 from spml.data.matrix import FeatureMatrix
+from spml.runs.compute.cluster.work import Batches, Job, Worker, describe_error, versions
 from tests.faults.test_kill import make_photos
 from tests.runs.test_contents import save_run
 
