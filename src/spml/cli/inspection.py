@@ -139,7 +139,8 @@ def _print_imbalance(inspection: Inspection) -> None:
     imbalance = inspection.imbalance
     if imbalance:
         (most, many), (least, few), rare = imbalance["most"], imbalance["least"], imbalance["rare"]
-        print(f"imbalance: {most!r} has {many:,} positives, {least!r} {few:,}: {many / few:,.0f} to 1")
+        positives = counted(many, "positive")
+        print(f"imbalance: {most!r} has {positives}, {least!r} {few:,}: {many / few:,.0f} to 1")
         if rare:
             print(f"  {_classes(len(rare))} with 1 to 9 positives: {_first(map(repr, rare))}")
     for split, names in inspection.without_positive.items():

@@ -200,7 +200,7 @@ def test_train_and_test_file(save):
     ("old", "new", "message"),
     [
         ("@data", "", "line 8: expected @attribute, .* @relation or @data, found '1,0,.5,0,1'"),
-        ("1,0,.5,0,1\n0,1,.25,1,1\n0,0,-1,1,0\n", "", "with at least one row and"),
+        ("1,0,.5,0,1\n0,1,.25,1,1\n0,0,-1,1,0\n", "", "has no row"),
         ("x numeric", "x numbers", "line 4: the type of 'x' is 'numbers'. Known are numeric"),
         ("x numeric", "x relational", "line 4: the type of 'x' is 'relational'"),
         ("x numeric", "", "line 4: expected @attribute, a name and a type"),
@@ -285,3 +285,12 @@ def test_converted_sets_read_the_same_as_their_arff(shared, save):
     assert records.classes == expected.classes
     assert records.labels == expected.labels
     assert records.inputs.fingerprint() == expected.inputs.fingerprint()
+
+
+@pytest.mark.parametrize(
+    ("rows", "wrong"), [("1,abc\n0,d\n", "has no feature"), ("", "has no row")], ids=["feature", "row"]
+)
+def test_a_file_without_features_or_rows(save, rows, wrong):
+    path = save(f"@relation 'x: -C 1'\n@attribute l {{0,1}}\n@attribute s string\n@data\n{rows}")
+    with pytest.raises(InputError, match=rf"data\.arff: {wrong}\."):
+        read_arff(path, DataConfig())

@@ -97,6 +97,7 @@ def test_a_file_in_two_tables_is_one_sample(sources, tmp_path):
         ),
         ("sources:\n- path: old.csv\ntrain: x\n", "unknown key 'train'"),
         ("sources:\n- path: ../old.csv\n", r"sources\[0\]: path is '../old.csv', which is not below"),
+        ('sources:\n- path: "old\\0.csv"\n', r"sources\[0\]: path is 'old\\x00.csv', which holds a control"),
         ("sources:\n- path: photos.yaml\n", "is YAML, but must be a table or folder"),
         ("sources:\n- path: old.cvs\n", "old.cvs: no such file or folder. Did you mean old.csv"),
         ("sources:\n- path: old.csv\n  part: middle\n", "part is 'middle', but must be one of train"),

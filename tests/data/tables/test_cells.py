@@ -220,6 +220,8 @@ def test_separators_at_the_ends_are_part_of_no_name():
     assert parse("cat;", "dog;", "sea;").names == [("cat",), ("dog",), ("sea",)]
     assert parse("cat,", "cat", "dog").names == [("cat",), ("cat",), ("dog",)]
     assert parse("|cat|", "|cat|dog|", "|dog|").names == [("cat",), ("cat", "dog"), ("dog",)]
+    with pytest.raises(InputError, match=r"one label per cell .* separated by commas"):
+        parse("x,", "y,", "bird", "sea")
 
 
 def test_lists_among_plain_cells():

@@ -418,3 +418,10 @@ def test_lines_are_the_same_however_they_are_read(tmp_path, monkeypatch, chunk):
     path = tmp_path / "data.csv"
     path.write_bytes(("\ufeff" + "".join(lines)).encode())
     assert [*delimited.read_lines(path)] == [lines[0], "a.png,x\u2028y\r\n", *lines[3:]]
+
+
+def test_a_name_keeps_its_blanks_when_its_folder_is_written_with_dots(table, picture):
+    picture(" a.png")
+    records = read_table(table("file,label", "./ a.png,cat", "./b.png,dog", "b.png,cat"), DataConfig())
+    assert names(records) == {" a.png": ["cat"], "b.png": ["cat", "dog"]}
+    assert all(path.is_file() for path in records.inputs)

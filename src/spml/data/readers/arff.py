@@ -86,6 +86,8 @@ def read_arff(path: Path, config: DataConfig) -> Records:
     _read_rows(path, lines, columns, rows)
     training, note = _training_rows(path, relation, attributes, columns, rows)
     count, labels = len(rows.ends) - 1, len(positions)
+    if not count or not names:
+        raise InputError(f"{path}: has no {'feature' if count else 'row'}.")
     parts = [np.frombuffer(part, part.typecode) for part in (rows.values, rows.columns, rows.ends)]
     matrix = csr_matrix(tuple(parts), shape=(count, labels + len(names)))
     matrix.sort_indices()

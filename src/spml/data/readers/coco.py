@@ -205,8 +205,8 @@ def _read_part(path: Path, config: DataConfig) -> _Part:
     records = Records(
         source=str(path),
         name=_part_name(path),
-        ids=tuple(file.relative_to(root).as_posix() for file in files),
-        inputs=tuple(files),
+        ids=tuple(files.names),
+        inputs=files,
         classes=classes,
         classes_given=True,
         labels=label_entries(

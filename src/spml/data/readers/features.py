@@ -20,7 +20,7 @@ from ...common.errors import InputError
 from ...common.phrases import shorten
 from ...common.safe import CONTROL, check_readable, quote
 from ...config import DataConfig
-from ..files.names import RowNames
+from ..files.names import FilesBelow, RowNames
 from ..files.places import find_files, images_folder
 from ..matrix import FeatureMatrix, check_finite
 from ..records import Records
@@ -54,11 +54,11 @@ def read_features(path: Path, config: DataConfig) -> Records:
     """
     source = str(path)
     arrays = _load_pair(path)
-    features: FeatureMatrix | tuple[Path, ...]
+    features: FeatureMatrix | FilesBelow
     if "names" in arrays and "X" not in arrays:
         options = [(name,) for name in _names(arrays, "names", None, source)]
         root = images_folder(config) or path.parent
-        features = tuple(find_files(root, options, lambda row: f"{path}: names, entry {row}", config.missing))
+        features = find_files(root, options, lambda row: f"{path}: names, entry {row}", config.missing)
     else:
         features = _features(arrays, source)
     values = _labels(arrays, source)
@@ -260,7 +260,7 @@ def check_shape(matrix: Any, where: str, shape: str = "(N, D)") -> None:
 
 
 def _add_sparse(arrays: Arrays, name: str, prefix: str, source: str) -> None:
-    """Add the CSR matrix `name` if there is no such array, but its parts, whose keys begin with `prefix`."""
+    """Assemble the CSR matrix `name` from arrays whose keys begin with `prefix`, if all of them are there."""
     if name in arrays or any(prefix + key not in arrays for key in _SPARSE):
         return
     from scipy.sparse import csr_matrix

@@ -13,7 +13,7 @@ import numpy as np
 from ...common.errors import InputError, nearest, quoted
 from ...common.parsing import parse_yaml, read_yaml_text
 from ...common.phrases import counted
-from ...common.safe import inside, quote
+from ...common.safe import CONTROL, inside, quote
 from ...config import DataConfig, from_dict
 from ..join import Part, join_records, relative_names
 from ..records import Records, move_classes
@@ -108,6 +108,8 @@ def _config(path: Path, entry: Mapping[str, Any], config: DataConfig, where: str
         text = settings.get(key)
         if not isinstance(text, str):
             continue
+        if CONTROL.search(text):
+            raise InputError(f"{where}: {key} is {quote(text)}, which holds a control character. Correct it.")
         same = (folder / text).resolve() == folder.resolve()
         try:
             settings[key] = str(folder if same else inside(folder, text, where))

@@ -125,8 +125,8 @@ def read_xml_files(paths: Sequence[Path], root: Path, source: Path, config: Data
     return Records(
         source=str(source),
         name=root.resolve().name,
-        ids=tuple(file.relative_to(root).as_posix() for file in files),
-        inputs=tuple(files),
+        ids=tuple(files.names),
+        inputs=files,
         classes=classes,
         classes_given=False,
         labels=label_entries(

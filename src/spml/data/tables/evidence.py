@@ -63,7 +63,7 @@ class Evidence(NamedTuple):
     classes: int  # distinct parts
     cells: int
     several: int  # cells with several parts
-    edged: float  # share of the cells that begin or end with the separator
+    edged: float  # share of the cells that end with the separator; 1 if a name is written without it, too
     odd: bool  # whether it mostly begins words, as in `solo ;)`, or may belong to the only name
     failed: int  # cells that begin or end with it although that is not how cells are written
     mean: float  # parts of a cell with several
@@ -86,7 +86,7 @@ class Evidence(NamedTuple):
         proof = self.recombine if self.separator in _AT_EDGES else self.alone
         if rare and (lone_space or (self.separator != "\n" and proof < 1)):
             return False  # `hot dog` next to `hot` and `dog`
-        if self.separator == "\n" or (not self.several and self.edged):
+        if self.separator == "\n" or (not self.several and self.edged >= _NEARLY_ALL):
             return True
         lists = self.varied and 2 * self.classes <= self.cells and (self.unlike or self.alone >= 0.25)
         lists |= self.separator != " " and self.unlike and self.recombine >= _NEARLY_ALL and self.mean >= 3
@@ -113,7 +113,7 @@ class Evidence(NamedTuple):
     @property
     def why(self) -> str:
         if not self.several:
-            return f"{self.edged:.0%} of the different cells begin or end so"
+            return "names are written with it at their ends"
         return (
             f"{self.recombine:.0%} of the parts also occur in other cells, {self.alone:.0%} alone; "
             f"{counted(self.several, 'cell')} of {self.cells:,} different ones "
@@ -135,9 +135,11 @@ def weigh(
         ends = {cell.strip(forms + " ") for cell in cells if cell[-1] in forms} - {""}
         # A separator that ends most cells, or one that is written without it elsewhere, is part of no name.
         most = len(ends) > (1 if separator in _AT_EDGES else 2) and 2 * len(ends) >= len(cells)
-        if most or len(cells) == 1 or (separator in _AT_EDGES and not ends.isdisjoint(cells)):
+        twins = separator in _AT_EDGES and not ends.isdisjoint(cells)
+        if most or len(cells) == 1 or twins:
             inside = separator in _AT_EDGES or any(some and len(some) > 1 for some in parts)
-            edged, odd = (len(ends) / len(cells), len(cells) == 1) if inside else (0.0, False)
+            share = 1.0 if twins else len(ends) / len(cells)
+            edged, odd = (share, len(cells) == 1) if inside else (0.0, False)
         else:
             outer = [k for k, cell in enumerate(cells) if cell[0] in forms or cell[-1] in forms]
             failed = len(outer)

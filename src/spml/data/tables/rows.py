@@ -28,10 +28,9 @@ Integers = npt.NDArray[np.int64]
 class Column:
     """Cells of a column in the order of the rows. Equal cells are stored once."""
 
-    def __init__(self, cells: Iterable[object] = ()) -> None:
+    def __init__(self) -> None:
         self._first: dict[Any, int] = {}  # row in which each distinct cell first occurs
         self._rows = array("q")
-        self.extend([*cells])
 
     def extend(self, cells: Sequence[object]) -> None:
         """Add the cells of further rows: text without blanks around it, or the entries of lists as text."""
@@ -190,11 +189,15 @@ class ImageRows:
         self.image_of_written = np.arange(len(names))
         if not all(are_listed(self._root, names)):
             options = [*map(_with_suffixes, names)]
-            located = Column(
-                locate_names(self._root, options, lambda k: self.where(self.first[k]), self._config.missing)
+            located = locate_names(
+                self._root, options, lambda k: self.where(self.first[k]), self._config.missing
             )
-            names, self.image_of_written = located.values, located.codes
-            self.of_row, self.first = self.image_of_written[self.of_row], self.first[located.first]
+            image: dict[str, int] = {}
+            codes = (image.setdefault(name, len(image)) for name in located)
+            self.image_of_written = np.fromiter(codes, np.int64, len(located))
+            self.of_row = self.image_of_written[self.of_row]
+            self.first = self.first[np.unique(self.image_of_written, return_index=True)[1]]
+            names = [*image]
         self.names = PackedNames.of(names)
         self.paths = FilesBelow(self._root, self.names)
         self.repeats = np.flatnonzero(self.first[self.of_row] != np.arange(len(self.of_row)))

@@ -137,8 +137,8 @@ def _check_single(module: nn.Module, way: str, name: str, images: Tensor, both: 
     if not torch.allclose(alone[0].float(), both[0].float(), rtol=_TOLERANCE, atol=_TOLERANCE * scale):
         raise InputError(
             f"backbone {name}: the features of an image differ from one call to the next in evaluation mode, "
-            "or depend on the other images of the batch. Leave out what is random (dropout or masking that "
-            "ignores `eval()`), and batch statistics."
+            "or depend on the other images of the batch. Leave out what is random in evaluation mode, such "
+            "as dropout, and batch statistics."
         )
 
 
